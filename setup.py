@@ -1,11 +1,11 @@
-"""Packages of the distribution, and how what is compiled gets into a wheel; everything else is in pyproject.toml.
+"""Packages of the distribution, and the compiled files of a wheel. pyproject.toml has all other metadata.
 
-``workers/`` and ``tfops/`` lie at the top of the tree and are packages of ``ascpipe``. The ops are compiled by
-``ascpipe.tfops.build`` and the kernels by ``ascpipe.kernels.linking``. Both keep what they made in the tree, so that a
-second wheel takes no time.
+``workers/`` and ``tfops/`` are at the top of the tree and are packages of ``ascpipe``. ``ascpipe.tfops.build`` compiles
+the ops, and ``ascpipe.kernels.linking`` compiles the kernels. Both keep their results in the tree, so that a second
+wheel is built quickly.
 
-The ops fit one patch release of TensorFlow: that of the environment that pip installs into, or the newest one where it
-has none. The wheel requires that release.
+The ops fit one patch release of TensorFlow. It is the release in the environment of the installation, or the newest
+release if that environment has no TensorFlow. The wheel requires this release.
 """
 import json
 import os
@@ -27,8 +27,8 @@ KERNELS = HERE / "build/kernels"
 # The release of TensorFlow for each Python, and the packages that compiling needs.
 TENSORFLOW_1 = sys.version_info < (3, 8)
 SERIES, NEWEST = ("1.15", "1.15.5") if TENSORFLOW_1 else ("2.15", "2.15.1")
-# Where `make setup` has made an environment, it has all that is needed to compile, and the objects in the tree are of
-# its TensorFlow. Elsewhere pip installs it for the build alone.
+# An environment of `make setup` has all packages that are needed to compile, and the objects in the tree were
+# compiled for its TensorFlow. In other trees, pip installs these packages only for the build.
 OF_TREE = HERE / ".venv/bin/python"
 NEEDED = (["numba==0.56.4", "numpy>=1.18,<1.19", "protobuf>=3.20.3,<3.21"] if TENSORFLOW_1 else
           ["numba==0.56.4" if sys.version_info < (3, 11) else "numba==0.58.1", "numpy==1.23.5", "protobuf>=3.20.3,<5"])
@@ -47,9 +47,10 @@ def has_tree_environment():
 
 
 def tensorflow_release():
-    """Return the release of TensorFlow to compile for. Exit with a message if another TensorFlow is installed.
+    """Return the release of TensorFlow for which to compile. Exit with an error if another TensorFlow is
+    installed.
 
-    pip hides the packages of the environment that it installs into, but not its interpreter.
+    pip hides the packages of the environment of the installation, but not the interpreter.
     """
     python = OF_TREE if has_tree_environment() else sys.executable
     hidden = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
@@ -73,7 +74,7 @@ def is_for_this_python(requirement):
 
 
 class Narrowed(Distribution):
-    """The requirements of pyproject.toml for this Python, with one release of TensorFlow."""
+    """Distribution whose requirement of TensorFlow is one release instead of the range in pyproject.toml."""
 
     def parse_config_files(self, *args, **options):
         super().parse_config_files(*args, **options)
@@ -83,10 +84,12 @@ class Narrowed(Distribution):
 
 
 class BuildExt(build_ext):
-    """Compiles ops and kernels in the tree and copies them; an editable install finds the ops where they are."""
+    """Command that compiles ops and kernels in the tree and copies them. An editable install uses the ops in
+    the tree.
+    """
 
     def run(self):
-        # -E: pip's environment for the build is for this interpreter, not for that of the tree
+        # -E, because pip's environment variables are for this interpreter, not for the interpreter of the tree
         python = [str(OF_TREE), "-E"] if has_tree_environment() else [sys.executable]
         compiler = os.environ.get("CXX", "g++")
         if shutil.which(compiler) is None and not (HERE / "tfops" / MADE[0]).exists():
@@ -108,7 +111,7 @@ class BuildExt(build_ext):
         return {}
 
     def _copied(self):
-        """What is copied into the wheel, and where."""
+        """Return (source, destination) of each file that is copied into the wheel."""
         ops = [(HERE / "tfops" / name, "ascpipe/tfops") for name in MADE]
         kernels = [(path, "ascpipe/kernels") for path in sorted(KERNELS.glob("*.so"))]
         return [(str(path), str(Path(self.build_lib, folder, path.name))) for path, folder in ops + kernels]
@@ -118,7 +121,7 @@ class BuildExt(build_ext):
 
 
 class BuildPy(build_py):
-    """Begins in an empty folder: what a wheel of an earlier state left there would be in this one."""
+    """Command that starts with an empty folder, so that the wheel contains no files of an earlier build."""
 
     def run(self):
         if not getattr(self, "editable_mode", False):
@@ -135,7 +138,7 @@ def packages():
 
 
 def needed():
-    """What pip installs for the build."""
+    """Return the packages that pip installs for the build."""
     return [] if has_tree_environment() else ["tensorflow==" + tensorflow_release(), *NEEDED]
 
 

@@ -1,4 +1,4 @@
-"""Sparse-feature pipeline for TensorFlow 1.15: a daemon prepares batches ahead of training.  Cheap to import."""
+"""Sparse-feature pipeline for TensorFlow 1.15: a daemon prepares batches ahead of training. The import is cheap."""
 
 __version__ = "0.2.0"  #: packages and ops read the version from here
 

@@ -1,6 +1,7 @@
-"""Settings from defaults, a file, the environment and the command line, in order of increasing precedence.
+"""Settings of daemons and trainers.
 
-``defaults.toml`` lists them with units and meanings.
+Their sources are, in order of increasing precedence: defaults, a file, the environment, the command line.
+``defaults.toml`` lists the settings with units and meanings.
 """
 import difflib
 import ipaddress
@@ -18,28 +19,29 @@ from ascpipe.errors.base import shown
 DEFAULTS_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "defaults.toml")
 ENVIRONMENT_PREFIX = "ASCPIPE_"
 FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
-METRICS_SUFFIX = ".prom"  #: of files that the node exporter reads
+METRICS_SUFFIX = ".prom"  #: suffix of files that the node exporter reads
 
 #: variables that are not settings; see names.py, ascpipe/checkpoint and ascpipe/ranks.py
 OTHER_VARIABLES = frozenset(ENVIRONMENT_PREFIX + name for name in (
     "NAME", "CONFIG", "ALLOW_UNVERIFIED", "ALLOW_MISSING", "RANKS_FOLDER"))
 FREE_PREFIX = ENVIRONMENT_PREFIX + "X_"  #: prefix of user variables, which daemons inherit and ascpipe ignores
 
-# Kubernetes gives each container variables of the services of its namespace: their names in capitals, then such an
-# ending, or _PORT with an address. That of a service named ascpipe-metrics has the name of a setting.
+# Kubernetes sets environment variables for the services of a namespace. Their names are the name of the
+# service in capitals, followed by one of these suffixes, or by _PORT if the value is an address. For a
+# service named ascpipe-metrics, the name of the last variable is also the name of a setting.
 _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$")
 _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 
-DEFAULTS = "the defaults"  #: name of an origin
+DEFAULTS = "the defaults"  #: origin of settings that were not given
 _MAX_FILE_BYTES = 1 << 20
 _MAX_TEXT = 4096
-_MAX_BITS = 64  #: of an integer
+_MAX_BITS = 64  #: maximum length of an integer
 _MOST_PROCESSOR = 1023  # maximum of a CPU mask of the kernel's usual size
 _PROCESSORS = re.compile(r"^(\d{1,4})(?:-(\d{1,4}))?$")
 
 
 class Settings(pydantic.BaseModel):
-    """All settings of a daemon and of the trainer beside it; immutable."""
+    """All settings of a daemon and of a trainer. An object is immutable."""
 
     workers: int = pydantic.Field(ge=1, le=16)
     table_workers: int = pydantic.Field(ge=1, le=16)
@@ -66,7 +68,7 @@ class Settings(pydantic.BaseModel):
 
     @property
     def read_ahead(self) -> int:
-        """Recommended prefetch depth of a dataset, in batches: look-ahead plus slack for planning during gathers."""
+        """Return the recommended prefetch depth of a dataset in batches: look_ahead plus two batches per plan ahead."""
         return self.look_ahead + 2 * self.plan_ahead
 
     def table_worker_of(self, table: int) -> int:
@@ -74,7 +76,7 @@ class Settings(pydantic.BaseModel):
         return table % self.table_workers
 
     def is_given(self, name: str) -> bool:
-        """Return whether a setting was given, even if with its default value."""
+        """Return whether a setting was given. The given value may equal the default."""
         return self.origin_of(name) != DEFAULTS
 
     def origin_of(self, name: str) -> str:
@@ -92,7 +94,7 @@ class Settings(pydantic.BaseModel):
 
     @pydantic.validator("metrics_address")
     def _is_an_address(cls, value: str) -> str:  # noqa: N805
-        return str(ipaddress.ip_address(value))  # no host names, whose addresses may change
+        return str(ipaddress.ip_address(value))  # host names are not allowed, since their addresses may change
 
     @pydantic.validator("metrics_file")
     def _is_a_file_for_a_collector(cls, value: str) -> str:  # noqa: N805
@@ -113,12 +115,12 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
     A relative path in $ASCPIPE_CONFIG is made absolute in ``os.environ``, since daemons have another working directory.
 
     Args:
-        options: from the command line; None values are ignored.
+        options: settings from the command line. None values are ignored.
         environment: ``os.environ`` by default.
 
     Raises:
         ConfigFileError: the file of $ASCPIPE_CONFIG is missing or not TOML.
-        ConfigError: a name or value is invalid; the text has its origin.
+        ConfigError: a name or value is invalid. The text contains the origin of the setting.
     """
     environment = os.environ if environment is None else environment
     if environment is os.environ and environment.get(FILE_VARIABLE):
@@ -144,7 +146,9 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
 
 
 def size(text: str) -> int:
-    """Parse bytes with or without a unit: ``"268435456"``, ``"128MiB"``, ``"1GB"``. Raises ``ValueError``."""
+    """Parse a number of bytes, such as ``"268435456"``, ``"128MiB"`` or ``"1GB"``. Raise ``ValueError`` for
+    other texts.
+    """
     try:
         return int(pydantic.ByteSize.validate(text))
     except (ValueError, OverflowError, pydantic.errors.PydanticValueError) as error:
@@ -153,7 +157,7 @@ def size(text: str) -> int:
 
 
 def _is_of_a_service(name: str, value: str) -> bool:
-    """Return whether Kubernetes has set a variable for a service whose name starts with ascpipe."""
+    """Return whether Kubernetes has set the variable for a service whose name starts with ascpipe."""
     return name.startswith(ENVIRONMENT_PREFIX) and (
         _OF_A_SERVICE.search(name) is not None
         or name.endswith("_PORT") and _ADDRESS_OF_A_SERVICE.match(value) is not None)
@@ -169,7 +173,8 @@ def _require_known(environment: Mapping[str, str]) -> None:
 
 
 def processors(text: str) -> List[int]:
-    """Parse CPU numbers such as "2,4-7"; an empty text means none. Raises ``ValueError``."""
+    """Parse CPU numbers such as "2,4-7". An empty text returns an empty list. Raise ``ValueError`` for invalid texts.
+    """
     if not text:
         return []
     found: List[int] = []
@@ -184,7 +189,7 @@ def processors(text: str) -> List[int]:
 
 
 def variables_for(options: Mapping[str, Any]) -> Dict[str, str]:
-    """Write command-line options as environment variables, to pass them to another process."""
+    """Convert command-line options to environment variables for another process."""
     return {ENVIRONMENT_PREFIX + name.upper(): str(value) for name, value in options.items() if value is not None}
 
 
@@ -200,7 +205,7 @@ def _read_toml(path: str) -> Dict[str, Any]:
         return tomli.loads(content.decode())
     except OSError as error:
         raise ConfigFileError("", path, "", error.strerror or str(error)) from error
-    except (ValueError, RecursionError) as error:  # ValueError: also a number that Python cannot parse
+    except (ValueError, RecursionError) as error:  # a ValueError is also raised for a number that Python cannot parse
         raise ConfigFileError("", path, "", "it is not valid TOML: {}".format(error)) from error
 
 
@@ -221,7 +226,7 @@ def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
 
 
 def _refused(name: str, value: Any) -> str:
-    """Return why a value is invalid for every setting; empty if that depends on the setting."""
+    """Return the reason why a value is invalid for any setting, or an empty text if the value may be valid."""
     if name not in Settings.__fields__:
         return _no_such(name)
     # pydantic would accept True as 1, and truncate 1.9 to 1

@@ -7,44 +7,46 @@ from typing import Iterator
 
 from ascpipe.errors import DaemonError, DirectoryFullError, RunDirError
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  #: errnos if there is no room for bytes or files
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  #: errnos if the file system has no space for bytes or files
 
 _MIB = 1 << 20
 
 
 def cache_dir(setting: str) -> str:
-    """Return the cache directory: the setting, else ASCPIPE_CACHE_DIR, else ``user_cache()``."""
+    """Return the cache directory. It is the setting, ASCPIPE_CACHE_DIR or ``user_cache()``, in this order of
+    preference.
+    """
     given = setting or os.environ.get("ASCPIPE_CACHE_DIR", "")
     return os.path.abspath(given) if given else user_cache()
 
 
 def user_cache() -> str:
-    """Return the default cache directory of this user, ``~/.cache/ascpipe`` unless XDG_CACHE_HOME is set."""
+    """Return the default cache directory of this user. It is ``~/.cache/ascpipe`` unless XDG_CACHE_HOME is set."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     return os.path.join(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "ascpipe")
 
 
 def make_safe_dir(path: str) -> str:
-    """Create a directory with mode 0700, or check that only this user and root can change an existing one.
+    """Create a directory with mode 0700, or check that only this user and root can change an existing directory.
 
-    The directory and all its parents must belong to this user or root. Parents may be writable by other users only if
-    they are sticky, as /tmp is, so that other users cannot replace our entries.
+    The directory and all its parents must belong to this user or root. Other users may have write permission
+    only for sticky parents such as /tmp, in which they cannot replace our entries.
 
     Returns:
-        Its path without symbolic links, so that no other user can redirect it later.
+        The path without symbolic links, so that no other user can redirect it later.
 
     Raises:
-        RunDirError: another user can change a folder of the path; nothing was created below it.
+        RunDirError: another user can change a folder of the path. Nothing was created in that folder.
         DirectoryFullError: the file system is full.
     """
     real = os.path.realpath(path)
-    owners = {0, os.geteuid(), os.stat("/").st_uid}  # in a user namespace root may have another number
+    owners = {0, os.geteuid(), os.stat("/").st_uid}  # in a user namespace, root may have another number
     folder = "/"
     for part in real.split("/"):
         folder = os.path.join(folder, part)
         with refusing(folder):
             if not os.path.lexists(folder):
-                with contextlib.suppress(FileExistsError):  # another process has created it meanwhile
+                with contextlib.suppress(FileExistsError):  # another process has created the folder
                     os.mkdir(folder, 0o700)
             status = os.lstat(folder)
         if not stat.S_ISDIR(status.st_mode):
@@ -60,7 +62,7 @@ def make_safe_dir(path: str) -> str:
 
 @contextlib.contextmanager
 def refusing(path: str) -> Iterator[None]:
-    """Raise system errors of the block as ``refused(path, error)``."""
+    """Convert system errors of the block to ``refused(path, error)``."""
     try:
         yield
     except OSError as error:
@@ -68,7 +70,7 @@ def refusing(path: str) -> Iterator[None]:
 
 
 def refused(path: str, error: OSError) -> DaemonError:
-    """Return the error for a failed change in ``path``; it says which resource is exhausted."""
+    """Return the error for a failed change in ``path``. Its text contains the free space if the file system is full."""
     if isinstance(error.filename, str):
         path = error.filename
     reason = error.strerror or str(error)
@@ -76,7 +78,7 @@ def refused(path: str, error: OSError) -> DaemonError:
 
 
 def room(path: str) -> str:
-    """Describe the free space of the file system of a path, which need not exist."""
+    """Return a text about the free space of the file system of a path. The path need not exist."""
     while not os.path.exists(path) and path not in ("", "/"):
         path = os.path.dirname(path)
     try:

@@ -1,8 +1,8 @@
-"""Makes failed imports of names that ascpipe does not provide suggest a replacement.
+"""Import hooks that suggest a replacement if a program imports a name that ascpipe does not provide.
 
-Stand-in packages have some names of the real packages, in files or in a table of names. For other names
-``import`` raises an error with the nearest name, or with what to do instead. ``hasattr`` stays False, and ``find_spec``
-returns None. This module imports neither TensorFlow nor ascpipe modules until a name in a table is imported.
+Stand-in packages have some names of the real packages, in files or in a table of names. For other names, ``import``
+raises an error with the nearest name or with a recommendation. ``hasattr`` still returns False, and ``find_spec``
+returns None. This module imports neither TensorFlow nor ascpipe modules until a program imports a name from a table.
 """
 import ast
 import difflib
@@ -18,11 +18,12 @@ from types import ModuleType
 from typing import Any, Dict, Mapping, NoReturn, Optional, Sequence, Tuple
 
 ANY = "*"  #: all names of a module
-#: Full module name -> public name -> its origin: ``module``, ``module:attribute``, or
-#: ``module:function()`` for the result of a call; ``ANY`` -> the module whose public names are copied.
+# : Full module name -> public name -> origin of the name: ``module``, ``module:attribute``, or
+# ``module:function()`` for the result of a call. The origin of ``ANY`` is the module whose public names are
+# copied.
 Homes = Mapping[str, Mapping[str, str]]
 
-#: Packages that only ``ascpipe run`` provides: top-level names.
+#: Top-level names of packages that only ``ascpipe run`` provides.
 STAND_INS = ("mx_rec_common", "npu_bridge", "npu_device", "rec_sdk_common", "tf_adapter")
 
 _DOCUMENT = "docs/how-to/from-mx_rec.md lists what is provided"
@@ -30,21 +31,21 @@ _DOCUMENT = "docs/how-to/from-mx_rec.md lists what is provided"
 
 def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None,
             homes: Optional[Homes] = None) -> None:
-    """Make failed imports below a package of ascpipe suggest a replacement. Idempotent.
+    """Make failed imports below a package of ascpipe suggest a replacement. The function is idempotent.
 
     Args:
-        package: our top-level package that is being imported.
-        instead: by (module, name) or (module, ``ANY``), what to use instead of names that are not provided.
+        package: ascpipe's top-level package that is being imported.
+        instead: recommendations for names that are not provided, by (module, name) or (module, ``ANY``).
         homes: modules of the package that have no files.
     """
     _FINDER.packages[package] = dict(instead or {})
     _FINDER.homes.update(homes or {})
     if _FINDER not in sys.meta_path:
-        sys.meta_path.insert(0, _FINDER)  # before the finders that find our files but give no hints
+        sys.meta_path.insert(0, _FINDER)  # before the finders that find the files but give no hints
 
 
 def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
-    """Set the names of a row of ``Homes`` in a module."""
+    """Set the names of one module of ``Homes`` in this module."""
     for name, home in homes.items():
         path, _, attribute = home.partition(":")
         found = importlib.import_module(path)
@@ -60,9 +61,10 @@ def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
 
 
 def point_to_run() -> None:
-    """Make failed imports of stand-ins point to ``ascpipe run``, in a program started without it. Idempotent.
+    """Add a hint about ``ascpipe run`` to failed imports of stand-ins.
 
-    Installed packages take precedence.
+    The hint is for programs that were started without ``ascpipe run``. Installed packages have precedence. The function
+    is idempotent.
     """
     if _LAST_FINDER not in sys.meta_path:
         sys.meta_path.append(_LAST_FINDER)
@@ -77,11 +79,11 @@ class NotImportableError(ImportError):
 
 
 class _Finder:
-    """Finds modules of our packages.
+    """Finder of modules in packages of ascpipe.
 
     Attributes:
         packages: argument ``instead`` of ``install`` by package name.
-        homes: modules without files.
+        homes: names of modules that have no files.
     """
 
     def __init__(self) -> None:
@@ -104,7 +106,8 @@ class _Finder:
         if spec is None:
             caller = sys._getframe(1)
             if _is_import(caller) and not _is_name_of_call(caller):
-                # `from module import name` swallows the error if ``name`` is the imported name, so omit it then.
+                # `from module import name` suppresses the error if the error has the imported name, so the
+                # error has none.
                 raise ModuleNotFoundError(self.text(fullname), name=None if _is_name(caller) else fullname)
             return None
         if spec.submodule_search_locations is None:
@@ -124,18 +127,18 @@ class _Finder:
 
 
 class _LastFinder:
-    """Finds nothing; called after all other finders."""
+    """Finder that finds no module. Python calls it after all other finders."""
 
     def find_spec(self, fullname: str, path: Optional[Sequence[str]] = None,
                   target: Optional[ModuleType] = None) -> None:
-        """Raise ``ModuleNotFoundError`` if a stand-in is imported; otherwise return None."""
+        """Raise ``ModuleNotFoundError`` if a stand-in is imported. Otherwise, return None."""
         if fullname in STAND_INS and _is_import(sys._getframe(1)):
             raise ModuleNotFoundError("No module named {!r}: it is not installed; `ascpipe run SCRIPT` has a stand-in "
                                       "for it (docs/how-to/running_programs.md)".format(fullname), name=fullname)
 
 
 class _Loader(SourceFileLoader):
-    """Adds ``__getattr__`` to a module of ascpipe."""
+    """Loader that adds ``__getattr__`` to a module of ascpipe."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__getattr__"] = functools.partial(_no_attribute, module.__name__)
@@ -143,7 +146,7 @@ class _Loader(SourceFileLoader):
 
 
 class _HomesLoader(Loader):
-    """Creates a module of ascpipe that has no file.
+    """Loader of a module of ascpipe that has no file.
 
     Args:
         homes: names of the module.
@@ -153,7 +156,7 @@ class _HomesLoader(Loader):
         self._homes = homes
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Return None, for a plain module."""
+        """Return None, so that Python creates a plain module."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__getattr__"] = functools.partial(_no_attribute, module.__name__)
@@ -165,7 +168,7 @@ _LAST_FINDER = _LastFinder()
 
 
 def _no_attribute(module: str, name: str) -> NoReturn:
-    if name.startswith("_"):  # requested by Python and its tools
+    if name.startswith("_"):  # Python and its tools request such names
         raise AttributeError("module {!r} has no attribute {!r}".format(module, name))
     text = _FINDER.text("{}.{}".format(module, name))
     if _opcode(sys._getframe(1)) == dis.opmap["IMPORT_FROM"]:  # it replaces the text of an AttributeError
@@ -174,21 +177,25 @@ def _no_attribute(module: str, name: str) -> NoReturn:
 
 
 def _is_import(frame: Any) -> bool:
-    """Return whether the finder was called by an import, and not only to look for a module.
+    """Return whether an import called the finder. Other callers only look for a module.
 
-    This inspects the two calling frames. With a Python version that has other frames, only Python's own errors appear.
+    The function inspects the two calling frames. In a Python version with other frames, only Python's errors
+    are raised.
     """
     asks = frame.f_back
     return asks is not None and asks.f_code.co_name == "_find_and_load_unlocked"
 
 
 def _is_name(frame: Any) -> bool:
-    """Return whether a finder is called for a name imported from a module; ``frame`` as in ``_is_import``."""
+    """Return whether a finder is called for a name that is imported from a module."""
     return _leave_import(frame)[1]
 
 
 def _is_name_of_call(frame: Any) -> bool:
-    """As ``_is_name``, for a call ``__import__(module, fromlist=[name])``, which returns the module in any case."""
+    """Return whether a finder is called for a name in a call ``__import__(module, fromlist=[name])``.
+
+    Such a call returns the module even if the name does not exist.
+    """
     importer, is_name = _leave_import(frame)
     return is_name and importer is not None and _opcode(importer) != dis.opmap["IMPORT_NAME"]
 
@@ -208,9 +215,13 @@ def _leave_import(frame: Any) -> Tuple[Any, bool]:
 
 
 def _nearest(package: str, module: str, name: str) -> str:
-    """Find a similar name in the module, the same name elsewhere, a similar module, or the document, in this order."""
+    """Return a hint for a name.
+
+    The order of preference is: a similar name in the module, the same name in another module, a similar module,
+    the document.
+    """
     exported = _exported_by_module(package)
-    loaded = vars(sys.modules[module]) if module in sys.modules else {}  # star imports have no list
+    loaded = vars(sys.modules[module]) if module in sys.modules else {}  # names of star imports are not listed
     beside = [*exported.get(module, ()), *(public for public, value in loaded.items()
                                            if not public.startswith("_") and not isinstance(value, ModuleType))]
     alike = difflib.get_close_matches(name, beside, 1, 0.85)
@@ -227,7 +238,7 @@ def _nearest(package: str, module: str, name: str) -> str:
 
 @functools.lru_cache(maxsize=None)
 def _exported_by_module(package: str) -> Dict[str, Tuple[str, ...]]:
-    """Return the names that each module of a package exports, without importing it."""
+    """Return the names that each module of a package exports. The modules are not imported."""
     found = {module: _listed(homes) for module, homes in _FINDER.homes.items()
              if module.partition(".")[0] == package}
     todo = [(package, path) for path in getattr(sys.modules.get(package), "__path__", ())]
@@ -244,12 +255,12 @@ def _exported_by_module(package: str) -> Dict[str, Tuple[str, ...]]:
 
 
 def _listed(homes: Mapping[str, str]) -> Tuple[str, ...]:
-    """Return the public names in a row of ``Homes``."""
+    """Return the public names of one module of ``Homes``."""
     return tuple(name for name in homes if name != ANY and not name.startswith("_"))
 
 
 def _exported(path: str) -> Tuple[str, ...]:
-    """Read ``__all__`` of a file."""
+    """Return ``__all__`` of a file, or an empty tuple."""
     try:
         with open(path, encoding="utf-8") as source:
             body = ast.parse(source.read()).body

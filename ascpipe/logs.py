@@ -1,4 +1,4 @@
-"""Log format of all processes: time, process role, level, text.  One line per event."""
+"""Log format of all processes. A line has time, process role, level and text. Each event has one line."""
 import logging
 import sys
 from typing import IO, Optional
@@ -12,12 +12,13 @@ def one_line(text: str) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """Format a count, as in ``"1 table"``, ``"2 tables"``."""
+    """Format a count, for example ``"1 table"`` or ``"2 tables"``."""
     return "{} {}{}".format(number, what, "" if number == 1 else "s")
 
 
 class _OneLine(logging.Formatter):
-    """Writes one line per record: control characters are escaped, and traceback lines start with a space."""
+    """Formatter that escapes control characters. Each record is one line, and lines of a traceback start with a space.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (name of the base class)
         return one_line(super().formatMessage(record))
@@ -27,7 +28,9 @@ class _OneLine(logging.Formatter):
 
 
 def open_log(role: str, stream: Optional[IO[str]] = None) -> logging.Logger:
-    """Return the logger of this process, which writes to ``stream`` (stderr).  Call it once, in the process's main."""
+    """Return the logger of this process, which writes to ``stream`` or stderr. Call the function once, in the
+    main function.
+    """
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(_OneLine(FORMAT.format(role=role.replace("%", "%%")), "%Y-%m-%dT%H:%M:%S"))
     logger = logging.getLogger("ascpipe." + role)

@@ -1,7 +1,7 @@
-"""Creates and parses the paths of all files of a daemon: run directory, sockets, lock, logs.
+"""Names and paths of all files of a daemon: run directory, sockets, lock, logs.
 
-The run directory is ``$XDG_RUNTIME_DIR/ascpipe/<name>``, or ``/tmp/ascpipe-<uid>/<name>`` if there is no
-such directory.  It and its parent have mode 0700.
+The run directory is ``$XDG_RUNTIME_DIR/ascpipe/<name>``, or ``/tmp/ascpipe-<uid>/<name>`` if $XDG_RUNTIME_DIR is not a
+directory. The run directory and its parent have mode 0700.
 """
 import contextlib
 import os
@@ -24,17 +24,17 @@ _WORKER_SPANS = re.compile(r"(key|table|disk)-[0-9]+\.spans")
 
 
 class RunDir:
-    """The files of one daemon.
+    """Paths of the files of one daemon.
 
     Attributes:
         name: name of the daemon.
-        path: the run directory.
-        lock: locked (flock) as long as the daemon lives.
+        path: run directory.
+        lock: lock file. The daemon locks it (flock) until it exits.
         control: control socket.
-        lifeline: socket that passes descriptors; its end of file means that the other side has died.
+        lifeline: socket that passes descriptors. End of file means that the peer has exited.
         owner: JSON description of the process that holds the lock.
         log: log of the daemon.
-        exchange_spans: spans of the exchanges of its trainer, if they are recorded and there are several ranks.
+        exchange_spans: spans of the trainer's exchanges with other ranks. The file exists if they are recorded.
     """
 
     def __init__(self, name: str) -> None:
@@ -48,11 +48,13 @@ class RunDir:
         self.exchange_spans = os.path.join(self.path, "exchanges.spans")
 
     def worker_log(self, worker: str) -> str:
-        """Return the log path of a worker (``"key-0"``): its stderr since its start."""
+        """Return the log path of a worker such as ``"key-0"``. The log contains the stderr of the worker since its
+        start.
+        """
         return os.path.join(self.path, worker + ".log")
 
     def worker_spans(self, worker: str) -> str:
-        """Return the path of the spans of a worker (``"key-0"``)."""
+        """Return the path of the spans of a worker such as ``"key-0"``."""
         return os.path.join(self.path, worker + ".spans")
 
     def span_files(self) -> List[str]:
@@ -60,7 +62,7 @@ class RunDir:
         return [name for name in sorted(os.listdir(self.path)) if _WORKER_SPANS.fullmatch(name)]
 
     def files(self) -> List[str]:
-        """Return the names of files that a daemon creates in the directory; other files are never deleted."""
+        """Return the names of existing files that a daemon creates in the directory. Other files are never deleted."""
         own = {os.path.basename(path) for path in (
             self.lock, self.control, self.lifeline, self.owner, self.log, self.exchange_spans)}
         return [name for name in sorted(os.listdir(self.path)) if name in own or _WORKER_LOG.fullmatch(name)
@@ -68,11 +70,11 @@ class RunDir:
 
 
 def run_dir(name: str) -> RunDir:
-    """Return the run directory of the daemon ``name``, without accessing the disk.
+    """Return the run directory of the daemon ``name``. The function does not access the disk.
 
     Raises:
         NameRefusedError: the name is invalid.
-        EndpointTooLongError: the paths of its sockets are too long.
+        EndpointTooLongError: the path of a socket is too long.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise NameRefusedError(name)
@@ -87,16 +89,16 @@ def run_dir(name: str) -> RunDir:
 def base_dir() -> str:
     """Return the parent of all run directories of this user."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(runtime) and os.path.isdir(runtime):  # after su or in cron the directory often does not exist
+    if os.path.isabs(runtime) and os.path.isdir(runtime):  # after su or in cron, the directory often does not exist
         return os.path.join(runtime, "ascpipe")
     return "/tmp/ascpipe-{}".format(os.geteuid())  # noqa: S108  (checked: ours, 0700, no link)
 
 
 def known_names() -> List[str]:
-    """Return the names of the run directories of this user; their daemons may be dead.
+    """Return the names of the run directories of this user. The daemons may be dead.
 
     Raises:
-        RunDirError: their parent is not private to this user.
+        RunDirError: the parent of run directories is not private to this user.
     """
     base = base_dir()
     try:
@@ -117,15 +119,16 @@ def is_private_name(name: str) -> bool:
 
 
 def daemon_name(name: Optional[str] = None) -> str:
-    """Return ``name``, $ASCPIPE_NAME or ``"default"``, in this order."""
+    """Return ``name``, $ASCPIPE_NAME or ``"default"``, in this order of preference."""
     return name or os.environ.get(NAME_VARIABLE) or DEFAULT_NAME
 
 
 def make_private_dir(path: str) -> None:
-    """Create a directory with mode 0700, or check that an existing one is private.
+    """Create a directory with mode 0700, or check that an existing directory is private.
 
     Raises:
-        RunDirError: it belongs to another user, is accessible to other users, or is not a directory; it is not changed.
+        RunDirError: the directory belongs to another user, is accessible to other users, or is not a
+            directory. It is not changed.
         DirectoryFullError: the file system is full.
     """
     with refusing(path), contextlib.suppress(FileExistsError):
@@ -137,12 +140,12 @@ def check_private_dir(path: str) -> None:
     """Raise an error for a directory that other users could have created or can change.
 
     Raises:
-        FileNotFoundError: it does not exist.
-        RunDirError: it belongs to another user, is accessible to other users, or cannot be checked.
+        FileNotFoundError: the directory does not exist.
+        RunDirError: the directory belongs to another user, is accessible to other users, or cannot be checked.
     """
     try:
         status = os.lstat(path)
-    except (NotADirectoryError, PermissionError) as error:  # error of its parent
+    except (NotADirectoryError, PermissionError) as error:  # the error is about the parent
         raise RunDirError(path, error.strerror or str(error)) from error
     if stat.S_ISLNK(status.st_mode):
         raise RunDirError(path, "it is a symbolic link")

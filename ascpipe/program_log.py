@@ -1,4 +1,4 @@
-"""Sets up the logger of user programs: standard error, with the level of an environment variable."""
+"""Logger of user programs, which writes to standard error. An environment variable sets its level."""
 import logging
 import os
 import sys
@@ -13,8 +13,9 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL")
 
 
 class _Screen(logging.StreamHandler):
-    """Writes to the current ``sys.stderr``, unless a handler of the program prints the same records. File handlers
-    do not count.
+    """Handler that writes to the current ``sys.stderr``, unless another handler of the program prints the same records.
+
+    File handlers are not considered.
     """
 
     def __init__(self) -> None:
@@ -33,12 +34,12 @@ class _Screen(logging.StreamHandler):
 
 
 def program_logger() -> logging.Logger:
-    """Return the logger ``mx_rec``. Its handler for standard error is added once.
+    """Return the logger ``mx_rec``. A handler for standard error is added if there is none.
 
-    Its level is ``$MXREC_LOG_LEVEL`` or INFO, unless the program has set one.
+    The level is ``$MXREC_LOG_LEVEL`` or INFO, unless the program has set a level.
 
     Raises:
-        ValueError: the variable is not DEBUG, INFO, WARNING (or WARN), ERROR, CRITICAL (or FATAL), ignoring case.
+        ValueError: the variable is not DEBUG, INFO, WARNING, WARN, ERROR, CRITICAL or FATAL. Case is ignored.
     """
     logger = logging.getLogger(NAME)
     level = os.environ.get(LEVEL, "INFO")

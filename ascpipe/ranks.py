@@ -1,9 +1,10 @@
-"""The rank of this process and the number of ranks, from the environment variables of the launcher.
+"""Rank of this process and number of ranks, from the environment variables of the launcher.
 
-Variables are tried in this order: Horovod, Open MPI, MPICH and Intel MPI (PMI), PMIx under Slurm. The first launcher
-with a variable set is used, even if ``HOROVOD_SIZE`` is 1 and variables of another launcher are left in the shell.
+The variables of these launchers are read, in this order of preference: Horovod, Open MPI, MPICH and Intel MPI (PMI),
+PMIx under Slurm. The first launcher with a variable in the environment is used, even if ``HOROVOD_SIZE`` is 1 and the
+shell contains variables of another launcher.
 
-``ascpipe run --ranks`` sets ``FOLDER_VARIABLE`` to a folder in which ranks record why they failed.
+``ascpipe run --ranks`` sets ``FOLDER_VARIABLE`` to a folder in which ranks record the causes of failures.
 """
 import logging
 import os
@@ -16,10 +17,10 @@ from typing import Dict, List, Mapping, NamedTuple, Optional
 from ascpipe.errors import EnvironmentVariableError, HorovodMissingError, HorovodVersionError, RanksError
 from ascpipe.errors.base import shown
 
-HOROVOD_VERSION = "0.28.1"  #: the only supported version, since we call its C++ functions
+HOROVOD_VERSION = "0.28.1"  #: the only supported version, since ascpipe calls C++ functions of Horovod
 FOLDER_VARIABLE = "ASCPIPE_RANKS_FOLDER"
 
-LOCAL_RANK = "{local_rank}"  #: in a daemon name: replaced by the local rank
+LOCAL_RANK = "{local_rank}"  #: part of a daemon name that is replaced by the local rank
 
 _CAUSES = re.compile(r"rank-([0-9]+)\.causes")
 
@@ -39,7 +40,7 @@ class Launcher(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """Why a rank failed: time ``when`` in seconds since the epoch, and a one-line sentence."""
+    """Cause of a rank's failure: time in seconds since the epoch, rank, and a one-line sentence."""
 
     when: float
     rank: int
@@ -55,7 +56,7 @@ LAUNCHERS = (HOROVOD, OPEN_MPI, PMI, PMIX)
 
 
 def launcher(environment: Optional[Mapping[str, str]] = None) -> Optional[Launcher]:
-    """Return the launcher that has set the rank or the number of ranks; None without one. Slurm alone sets no rank."""
+    """Return the launcher that has set the rank or the number of ranks, or None. Slurm alone does not set the rank."""
     environment = os.environ if environment is None else environment
     for known in LAUNCHERS:
         if known.rank in environment or (known is not PMIX and known.size in environment):
@@ -79,17 +80,17 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """Return the number of ranks. Raises the same errors as ``get_rank_id``."""
+    """Return the number of ranks. Raise the errors of ``get_rank_id``."""
     return _number("size")
 
 
 def get_local_rank_size() -> int:
-    """Return the number of ranks on this machine. Raises the same errors as ``get_rank_id``."""
+    """Return the number of ranks on this machine. Raise the errors of ``get_rank_id``."""
     return _number("local_size")
 
 
 def get_device_id() -> int:
-    """Return the rank modulo the ranks on this machine. Raises the same errors as ``get_rank_id``."""
+    """Return the rank modulo the number of ranks on this machine. Raise the errors of ``get_rank_id``."""
     return _number("rank") % max(1, _number("local_size"))
 
 
@@ -97,15 +98,15 @@ def daemon_of_this_rank(name: str) -> str:
     """Return a daemon name with ``LOCAL_RANK`` replaced by the local rank.
 
     Raises:
-        RuntimeError, ValueError: as ``get_rank_id``, if the name contains ``LOCAL_RANK``.
+        RuntimeError, ValueError: see ``get_rank_id``. They are raised only if the name contains ``LOCAL_RANK``.
     """
     return name.replace(LOCAL_RANK, str(_number("local_rank"))) if LOCAL_RANK in name else name
 
 
 def told(environment: Mapping[str, str]) -> Dict[str, str]:
-    """Return variables of Open MPI and Ascend servers for a program that reads them; empty without a launcher.
+    """Return the variables of Open MPI and Ascend servers for this rank, or an empty dict without a launcher.
 
-    Rank and number of ranks come from the launcher and override run scripts; device numbers are kept.
+    The launcher's rank and number of ranks override variables of run scripts. Existing device numbers are kept.
     """
     known = launcher(environment)
     if known is None:
@@ -119,7 +120,7 @@ def told(environment: Mapping[str, str]) -> Dict[str, str]:
 
 
 def check_horovod() -> None:
-    """Check that Horovod's launcher is importable if there are several ranks. The import joins nothing.
+    """Check that Horovod can be imported and has the supported version. The import does not start Horovod.
 
     Raises:
         HorovodMissingError, HorovodVersionError: Horovod is missing or has another version.
@@ -133,10 +134,11 @@ def check_horovod() -> None:
 
 
 def check_own_name() -> None:
-    """Check the name of this machine if ranks are on several machines: Horovod listens on its address.
+    """Check the name of this machine, because Horovod listens on the address of this name if there are several
+    machines.
 
     Raises:
-        RanksError: the name has no address, or only a loopback address.
+        RanksError: the name has no address, or its address is a loopback address.
     """
     name = socket.gethostname()
     try:
@@ -151,10 +153,10 @@ def check_own_name() -> None:
 
 
 def leave_cause(text: str) -> None:
-    """Record why this rank fails, before it exits. Without ``ascpipe run --ranks`` this does nothing.
+    """Record the cause of this rank's failure before it exits. Without ``ascpipe run --ranks``, do nothing.
 
     Args:
-        text: converted to one line.
+        text: cause of the failure. It is converted to one line.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder or not launched():
@@ -164,23 +166,23 @@ def leave_cause(text: str) -> None:
         with open(os.path.join(folder, "rank-{}.causes".format(get_rank_id())), "a", encoding="utf-8") as file:
             file.write(line)
     except OSError:
-        pass  # no such folder on another machine; its stderr has the cause
+        pass  # another machine does not have the folder; the stderr of the rank has the cause
 
 
 def cause_of(error: BaseException) -> str:
-    """Format an error as one line: its type and the first line of its text."""
+    """Format an error as one line with its type and the first line of its text."""
     first_line = (str(error).strip().splitlines() or [""])[0]
     return "{}: {}".format(type(error).__name__, first_line) if first_line else type(error).__name__
 
 
 def cause_of_end() -> str:
-    """Return the unhandled error of the program, for use at exit; "" if there was none."""
+    """Return the unhandled error of the program, or an empty text. The function is called at exit."""
     error = getattr(sys, "last_value", None)
     return "" if error is None else cause_of(error)
 
 
 def end_at_once(text: str, code: int) -> None:
-    """Exit without exit handlers: record and print the cause, and flush the output. Never returns."""
+    """Exit without exit handlers. Record and print the cause, and flush the output. The function does not return."""
     leave_cause(text)
     sys.stderr.write("ascpipe: {}\n".format(text))
     logging.shutdown()
@@ -188,7 +190,7 @@ def end_at_once(text: str, code: int) -> None:
         try:
             stream.flush()
         except (OSError, ValueError):
-            pass  # closed, or without a reader
+            pass  # the stream is closed or has no reader
     os._exit(code)
 
 
@@ -202,7 +204,7 @@ def causes(folder: str) -> List[Cause]:
         with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
             for line in file:
                 when, _, text = line.strip().partition(" ")
-                if text and re.fullmatch(r"[0-9]+\.[0-9]+", when):  # otherwise a kill has truncated it
+                if text and re.fullmatch(r"[0-9]+\.[0-9]+", when):  # otherwise, a kill has truncated the line
                     found.append(Cause(float(when), int(match.group(1)), text))
     return sorted(found)
 
@@ -223,5 +225,7 @@ def _number(what: str) -> int:
 
 
 def number_in(text: str) -> Optional[int]:
-    """Parse the number in a variable; None unless it has one to nine digits, which all programs parse alike."""
+    """Parse the number in a variable. Return None unless it has one to nine digits, which all programs parse
+    equally.
+    """
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None

@@ -1,4 +1,6 @@
-"""`python -m bench [--list] [--pattern P] [--json FILE] [--compare OLD.json]`, and `python -m bench cache ...`."""
+"""Command line of the benchmark: `python -m bench [--list] [--pattern P] [--json FILE] [--compare OLD.json]`, and
+`python -m bench cache ...`.
+"""
 import argparse
 import fnmatch
 import importlib
@@ -17,7 +19,7 @@ Chosen = Sequence[Tuple[harness.Case, str]]
 
 
 def selected(pattern: str, modules: Tuple[str, ...] = MODULES) -> List[Tuple[harness.Case, str]]:
-    """(case, variant) of every variant whose name matches a shell pattern, of all modules in turn."""
+    """Return the pairs (case, variant) whose names match a shell pattern, in the order of ``modules``."""
     chosen = []
     for module in modules:
         case = importlib.import_module("bench.cases." + module).CASE
@@ -27,7 +29,7 @@ def selected(pattern: str, modules: Tuple[str, ...] = MODULES) -> List[Tuple[har
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    """Exit code: 0 done, 1 slower than ``--limit`` allows, 2 wrong usage."""
+    """Return the exit code: 0 = done, 1 = slower than ``--limit`` allows, 2 = wrong usage."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["cache"]:
         return cache.main(arguments[1:])
@@ -84,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(chosen: Chosen, repeats: Optional[int], json_path: Optional[str], *,
         small: bool = False) -> List[Dict[str, Any]]:
-    """Measure, print a line for each as it is done, and write the file whenever one is."""
+    """Measure variants, and print a line after each variant. The file is written after each variant."""
     if small:
         os.environ[workloads.SMALL_VARIABLE] = "1"
     around = circumstances.now()
@@ -101,7 +103,7 @@ def run(chosen: Chosen, repeats: Optional[int], json_path: Optional[str], *,
 
 
 def document(written: List[Dict[str, Any]]) -> List[str]:
-    """What a document gets: the table, and the heat map in place of the many rows of its cells."""
+    """Return the lines of a document. A heat map replaces the table rows of the case ``cells``."""
     cells = heat_map.of_cells(written)
     others = [one for one in written if one not in cells]
     lines = records.markdown(others) if others else [records.where(written[0])]

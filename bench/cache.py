@@ -1,4 +1,4 @@
-"""`python -m bench cache`: a trace of keys through the real planner, beside LRU, LFU and Belady's optimum."""
+"""Comparison of the planner with LRU, LFU and Belady's optimum on a trace of keys: `python -m bench cache`."""
 import argparse
 import json
 from typing import Any, Dict, List, NamedTuple, Sequence
@@ -7,7 +7,7 @@ import numpy as np
 
 from bench import cache_home, cache_policies
 
-#: what ``cache_replay.memory_of_a_key`` counts, in words
+#: names of the numbers that ``cache_replay.memory_of_a_key`` returns
 MEMORY_TEXT = (
     "{key_bytes:.1f} bytes per key beside its row: {entry_bytes:.0f} for the entry, {index_bytes:.1f} for the index at "
     "its worst, {view_bytes:.0f} that lead to the view; {slot_bytes:.1f} per slot of a device that is a cache")
@@ -17,10 +17,10 @@ class Trace(NamedTuple):
     """Batches of distinct keys in order of first appearance.
 
     Attributes:
-        unique: int64[n] for each batch; distinct keys.
-        occurrences: int32[n] for each batch; how often each occurs.
-        keys: distinct keys of the whole trace.
-        largest: distinct keys of the largest batch.
+        unique: int64[n] for each batch, its distinct keys.
+        occurrences: int32[n] for each batch, the number of occurrences of each key.
+        keys: number of distinct keys in the trace.
+        largest: number of distinct keys in the largest batch.
     """
 
     unique: List[np.ndarray]
@@ -30,7 +30,7 @@ class Trace(NamedTuple):
 
 
 class BadTraceError(ValueError):
-    """The file is no trace, or the numbers do not fit it."""
+    """The file is not a valid trace, or the given numbers do not fit the trace."""
 
 
 def main(arguments: List[str]) -> int:
@@ -63,10 +63,10 @@ def main(arguments: List[str]) -> int:
 
 
 def read(path: str, batch_rows: int) -> Trace:
-    """The trace of a file.
+    """Read the trace in a file.
 
     Raises:
-        BadTraceError: it cannot be read or does not hold int64[rows, fields].
+        BadTraceError: the file cannot be read, or does not contain int64[rows, fields].
     """
     try:
         keys = np.load(path)
@@ -79,7 +79,7 @@ def read(path: str, batch_rows: int) -> Trace:
 
 
 def batches_of(keys: np.ndarray, batch_rows: int) -> Trace:
-    """Cut int64[rows, fields] into batches; the last one may be shorter."""
+    """Split int64[rows, fields] into batches. The last batch may be shorter."""
     if batch_rows < 1:
         raise BadTraceError("--batch-rows must be at least 1, not {}".format(batch_rows))
     unique = []
@@ -93,12 +93,14 @@ def batches_of(keys: np.ndarray, batch_rows: int) -> Trace:
 
 
 def compare(trace: Trace, device_rows: int, window: int, home_rows: int = 0, fetch_ahead: int = 1) -> Dict[str, Any]:
-    """Misses of the planner and of the others; with ``home_rows`` those of the second level too.
+    """Return the misses of the planner and of the other policies. With ``home_rows`` the result includes the misses of
+    the second level.
 
     Raises:
-        BadTraceError: a batch does not fit the device or the home rows, or the window not the ring.
+        BadTraceError: a batch does not fit into the device rows or the home rows, or the window does not fit into the
+            ring.
     """
-    from bench import cache_replay  # numba: not for the commands that do without
+    from bench import cache_replay  # imports numba, which other commands do not need
 
     if device_rows < trace.largest:
         raise BadTraceError("--device-rows {}: a batch has {} distinct keys; the device must hold as many".format(
@@ -108,7 +110,7 @@ def compare(trace: Trace, device_rows: int, window: int, home_rows: int = 0, fet
     if home_rows and home_rows < device_rows + trace.largest:
         raise BadTraceError("--home-rows {}: the device has {} rows and a batch {} distinct keys; the host must hold "
                             "both".format(home_rows, device_rows, trace.largest))
-    if not 0 <= fetch_ahead <= max(window, 1):  # 1 unasked, and of no use without a window
+    if not 0 <= fetch_ahead <= max(window, 1):  # the default is 1, which has no effect without a window
         raise BadTraceError("--fetch-ahead must be 0 to the window, {}, not {}".format(window, fetch_ahead))
     ours = cache_replay.replay(trace.unique, trace.occurrences, trace.keys, device_rows, window)
     batches = [unique.tolist() for unique in trace.unique]
@@ -132,9 +134,10 @@ def compare(trace: Trace, device_rows: int, window: int, home_rows: int = 0, fet
 
 def compare_home(batches: cache_policies.Batches, steps: Sequence[cache_home.Step], home_rows: int, window: int,
                  fetch_ahead: int) -> Dict[str, Any]:
-    """Misses of home rows; arguments as in ``cache_home.replay``.
+    """Return the misses of home rows. The arguments are those of ``cache_home.replay``.
 
-    By the rule; by the rule if it knows the whole trace, which is the optimum of all that fetch ahead; by the others.
+    The result has the misses of the rule, of the rule with the whole trace as its window, and of the other policies.
+    With the whole trace, the rule is optimal among policies with this ``fetch_ahead``.
     """
     ours = cache_home.replay(batches, steps, home_rows, window, fetch_ahead)
     levels = {"": ours, "_min_ahead": cache_home.replay(batches, steps, home_rows, len(batches), fetch_ahead)}
@@ -152,7 +155,7 @@ def compare_home(batches: cache_policies.Batches, steps: Sequence[cache_home.Ste
 
 
 def text_of(results: Dict[str, Any]) -> List[str]:
-    """Lines of a report."""
+    """Return the lines of a report."""
     lines = [
         "{batches} batches, {keys} distinct keys, at most {largest_batch} in a batch; {device_rows} rows on the "
         "device".format(**results),
@@ -170,7 +173,7 @@ def text_of(results: Dict[str, Any]) -> List[str]:
 
 
 def text_of_home(results: Dict[str, Any], batches: int) -> List[str]:
-    """Lines about the second level."""
+    """Return the lines of a report about the second level."""
     lines = [
         "",
         "{rows} rows at home, the others on disk; rows of {near_mean:.1f} batches after the one being planned are "

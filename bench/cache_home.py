@@ -1,10 +1,11 @@
-"""The second level of `python -m bench cache`: which rows at home leave for the disk; plain Python.
+"""Second level of `python -m bench cache`: the choice of home rows that move to the disk. The module is plain Python.
 
-There are home rows for some of the keys only, and the rest lies on disk.  A row on the device keeps its home row.  The
-rule (``rank``, ``replay``) is that of docs/internals/adr/0045-rows-on-disk.md. It takes the device as it is: what
-moves between device and home is known before. So do the others, LRU, LFU and Belady's optimum, which have it easier:
-they fetch a row in the moment in which its batch is planned, and what leaves the device may leave for the disk at
-once.
+Only some keys have home rows. The rows of the other keys are on disk. A row on the device keeps its home row. The
+rule (``rank``, ``replay``) is described in docs/internals/adr/0045-rows-on-disk.md.
+
+All policies get the same moves between the device and the home rows. LRU, LFU and Belady's optimum have simpler
+conditions than the rule: they fetch a row when its batch is planned, and a row that leaves the device may move to
+the disk immediately.
 """
 import heapq
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -16,21 +17,23 @@ Rank = Tuple[bool, float, int]
 
 
 class Step(NamedTuple):
-    """One batch on the device: keys that move in, keys that leave for them; none of these is the batch's."""
+    """Moves of one batch on the device: keys that enter, and keys that leave. The keys that leave are not in
+    the batch.
+    """
 
     ins: Sequence[int]
     outs: Sequence[int]
 
 
 class Traffic(NamedTuple):
-    """A whole trace.
+    """Result of a whole trace.
 
     Attributes:
-        misses: keys that had no home row when their batch needed one.
-        fetches: those of them whose rows came from disk; the others were new.
-        spills: rows that left for the disk.
-        near_mean: batches after the one being planned whose rows were at home or on their way; the mean.
-        waits: batches that could only be planned when an earlier one was retired, for lack of home rows.
+        misses: number of keys without a home row when their batch needed one.
+        fetches: number of the misses whose rows were on disk. The other misses were new keys.
+        spills: number of rows that moved to the disk.
+        near_mean: mean number of batches, after the planned batch, whose rows were fetched or had home rows.
+        waits: number of batches that waited for an earlier batch to retire, because home rows were missing.
     """
 
     misses: int
@@ -41,29 +44,29 @@ class Traffic(NamedTuple):
 
 
 def rank(score: float, next_use: Optional[int], key: int) -> Rank:
-    """Where a row comes in the order in which rows leave: the least one leaves first.
+    """Return the rank of a row. The row with the smallest rank moves to the disk first.
 
-    Candidates are rows at home that are not on the device and that no near batch uses.
+    Candidates are home rows that are not on the device and that no near batch uses.
 
     Args:
-        score: of the key's uses.
-        next_use: the next batch of the window that uses it; None for none.
-        key: decides between equal ones.
+        score: score of the key's uses.
+        next_use: next batch of the window that uses the key, or None.
+        key: decides between rows that are otherwise equal.
     """
     return (False, score, key) if next_use is None else (True, -next_use, key)
 
 
 def replay(batches: Batches, steps: Sequence[Step], home_rows: int, window: int, fetch_ahead: int) -> Traffic:
-    """Run a trace by the rule.
+    """Replay a trace with the rule.
 
-    With the whole trace as its window no rule misses fewer that fetches as far ahead.
+    If the window is the whole trace, no rule with the same ``fetch_ahead`` has fewer misses.
 
     Args:
-        batches: distinct keys of each.
-        steps: what each moves.
-        home_rows: at least as many as the device has, and the keys of a batch.
-        window: batches after the one being planned that are known.
-        fetch_ahead: those of them whose rows are fetched, as far as there is room.
+        batches: distinct keys of each batch.
+        steps: moves of each batch.
+        home_rows: number of home rows. The minimum is the number of device rows, and of the keys of a batch.
+        window: number of known batches after the planned batch.
+        fetch_ahead: number of these batches whose rows are fetched, if home rows are free.
     """
     home = _Home(batches, home_rows, window)
     last = len(batches) - 1
@@ -91,7 +94,8 @@ def replay(batches: Batches, steps: Sequence[Step], home_rows: int, window: int,
 class _Home:
     """Home rows.
 
-    A row is kept once for each near batch that uses it, and once while it is on the device; the others can leave.
+    A row is held once for each near batch that uses the row, and once while the row is on the device. Other rows can
+    move to the disk.
     """
 
     def __init__(self, batches: Batches, rows: int, window: int) -> None:
@@ -101,18 +105,18 @@ class _Home:
         self._uses: Dict[int, List[int]] = {}
         for number in range(len(batches) - 1, -1, -1):
             for key in batches[number]:
-                self._uses.setdefault(key, []).append(number)  # the next one last
+                self._uses.setdefault(key, []).append(number)  # the next use is the last element
         self._kept: Dict[int, int] = {}
         self._at_home: Set[int] = set()
         self._scores: Dict[int, float] = {}
         self._ranks: Dict[int, Rank] = {}
-        self._leaving: List[Rank] = []  # a heap; out of date where ``_ranks`` says otherwise
-        self.planning = 0  #: the batch being planned
-        self.near = 0  #: the next batch whose rows are to be fetched
+        self._leaving: List[Rank] = []  # heap; an entry is outdated if ``_ranks`` has another value
+        self.planning = 0  #: batch that is planned
+        self.near = 0  #: first batch whose rows are not fetched
         self.misses = self.fetches = self.spills = 0
 
     def make_near(self) -> bool:
-        """Fetch what the next batch needs; False if there is no room for it."""
+        """Fetch the rows of the next batch. Returns False if there are too few free home rows."""
         keys = self._batches[self.near]
         if len(self._kept) + sum(key not in self._kept for key in keys) > self._rows:
             return False
@@ -123,7 +127,7 @@ class _Home:
         self._spill(len(self._at_home) + len(absent) - self._rows)
         self._at_home.update(absent)
         self.misses += len(absent)
-        self.fetches += sum(key in self._ranks for key in absent)  # it was a candidate, so it has been here
+        self.fetches += sum(key in self._ranks for key in absent)  # a key with a rank was seen before
         self.near += 1
         return True
 
@@ -132,7 +136,7 @@ class _Home:
             self._kept[key] = self._kept.get(key, 0) + 1
 
     def retire(self, number: int, outs: Sequence[int]) -> None:
-        """Go on when a batch is trained, and the rows that left the device for it are at home."""
+        """Retire a trained batch. The rows that left the device for this batch are now home rows only."""
         for key in self._batches[number]:
             self._scores[key] = score_after_use(self._scores.get(key), number)
         for keys in (outs, self._batches[number]):
@@ -157,7 +161,7 @@ class _Home:
             key = least[-1]
             if self._ranks[key] != least or key in self._kept or key not in self._at_home:
                 continue
-            if self._rank(key) != least:  # a batch that uses it has become known: it leaves later
+            if self._rank(key) != least:  # a new batch uses the row, so its rank has changed
                 self._put(key)
                 continue
             self._at_home.remove(key)
@@ -166,13 +170,14 @@ class _Home:
 
 
 def replay_worth(batches: Batches, steps: Sequence[Step], home_rows: int, worth: Worth) -> Traffic:
-    """Run a trace where the row of least worth leaves, as in ``cache_policies``; arguments as in ``replay``.
+    """Replay a trace, and move the row of least worth to the disk, as in ``cache_policies``. The arguments are those of
+    ``replay``.
 
-    With Belady's worth no policy fetches fewer, given these steps.
+    With Belady's worth, no policy has fewer fetches for these steps.
     """
     worths: Dict[int, float] = {}
-    at_home: Dict[int, float] = {}  # worth of those that can leave
-    leaving: List[Tuple[float, int]] = []  # a heap; out of date where ``at_home`` says otherwise
+    at_home: Dict[int, float] = {}  # worth of the rows that can leave
+    leaving: List[Tuple[float, int]] = []  # heap; an entry is outdated if ``at_home`` has another value
     on_device: Set[int] = set()
     used: Set[int] = set()
     misses = fetches = spills = 0

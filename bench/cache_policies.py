@@ -1,12 +1,12 @@
-"""What other policies would miss on a trace of batches: plain Python, no kernel, nothing of the planner.
+"""Misses of other policies on a trace of batches. The module is plain Python and uses no code of the planner.
 
-A batch's distinct keys must all be on the device at once.  Those that are not there are its misses; when there is
-no room for them others leave, never the batch's own.  Every policy here gives a key a worth when it is used, and
-the key of least worth leaves first:
+The distinct keys of a batch must all be on the device at the same time. The batch's misses are its keys that are not
+on the device. Other keys leave if the device is full. A policy assigns a worth to a key at each use, and the key of
+least worth leaves first:
 
-* LRU: the batch that used it last;
-* LFU: how often it was used, where a use has half its weight after 64 batches;
-* Belady's optimum: how soon it is used again, which needs the whole future.
+* LRU: the number of the batch that used the key last.
+* LFU: the number of uses. The weight of a use halves every 64 batches.
+* Belady's optimum: the distance to the next use. This policy needs the whole trace.
 """
 import heapq
 import math
@@ -15,7 +15,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 HALF_LIFE = 64
 
 Batches = Sequence[Sequence[int]]
-#: (number of the batch, place of the key in it, key) -> worth
+#: (number of the batch, position of the key in the batch, key) -> worth
 Worth = Callable[[int, int, int], float]
 
 
@@ -23,8 +23,8 @@ class Misses(NamedTuple):
     """Misses of a whole trace.
 
     Attributes:
-        all: keys that were not on the device when a batch needed them.
-        refetches: those of them that had been used before.
+        all: number of keys that were not on the device when a batch needed them.
+        refetches: number of the misses whose keys had been used before.
     """
 
     all: int
@@ -32,17 +32,17 @@ class Misses(NamedTuple):
 
 
 def lru(batches: Batches, device_rows: int) -> Misses:
-    """Misses when the least recently used key leaves first."""
+    """Return the misses if the least recently used key leaves first."""
     return replay(batches, device_rows, lru_worth())
 
 
 def lfu(batches: Batches, device_rows: int) -> Misses:
-    """Misses when the least frequently used key leaves first; use decays."""
+    """Return the misses if the least frequently used key leaves first. The weight of a use decays."""
     return replay(batches, device_rows, lfu_worth())
 
 
 def belady(batches: Batches, device_rows: int) -> Misses:
-    """Misses when the key leaves first whose next use is farthest: no policy misses fewer."""
+    """Return the misses if the key with the farthest next use leaves first. No policy has fewer misses."""
     return replay(batches, device_rows, belady_worth(batches))
 
 
@@ -61,7 +61,9 @@ def lfu_worth() -> Worth:
 
 
 def score_after_use(score: Optional[float], now: int) -> float:
-    """log2 of the sum of all uses, each counted as it would be at batch 0, in steps of a 64th."""
+    """Return the logarithm (base 2) of the weighted sum of all uses, as a multiple of 1/64. Weights are
+    relative to batch 0.
+    """
     return now if score is None else now + HALF_LIFE * math.log2(1 + 2 ** ((score - now) / HALF_LIFE))
 
 
@@ -71,7 +73,9 @@ def belady_worth(batches: Batches) -> Worth:
 
 
 def next_uses(batches: Batches) -> List[List[int]]:
-    """For each key of each batch the number of the next batch that uses it, or how many batches there are."""
+    """Return, for each key of each batch, the number of the next batch that uses the key. Without a next use the number
+    is the number of batches.
+    """
     seen: Dict[int, int] = {}
     answer: List[List[int]] = []
     for now in range(len(batches) - 1, -1, -1):
@@ -81,9 +85,9 @@ def next_uses(batches: Batches) -> List[List[int]]:
 
 
 def replay(batches: Batches, device_rows: int, worth: Worth) -> Misses:
-    """Run a trace; each batch is a sequence of distinct keys, at most ``device_rows`` of them."""
+    """Replay a trace. Each batch is a sequence of at most ``device_rows`` distinct keys."""
     on_device: Dict[int, float] = {}
-    leaving: List[Tuple[float, int]] = []  # a heap; (worth, key), out of date where ``on_device`` says otherwise
+    leaving: List[Tuple[float, int]] = []  # heap of (worth, key); an entry is outdated if ``on_device`` differs
     used = set()
     misses = 0
     for now, keys in enumerate(batches):

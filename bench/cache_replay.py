@@ -1,4 +1,4 @@
-"""The planner of a table worker, fed with a trace."""
+"""Replay of a trace with the planner of a table worker."""
 import time
 from typing import Dict, Iterator, List, NamedTuple, Sequence
 
@@ -14,18 +14,18 @@ from bench import workloads
 from bench.planner import PLAN_AHEAD, Batches, empty_truth
 
 MOST_WINDOW = structs.MAX_FRAMES - PLAN_AHEAD - 1
-GROWN_AT = 100_000  # keys of the index whose memory is told
+GROWN_AT = 100_000  # number of keys in the index whose memory is measured
 
 
 class Plan(NamedTuple):
-    """One batch's plan.
+    """Plan of one batch.
 
     Attributes:
-        slots: int32[n]; slot of each key.
-        outs: int32[m]; slots whose rows went home, in the order they were chosen.
-        fresh, loads: keys that got their first row, keys whose row came from home.
-        horizon: how many batches after this one were known.
-        seconds: what touching, planning and retiring took.
+        slots: int32[n], the slot of each key.
+        outs: int32[m], slots whose rows moved to home rows, in the order of the choice.
+        fresh, loads: number of keys that got their first row, and number of keys whose row was copied from a home row.
+        horizon: number of later batches that were known.
+        seconds: duration of touching, planning and retiring.
     """
 
     slots: np.ndarray
@@ -37,11 +37,11 @@ class Plan(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """What one batch moves between the device and the rows at home.
+    """Moves of one batch between the device and the home rows.
 
     Attributes:
-        ins: int64[n]; keys that were not on the device.
-        outs: int64[m]; keys whose rows went home for them.
+        ins: int64[n], keys that were not on the device.
+        outs: int64[m], keys whose rows moved to home rows for this batch.
     """
 
     ins: np.ndarray
@@ -49,14 +49,14 @@ class Moves(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """A whole trace.
+    """Result of a whole trace.
 
     Attributes:
-        moves: of each batch.
-        misses: keys that were not on the device when their batch was planned.
-        refetches: those of them that had a row already.
-        horizon_least, horizon_most, horizon_mean: batches known beyond the one being planned.
-        plan_us: microseconds per batch for touching, planning and retiring; the median.
+        moves: moves of each batch.
+        misses: number of keys that were not on the device when their batch was planned.
+        refetches: number of the misses whose keys already had a row.
+        horizon_least, horizon_most, horizon_mean: number of known batches after the planned batch.
+        plan_us: median time in microseconds for touching, planning and retiring a batch.
     """
 
     moves: List[Moves]
@@ -70,14 +70,14 @@ class Replay(NamedTuple):
 
 def replay(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys: int, device_rows: int,
            window: int) -> Replay:
-    """Run a trace.
+    """Replay a trace.
 
     Args:
-        unique: int64[n] for each batch; distinct keys.
+        unique: int64[n] for each batch, its distinct keys.
         occurrences: int32[n] for each batch.
-        keys: distinct keys of the whole trace, for which there is room at home.
-        device_rows: at least the keys of the largest batch.
-        window: batches that are touched beyond the one being planned, while there are that many.
+        keys: number of distinct keys in the trace. There is a home row for each key.
+        device_rows: number of device rows. The minimum is the number of keys in the largest batch.
+        window: maximum number of touched batches after the planned batch.
     """
     misses = refetches = 0
     horizons = []
@@ -99,7 +99,7 @@ def replay(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys
 
 def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys: int, device_rows: int,
           window: int) -> Iterator[Plan]:
-    """The plan of each batch in turn; arguments as in ``replay``."""
+    """Yield the plan of each batch. The arguments are those of ``replay``."""
     truth = empty_truth(keys, device_rows, home_rows=keys)
     batches = Batches(truth, max(map(len, unique)))
     touched = 0
@@ -112,17 +112,18 @@ def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys:
         if number >= PLAN_AHEAD:
             batches.finish(number - PLAN_AHEAD)
         seconds = time.perf_counter() - started
-        # copies: the frame is used again
+        # The arrays are copied, because the frame is reused.
         yield Plan(part.array("slots", len(unique[number])).copy(), part.array("out_slots", part["out_count"]).copy(),
                    part["fresh_count"], part["load_count"], touched - 1 - number, seconds)
 
 
 def memory_of_a_key() -> Dict[str, float]:
-    """Bytes per key, beside the floats of its row, and bytes per slot of the device, by the arrays of a table.
+    """Return the bytes per key, without the floats of its row, and the bytes per slot of the device. The numbers are
+    computed from the arrays of a table.
 
-    Of a key: its entry, the number that leads to its row of the view, and the index when it has just begun to grow,
-    which is its worst point.  Of a slot, with home rows: the slot's entry, in the truth and in the view, its bit among
-    the free ones, and the victim order.
+    The bytes of a key comprise its entry, its row number in the view, and the index at its largest size per key, just
+    after it began to grow. With home rows, the bytes of a slot comprise its entries in the truth and in the view, its
+    bit in the free slots, and the victim order.
     """
     index = KeyIndex(spread_of(workloads.HASH_SEED), 2 * GROWN_AT)
     index.clear(GROWN_AT)

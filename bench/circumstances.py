@@ -1,4 +1,4 @@
-"""Collects what is recorded beside every number: machine, commit, versions, command and date."""
+"""Circumstances that are recorded with every number: machine, commit, versions, command and date."""
 import contextlib
 import ctypes
 import datetime
@@ -9,24 +9,26 @@ import sys
 import warnings
 from typing import Any, Dict
 
-#: packages whose versions are written down with every result
+#: packages whose versions are recorded with every result
 VERSIONS_OF = ("numpy", "numba", "tensorflow", "msgpack")
 
-# glibc's mallopt: parameter numbers of malloc.h
+# Parameter numbers of glibc's mallopt, from malloc.h
 _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_MAX = -4
 
 
 def now() -> Dict[str, Any]:
-    """Machine, commit, versions, command and date."""
+    """Return machine, commit, versions, command and date."""
     return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC"),
             "command": " ".join(["python", "-m", "bench"] + sys.argv[1:]), "commit": commit(), "versions": versions(),
             "machine": machine()}
 
 
 def machine() -> Dict[str, Any]:
-    """Processor, cores this process may use, memory in bytes, kernel, load average of the last minute."""
+    """Return the processor, the number of cores of this process, the memory in bytes, the kernel, and the load average
+    of the last minute.
+    """
     pages = os.sysconf("SC_PHYS_PAGES")
     page = os.sysconf("SC_PAGE_SIZE")
     return {"processor": _processor(), "cores": len(os.sched_getaffinity(0)), "memory_bytes": pages * page,
@@ -43,7 +45,9 @@ def _processor() -> str:
 
 
 def commit() -> str:
-    """The commit of the tree, with ``+`` when files differ from it; "unknown" outside a repository."""
+    """Return the commit of the tree. A ``+`` is appended if files differ from the commit. The result is "unknown"
+    outside a repository.
+    """
     folder = os.path.dirname(os.path.abspath(__file__))
     try:
         done = subprocess.run(["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"], cwd=folder,
@@ -54,9 +58,9 @@ def commit() -> str:
 
 
 def versions() -> Dict[str, str]:
-    """Python's, and that of each package of ``VERSIONS_OF`` that is installed."""
+    """Return the version of Python, and of each installed package of ``VERSIONS_OF``."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # its successor is newer than this Python
+        warnings.simplefilter("ignore", DeprecationWarning)  # this Python does not have the successor of the module
         import pkg_resources  # type: ignore[import]
 
     found = {"python": platform.python_version()}
@@ -67,10 +71,11 @@ def versions() -> Dict[str, str]:
 
 
 def steady_malloc() -> bool:
-    """Have malloc keep large blocks, so that page faults do not come and go; whether glibc agreed.
+    """Configure malloc to keep large blocks, so that the number of page faults does not vary. Returns whether glibc
+    accepted the settings.
 
-    Outputs of 10 MB cross its mmap threshold: up to 12 ms of page faults per training step, on every side, depending
-    on the history of the heap.
+    Outputs of 10 MB are near the mmap threshold. Without these settings, page faults cost up to 12 ms per training step
+    on every side, depending on the history of the heap.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

@@ -1,4 +1,4 @@
-"""The sides of ``bench/usual_columns.py``, each in a process of its own."""
+"""Sides of ``bench/usual_columns.py``. Each side is a separate process."""
 import contextlib
 import json
 import os
@@ -15,13 +15,13 @@ NAMES = {OURS: "ascpipe, use_for_feature_columns", PLAIN: "tf.feature_column"}
 
 
 def side_of(setting: Setting, *, environment: Optional[Dict[str, str]] = None) -> Side:
-    """The side that a setting describes; ``environment``: of its process."""
+    """Return the side of a setting. ``environment`` is the environment of its process."""
     return Side([sys.executable, "-m", usual_columns.__name__, json.dumps(setting._asdict())], environment=environment)
 
 
 @contextlib.contextmanager
 def with_data(setting: Setting) -> Iterator[Setting]:
-    """The setting with a file of its batches, which goes with the block."""
+    """Yield the setting with a file of its batches. The file is removed when the block exits."""
     with tempfile.TemporaryDirectory(prefix="bench-data-") as folder:
         path = os.path.join(folder, "rows.tfrecord")
         usual_columns.write_examples(setting, path)
@@ -29,6 +29,8 @@ def with_data(setting: Setting) -> Iterator[Setting]:
 
 
 def sized(setting: Setting) -> Setting:
-    """The setting; in a run with small sizes with few buckets, yet enough for tables."""
+    """Return the setting, with few buckets in a run with small sizes. The number of buckets is still large
+    enough for tables.
+    """
     return setting._replace(buckets=workloads.sized(setting.buckets, LEAST_BUCKETS),
                             batches=workloads.sized(setting.batches, 4))

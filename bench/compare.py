@@ -1,7 +1,7 @@
-"""Compares the records of two runs: how much slower is the later one?
+"""Comparison of the records of two runs.
 
-For each variant in both: how many times as long ours takes after as before, per unit of work, and the same as
-a share of each peer, which takes the speed of the machine out.
+For each variant in both runs, the comparison has two kinds of ratios: our time per unit of work after / before, and
+the ratio of our shares of each peer's time. The shares do not depend on the speed of the machine.
 """
 import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence
@@ -10,11 +10,11 @@ from bench import records
 
 
 class Change(NamedTuple):
-    """One variant, before and after.
+    """Change of one variant between two runs.
 
     Attributes:
         ours: time after / time before, per unit.
-        against: by peer, the same with each time taken as a share of the peer's in its own run.
+        against: ratio of the shares by peer. A share is our time / the peer's time in the same run.
     """
 
     name: str
@@ -23,12 +23,16 @@ class Change(NamedTuple):
 
     @property
     def slowdown(self) -> float:
-        """What the limit applies to: the median of ``against``; without a peer in both runs, ``ours``."""
+        """Return the ratio to which the limit applies: the median of ``against``, or ``ours`` if the runs have no
+        common peer.
+        """
         return statistics.median(self.against.values()) if self.against else self.ours
 
 
 def changes(before: Sequence[Dict[str, Any]], after: Sequence[Dict[str, Any]]) -> List[Change]:
-    """One ``Change`` per variant that both runs have with the same sizes, in the order of the second."""
+    """Return one ``Change`` for each variant that both runs have with the same sizes, in the order of the
+    second run.
+    """
     earlier = {_kind(one): one for one in before}
     return [_change(earlier[_kind(one)], one) for one in after if _kind(one) in earlier]
 
@@ -43,7 +47,7 @@ def _change(before: Dict[str, Any], after: Dict[str, Any]) -> Change:
 
 
 def text_of(change: Change, limit: float) -> str:
-    """A change in one line, with SLOWER at its end if it is past the limit."""
+    """Return a change as one line. The line ends with SLOWER if the slowdown exceeds the limit."""
     shares = "".join("; as a share of {} {:.2f} x".format(*pair) for pair in sorted(change.against.items()))
     return "{:<32} {:6.2f} x before{}{}".format(
         change.name, change.ours, shares, "  SLOWER" if change.slowdown > limit else "")

@@ -1,11 +1,13 @@
-"""What ranks of the model of ``ranks`` exchange in a step, and the least that copies of hot rows would leave of it.
+"""Bytes that ranks of the model of ``ranks`` exchange in a step, and a lower bound with copies of hot rows.
 
     python -m bench.exchanged_bytes [--rows-of-a-rank 4096] [--dim 16] [--ranks 2 --ranks 4]
 
-A row that a rank gets is 4 * dim bytes, so is the gradient that it sends back; its key takes 8 bytes and its place in
-the answer 4. A row is hot if every rank asks for it in nine of ten batches. It can stand on every rank only if every
-rank applies the same sum of gradients to it: the owner sums what the others send it and sends them the sum, or each
-rank sends its gradients to all others and adds them up itself. Either way its key need not travel.
+A received row has 4 * dim bytes, and its gradient that is sent back has as many. The key has 8 bytes, and its position
+in the answer has 4. A row is hot if all ranks use the row in nine of ten batches.
+
+Each rank can have a copy of a hot row if all ranks apply the same sum of gradients. Either the owner receives the
+gradients and sends their sum to the other ranks, or each rank sends its gradients to all other ranks. In neither case
+is the key of the row sent.
 """
 from typing import NamedTuple, Tuple
 
@@ -14,17 +16,17 @@ import numpy as np
 
 from bench import train_sides, workloads
 
-BATCHES = 20  #: that are looked at
-PART = 0.9  #: of these batches ask all ranks for a hot row
+BATCHES = 20  #: number of batches
+PART = 0.9  #: share of the batches in which all ranks use a hot row
 KEY_BYTES = 12
 
 
 class Asked(NamedTuple):
-    """What the ranks of a step ask for, the mean over batches.
+    """Keys that the ranks of a step use, as means over batches.
 
     Attributes:
-        distinct: keys of one rank.
-        hot: those of them that are hot.
+        distinct: number of distinct keys of one rank.
+        hot: number of these keys that are hot.
     """
 
     distinct: float
@@ -32,7 +34,7 @@ class Asked(NamedTuple):
 
 
 def asked(ranks: int, rows_of_a_rank: int) -> Asked:
-    """By drawing batches."""
+    """Draw batches, and count their keys."""
     keys = train_sides.rows()
     stream = workloads.Zipf(keys, workloads.DISTRIBUTIONS["zipf-1.05"], seed=1)
     everywhere = np.zeros(keys, np.int32)
@@ -48,8 +50,10 @@ def asked(ranks: int, rows_of_a_rank: int) -> Asked:
 
 
 def sent_bytes(of: Asked, ranks: int, dim: int) -> Tuple[float, float, float]:
-    """That a rank sends in a step: now; if owners send sums of hot rows; if gradients of hot rows go to all ranks."""
-    others = (ranks - 1) / ranks  # a part of the keys is the rank's own
+    """Return the bytes that a rank sends in a step in three cases: without copies, with sums of hot rows from their
+    owners, and with gradients of hot rows to all ranks.
+    """
+    others = (ranks - 1) / ranks  # the rank itself owns the remaining keys
     now = of.distinct * others * (8 * dim + KEY_BYTES)
     sums = now - of.hot * others * KEY_BYTES
     gathered = (of.distinct - of.hot) * others * (8 * dim + KEY_BYTES) + of.hot * (ranks - 1) * 4 * dim
@@ -61,7 +65,7 @@ def sent_bytes(of: Asked, ranks: int, dim: int) -> Tuple[float, float, float]:
 @click.option("--dim", default=16, show_default=True, help="Numbers of a row.")
 @click.option("--ranks", multiple=True, default=(2, 4, 8, 16), show_default=True, help="How many ranks.")
 def main(rows_of_a_rank: int, dim: int, ranks: Tuple[int, ...]) -> None:
-    """A line for each number of ranks."""
+    """Print a line for each number of ranks."""
     print("ranks  distinct keys     hot  MB sent  hot rows summed by owners  gradients of hot rows to all")
     for count in ranks:
         of = asked(count, rows_of_a_rank)

@@ -1,15 +1,15 @@
-"""Prints what Horovod's collectives take, each by itself: a launcher runs ``far_collectives.py TIMES``."""
+"""Program that measures each of Horovod's collectives. A launcher runs ``far_collectives.py TIMES``."""
 import statistics
 import sys
 import time
 from typing import Any, Dict, List
 
-_FLOATS = 29633  # of the dense layers of the model of ``ranks``
+_FLOATS = 29633  # number of floats in the dense layers of the model of ``ranks``
 
 
 def main(arguments: List[str]) -> None:
-    """Measure; rank 0 alone prints."""
-    from bench.sessions import tf  # before Horovod, which would import TensorFlow with its warnings
+    """Measure the collectives. Only rank 0 prints."""
+    from bench.sessions import tf  # before Horovod, whose import of TensorFlow would print warnings
 
     import horovod.tensorflow as hvd  # isort: skip
 

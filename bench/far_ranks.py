@@ -1,9 +1,11 @@
-"""Ranks on two machines far apart: network namespaces, joined by TUN devices and a relay that takes its time.
+"""Ranks on two distant machines, simulated by network namespaces. TUN devices and a relay with a delay connect the
+namespaces.
 
     python -m bench.far_ranks --delay-ms 20 [--mbit-s 200] [--ranks 4] [--steps 30] [--collectives]
 
-It trains the model of ``ranks`` and prints what a step and an exchange take (docs/internals/scaling.md). It needs root,
-``/dev/net/tun`` and ``ip``. The kernel's own ``tc netem`` is not everywhere.
+The program trains the model of ``ranks`` and prints the durations of a step and of an exchange
+(docs/internals/scaling.md). It needs root, ``/dev/net/tun`` and ``ip``. The program does not use ``tc netem``, because
+many kernels do not have it.
 """
 import contextlib
 import fcntl
@@ -24,8 +26,8 @@ import click
 
 ADDRESSES = {"near": "10.77.78.1", "far": "10.77.78.2"}
 LIMIT_S = 900
-_PREFIX = "asc-bench-"  # of namespaces
-_INTERFACE = "link0"  # Horovod wants the same name on all machines
+_PREFIX = "asc-bench-"  # prefix of the namespaces
+_INTERFACE = "link0"  # Horovod needs the same name on all machines
 # linux/if_tun.h
 _TUNSETIFF = 0x400454CA
 _IFF_TUN = 0x0001
@@ -35,7 +37,7 @@ _PACKET_BYTES = 65536
 _MTU = 9000
 _AT_ONCE = 64
 
-#: What ``ascpipe run`` calls to reach a machine: the options that it gives, the host, and the command.
+#: Replacement of ssh for ``ascpipe run``. Its arguments are the options, the host and the command.
 _SSH = """#!/bin/bash
 host=
 while [ $# -gt 0 ]; do
@@ -56,7 +58,7 @@ exec ip netns exec {}$host bash -c "$*"
 @click.option("--steps", default=30, show_default=True, type=click.IntRange(1), help="That are timed.")
 @click.option("--collectives", is_flag=True, help="Measure Horovod's collectives instead.")
 def main(delay_ms: float, mbit_s: float, ranks: int, steps: int, collectives: bool) -> None:
-    """Run a program, whose first rank prints what it measures."""
+    """Run a program on two machines. The first rank prints the results."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     program = os.path.join("bench", "far_collectives.py" if collectives else "far_ranks_program.py")
     with contextlib.ExitStack() as stack:
@@ -76,7 +78,7 @@ def main(delay_ms: float, mbit_s: float, ranks: int, steps: int, collectives: bo
 
 @contextlib.contextmanager
 def _machine(name: str) -> Iterator[int]:
-    """A namespace with a TUN device; gives the descriptor of its other end."""
+    """Create a namespace with a TUN device. Yields the descriptor of the other end of the device."""
     space = _PREFIX + name
     device = "asc" + name
     hosts = "/etc/netns/" + space
@@ -102,7 +104,9 @@ def _machine(name: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _relay(one: int, other: int, delay_s: float, byte_s: float) -> Iterator[None]:
-    """Carry packets between two descriptors, one after the other, each as much later; ``byte_s`` seconds for a byte."""
+    """Carry packets between two descriptors in order. Each packet is delayed by ``delay_s``, and each byte occupies the
+    wire for ``byte_s`` seconds.
+    """
     stopped, stop = os.pipe()
     thread = threading.Thread(target=_carry, args=({one: other, other: one}, delay_s, byte_s, stopped), daemon=True)
     thread.start()
@@ -115,8 +119,8 @@ def _relay(one: int, other: int, delay_s: float, byte_s: float) -> Iterator[None
 
 
 def _carry(to: Dict[int, int], delay_s: float, byte_s: float, stopped: int) -> None:
-    waiting: List[Tuple[float, int, int, bytes]] = []  # when, number, where to, packet
-    free_s = dict.fromkeys(to, 0.0)  # when the wire from an end has sent all that came
+    waiting: List[Tuple[float, int, int, bytes]] = []  # time, number, target, packet
+    free_s = dict.fromkeys(to, 0.0)  # time at which the wire from an end becomes free
     number = 0
     while True:
         rest_s = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
@@ -133,7 +137,7 @@ def _carry(to: Dict[int, int], delay_s: float, byte_s: float, stopped: int) -> N
                     heapq.heappush(waiting, (free_s[end] + delay_s, number, to[end], packet))
         while waiting and waiting[0][0] <= time.monotonic():
             _, _, end, packet = heapq.heappop(waiting)
-            with contextlib.suppress(OSError):  # a packet is lost where the queue is full, or the device is going
+            with contextlib.suppress(OSError):  # a packet is lost if the queue is full or the device is being removed
                 os.write(end, packet)
 
 

@@ -1,4 +1,6 @@
-"""Trains the model of ``ranks`` and prints what a step takes: a launcher runs ``far_ranks_program.py STEPS``."""
+"""Program that trains the model of ``ranks`` and prints the duration of a step. A launcher runs
+``far_ranks_program.py STEPS``.
+"""
 import glob
 import json
 import os
@@ -14,7 +16,7 @@ from bench.ranks_sides import LEAD
 
 
 def main(arguments: List[str]) -> None:
-    """Train, and print; rank 0 alone does."""
+    """Train the model. Only rank 0 prints."""
     with side_of(OURS) as step:
         for _ in range(LEAD):
             step()
@@ -34,7 +36,7 @@ def main(arguments: List[str]) -> None:
 
 
 def _exchanges() -> Dict[str, Any]:
-    """What the status of this process's daemon tells of them."""
+    """Return the exchanges in the status of this process's daemon."""
     found = glob.glob(os.path.join(names.base_dir(), "private-{}-*".format(os.getpid())))
     told = subprocess.run([sys.executable, "-m", "ascpipe", "status", "--json", "--name", os.path.basename(found[0])],
                           check=True, stdout=subprocess.PIPE)

@@ -1,6 +1,6 @@
-"""A program that trains one step: `python -m bench.first_step {ascpipe|plain}`; see the case ``startup``.
+"""Program that trains one step: `python -m bench.first_step {ascpipe|plain}`. The case ``startup`` uses it.
 
-It writes one JSON line when the step is done: seconds that its parts took.
+After the step the program prints one JSON line with the durations of its parts in seconds.
 """
 import json
 import sys
@@ -60,7 +60,7 @@ def _plain(tf: Any, dataset: Any) -> List[Any]:
 
 
 def _nothing() -> None:
-    """Nothing to start, nothing to end."""
+    """Do nothing. The plain side has nothing to start or to stop."""
 
 
 def _update(tf: Any, rows: Any, variables: Any, optimizer: Any) -> Any:

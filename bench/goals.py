@@ -1,26 +1,26 @@
-"""What a measurement should reach, and whether it does: computed from the figures of its own run."""
+"""Goals of measurements. Whether a goal is met is computed from the figures of the same run."""
 from typing import Dict, NamedTuple, Optional
 
-RATIO = "ratio"  #: a peer's time as a multiple of ours: at least
-SHARE = "share"  #: ours as a share of a peer's: at most
-OVER = "over"  #: seconds per unit of work that ours takes more than a peer: at most
-RATE = "rate"  #: units of work per second, ours: at least
-COST = "cost"  #: seconds per unit of work, ours: at most
-COUNT = "count"  #: what a case counts in the place of seconds, per unit of work, ours: at most
-MEMORY = "memory"  #: bytes per key, ours: at most
-RANGE = "range"  #: the slowest contender as a multiple of the fastest: at most
+RATIO = "ratio"  #: minimum of a peer's time as a multiple of our time
+SHARE = "share"  #: maximum of our time as a share of a peer's time
+OVER = "over"  #: maximum of our time minus a peer's time, in seconds per unit of work
+RATE = "rate"  #: minimum of our units of work per second
+COST = "cost"  #: maximum of our seconds per unit of work
+COUNT = "count"  #: maximum of our count per unit of work, for a case that does not measure seconds
+MEMORY = "memory"  #: maximum of our bytes per key
+RANGE = "range"  #: maximum of the slowest contender's time as a multiple of the fastest contender's time
 
 _AT_LEAST = (RATIO, RATE)
 _COMPARE = (RATIO, SHARE, OVER)
 
 
 class Goal(NamedTuple):
-    """A limit of one figure.
+    """Limit of one figure.
 
     Attributes:
-        measure: which figure: RATIO, SHARE, OVER, RATE, COST, COUNT, MEMORY or RANGE.
-        limit: what it should reach at least, or be at most.
-        peer: name of the contender that RATIO, SHARE and OVER compare with; others have none.
+        measure: kind of figure: RATIO, SHARE, OVER, RATE, COST, COUNT, MEMORY or RANGE.
+        limit: minimum or maximum of the figure.
+        peer: name of the compared contender for RATIO, SHARE and OVER, otherwise "".
     """
 
     measure: str
@@ -29,13 +29,13 @@ class Goal(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What goals are computed from.
+    """Figures from which goals are computed.
 
     Attributes:
-        ours: seconds per unit of work; the median.
-        values: the same of every contender by name, ours among them.
-        ratios: by peer, its time as a multiple of ours; the median of the ratios within rounds.
-        over: by peer, seconds per unit of work that ours takes more; the median of the differences within rounds.
+        ours: our median seconds per unit of work.
+        values: median seconds per unit of work of each contender by name, including ours.
+        ratios: by peer, its time as a multiple of our time. The value is the median over rounds.
+        over: by peer, our time minus its time in seconds per unit of work. The value is the median over rounds.
         memory: bytes per key.
     """
 
@@ -47,10 +47,10 @@ class Figures(NamedTuple):
 
 
 def reached(goal: Goal, figures: Figures) -> float:
-    """The figure that the goal limits.
+    """Return the figure that the goal limits.
 
     Raises:
-        ValueError: the goal names a peer that was not measured, or a measure that there is not.
+        ValueError: the peer of the goal was not measured, or the measure is unknown.
     """
     if goal.measure in _COMPARE and goal.peer not in figures.ratios:
         raise ValueError("a goal compares with {!r}, measured were {}".format(goal.peer, sorted(figures.ratios)))
@@ -72,12 +72,14 @@ def reached(goal: Goal, figures: Figures) -> float:
 
 
 def is_met(goal: Goal, value: float) -> bool:
-    """Is the limit kept? ``value``: what ``reached`` said."""
+    """Return whether a goal is met. ``value`` is the result of ``reached``."""
     return value >= goal.limit if goal.measure in _AT_LEAST else value <= goal.limit
 
 
 def text(goal: Goal, unit: str, value: Optional[float] = None) -> str:
-    """The goal, or with ``value`` what was reached, in words; ``unit``: of work, in the singular."""
+    """Return the goal in words, or the reached figure if ``value`` is given. ``unit`` is the unit of work in
+    the singular.
+    """
     sign = ">= " if goal.measure in _AT_LEAST else "<= "
     number = goal.limit if value is None else value
     shown = {RATIO: "{:.3g} x".format(number), SHARE: "{:.0f} % of it".format(100 * number),
@@ -89,7 +91,7 @@ def text(goal: Goal, unit: str, value: Optional[float] = None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time, or a difference of two, with three digits and its unit."""
+    """Return a duration, or a difference of durations, with three digits and its unit."""
     if seconds < 0:
         return "-" + duration(-seconds)
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):

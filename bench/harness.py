@@ -1,7 +1,7 @@
-"""Times every case in the same way: contenders take turns, so that a noisy moment hits all of them.
+"""Harness that measures all cases. Contenders alternate, so that a disturbance affects all contenders.
 
-A case yields ``Contenders``: what one call of each does, in units of work, ours first.  The harness warms
-each up, then calls them round robin, and compares within rounds.
+A case yields ``Contenders``, with our contender first. The harness calls each contender several times to warm up, then
+calls the contenders in turn, and compares their times within rounds.
 """
 import time
 from typing import Callable, ContextManager, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
@@ -9,21 +9,21 @@ from typing import Callable, ContextManager, Dict, List, Mapping, NamedTuple, Op
 from bench import goals
 from bench.goals import Goal
 
-LEAST_REPEATS = 9  #: rounds below which a median says little
+LEAST_REPEATS = 9  #: minimum number of rounds for a meaningful median
 
-Clock = Callable[[], float]  #: seconds, never less than before
+Clock = Callable[[], float]  #: seconds, monotonic
 
 
 class Contenders(NamedTuple):
-    """What a case compares.
+    """Contenders of a case.
 
     Attributes:
-        units: units of work in one call, the same for all.
-        calls: by name, ours first; each call does the whole work and returns when it is done.
-        before: by name, what is done before each call of that name, not timed; for those that need it.
-        clocks: by name, whose seconds count; wall time for those that have none.
-        notes: figures that stand beside the times, as text by name; asked for when the calls are over.
-        memory: bytes per key, if that is a goal.
+        units: units of work in one call of each contender.
+        calls: calls by name, with our contender first. Each call does the whole work before it returns.
+        before: by name, a function that is called before each call of the contender. Its time is not measured.
+        clocks: clocks by name. The default is wall time.
+        notes: returns other figures as text by name. The harness calls it after all calls.
+        memory: bytes per key, if the case has such a goal.
     """
 
     units: int
@@ -44,12 +44,12 @@ class Timing(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A contender that is not ours.
+    """Another contender, compared with ours.
 
     Attributes:
-        timing: its own.
-        ratio: how many times as long it takes as ours: the median of the ratios within rounds.
-        over_s: seconds per call that ours takes more: the median of the differences within rounds.
+        timing: timing of this contender.
+        ratio: its time / our time, the median over rounds.
+        over_s: our time minus its time in seconds per call, the median over rounds.
     """
 
     timing: Timing
@@ -58,20 +58,20 @@ class Compared(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Something to measure.
+    """Case of the benchmark.
 
     Attributes:
-        name: of the case; a variant is ``name/variant``.
-        unit: of work, in the singular: id, batch, step, call.
-        topology: of the processes and threads, such as one_thread, one_producer_one_consumer.
+        name: name of the case. The name of a variant is ``name/variant``.
+        unit: unit of work in the singular: id, batch, step, call.
+        topology: arrangement of processes and threads, such as one_thread, one_producer_one_consumer.
         variants: names of the workloads.
         prepare: context manager that sets a variant up and yields its ``Contenders``.
         says: one sentence for ``--list``.
-        goals: by variant, what it should reach; those that have goals.
-        quantity: what is counted per unit of work: "s", "CPU s", or what a clock of the case counts.
-        warm_up: calls of each contender before the first round.
-        repeats: rounds, where the command does not say how many.
-        repeats_of: the same, by variant, of those that need others.
+        goals: goals by variant. A variant may have none.
+        quantity: measured quantity per unit of work: "s", "CPU s", or the quantity of a clock of the case.
+        warm_up: number of calls of each contender before the first round.
+        repeats: default number of rounds.
+        repeats_of: default number of rounds of single variants, which replaces ``repeats``.
     """
 
     name: str
@@ -88,13 +88,13 @@ class Case(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One variant of a case, measured.
+    """Result of one variant of a case.
 
     Attributes:
-        ours: name of our contender; ``timing`` is its.
-        baselines: the others, in their order.
-        reached: each goal, with the figure that it limits.
-        notes: as of the contenders.
+        ours: name of our contender, to which ``timing`` belongs.
+        baselines: other contenders in their order.
+        reached: each goal with the figure that it limits.
+        notes: notes of the contenders.
     """
 
     case: Case
@@ -108,19 +108,19 @@ class Result(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of case and variant."""
+        """Name of case and variant."""
         return "{}/{}".format(self.case.name, self.variant)
 
 
 def summary(seconds: Sequence[float]) -> Timing:
-    """Least, median and most of some times."""
+    """Return the minimum, median and maximum of times."""
     if not seconds:
         raise ValueError("no times to summarise")
     return Timing(min(seconds), median(seconds), max(seconds), len(seconds))
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle one; of an even number the mean of the two in the middle."""
+    """Return the median. For an even number of values it is the mean of the two middle values."""
     ordered = sorted(values)
     half = len(ordered) // 2
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
@@ -128,13 +128,13 @@ def median(values: Sequence[float]) -> float:
 
 def measure(contenders: Contenders, *, warm_up: int = 2, repeats: int = LEAST_REPEATS,
             clock: Clock = time.perf_counter) -> Dict[str, List[float]]:
-    """Seconds of each call, by name, in the order of the rounds.
+    """Return the seconds of each call by contender name, in the order of the rounds.
 
     Args:
-        contenders: whose calls to time; A B C, A B C, ...
-        warm_up: calls of each before the first round, not timed.
-        repeats: rounds.
-        clock: of those contenders that have none of their own.
+        contenders: contenders to measure, in the order A B C, A B C, ...
+        warm_up: number of calls of each contender before the first round. They are not measured.
+        repeats: number of rounds.
+        clock: clock of the contenders without a clock in ``contenders.clocks``.
     """
     for call in contenders.calls.values():
         for _ in range(warm_up):
@@ -151,25 +151,25 @@ def measure(contenders: Contenders, *, warm_up: int = 2, repeats: int = LEAST_RE
 
 
 def _nothing() -> None:
-    """What most contenders do before a call."""
+    """Do nothing before a call. This is the default of ``Contenders.before``."""
 
 
 def repeated(step: Callable[[], object], times: int) -> Callable[[], object]:
-    """Several steps in one call."""
+    """Return a function that calls ``step`` several times."""
     return lambda: [step() for _ in range(times)]
 
 
 def compare(ours: Sequence[float], other: Sequence[float]) -> Compared:
-    """Another contender against ours, round by round."""
+    """Compare another contender with ours, round by round."""
     rounds = list(zip(ours, other))
     return Compared(summary(other), median([theirs / mine for mine, theirs in rounds]),
                     median([mine - theirs for mine, theirs in rounds]))
 
 
 def run_variant(case: Case, variant: str, *, repeats: Optional[int] = None, warm: bool = True) -> Result:
-    """Set one variant of a case up, measure it, after its warm-up if ``warm``, and take it down.
+    """Set up one variant of a case, measure it, and clean up. The contenders warm up first if ``warm`` is true.
 
-    ``repeats``: rounds, instead of those of the case.
+    ``repeats`` is the number of rounds. The default is that of the case.
     """
     with case.prepare(variant) as contenders:
         if contenders.units < 1 or not contenders.calls:

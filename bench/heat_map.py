@@ -1,4 +1,4 @@
-"""The heat map of the case ``cells``: how many times as long as ours a step of plain TensorFlow takes, by size."""
+"""Heat map of the case ``cells``: the step time of plain TensorFlow as a multiple of ours, by size."""
 import math
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -9,17 +9,17 @@ from bench.usual_sides import NAMES
 
 Record = Dict[str, Any]
 
-_ALIKE = 2.0  #: ratio, and its inverse, that have the full colour
+_ALIKE = 2.0  #: ratio with the full colour; its inverse has the other full colour
 _PANEL_INCHES = (5.0, 3.2)
 
 
 class Heat(NamedTuple):
-    """What was measured of one cell.
+    """Result of one cell.
 
     Attributes:
         ratio: plain TensorFlow's time as a multiple of ours.
-        ours: seconds of a step.
-        falls_short: is its goal missed?
+        ours: seconds of our step.
+        falls_short: whether the goal of the cell is missed.
     """
 
     ratio: float
@@ -28,7 +28,9 @@ class Heat(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """All cells of one dim and tier: a row for each number of tables, a column for each of rows; None: not measured."""
+    """Cells of one dim and tier. ``heats`` has a row for each number of tables and a column for each number of rows. A
+    cell that was not measured is None.
+    """
 
     dim: int
     tier: str
@@ -36,12 +38,12 @@ class Panel(NamedTuple):
 
 
 def of_cells(written: Sequence[Record]) -> List[Record]:
-    """The records of ``cells``."""
+    """Return the records of ``cells``."""
     return [one for one in written if one["case"] == CASE.name]
 
 
 def panels(written: Sequence[Record]) -> List[Panel]:
-    """Both tiers of each dim of which some cell was measured, dim by dim."""
+    """Return the panels of both tiers for each measured dim, in the order of the dims."""
     found = {CELLS[one["params"]["variant"]]: Heat(
         one["ratio"][NAMES[PLAIN]], one["ours"], not all(goal["met"] for goal in one["goal"]))
         for one in of_cells(written)}
@@ -52,7 +54,7 @@ def panels(written: Sequence[Record]) -> List[Panel]:
 
 
 def markdown(written: Sequence[Record]) -> List[str]:
-    """A table for each dim, both tiers side by side, below a line that sums them up."""
+    """Return a summary line, and a table for each dim. The tiers are next to each other in a table."""
     found = panels(written)
     lines = [_summary(written)]
     for panel, other in zip(found[::len(TIERS)], found[1::len(TIERS)]):
@@ -65,7 +67,7 @@ def markdown(written: Sequence[Record]) -> List[str]:
 
 
 def draw(figure: Any, written: Sequence[Record]) -> None:
-    """All panels upon a figure of matplotlib: two beside each other for each dim."""
+    """Draw all panels on a figure of matplotlib. The two panels of a dim are next to each other."""
     found = panels(written)
     down = len(found) // len(TIERS)
     figure.set_size_inches(_PANEL_INCHES[0] * len(TIERS), _PANEL_INCHES[1] * down)
@@ -87,7 +89,9 @@ def draw(figure: Any, written: Sequence[Record]) -> None:
 
 
 def warmth(heat: Optional[Heat]) -> float:
-    """-1 to 1: slower than plain TensorFlow, or faster; equal factors are equally far from 0, which is as fast."""
+    """Return the colour from -1 (slower than plain TensorFlow) to 1 (faster). 0 is equal speed, and the scale
+    is logarithmic.
+    """
     return 0.0 if heat is None else max(-1.0, min(1.0, math.log(heat.ratio) / math.log(_ALIKE)))
 
 

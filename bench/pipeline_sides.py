@@ -1,4 +1,6 @@
-"""Both sides of the ``pipeline`` case: ids of 26 features to slots, with one table for all features or one for each."""
+"""Both sides of the case ``pipeline``: conversion of the ids of 26 features to slots, with one table for all features
+or one table for each feature.
+"""
 import contextlib
 from typing import Any, Callable, Dict, Iterator
 
@@ -6,18 +8,18 @@ import numpy as np
 
 from bench import workloads
 
-KEYS = 10 ** 7  #: of all tables together
-BATCHES = 8  #: different ones; after the warm-up every key of them has its row
+KEYS = 10 ** 7  #: number of keys in all tables together
+BATCHES = 8  #: number of different batches; all their keys have rows after the warm-up
 PREFETCH = 2
 DIM = 8
 THREADS = 2
 
-#: by variant: how many tables the features are dealt out to
+#: number of tables by variant; the features are distributed over the tables
 TABLES = {"1-table": 1, "26-tables": workloads.FEATURES}
 
 
 def batches(variant: str) -> Dict[str, np.ndarray]:
-    """int64[batches, ids] by name of the table."""
+    """Return int64[batches, ids] by table name."""
     tables = TABLES[variant]
     keys = workloads.sized(KEYS, 26000) // tables
     ids = workloads.batch_ids() // tables
@@ -27,7 +29,9 @@ def batches(variant: str) -> Dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def ascpipe_step(drawn: Dict[str, np.ndarray]) -> Iterator[Callable[[], object]]:
-    """One step: the next batch's plan is claimed, and of each table a slot and a restore index are looked at."""
+    """Yield a step that claims the plan of the next batch. The step fetches one slot and one restore index of
+    each table.
+    """
     from bench.sessions import running_pipeline, session, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
     from mx_rec.core.asc.helper import get_asc_insert_func
@@ -54,7 +58,9 @@ def ascpipe_step(drawn: Dict[str, np.ndarray]) -> Iterator[Callable[[], object]]
 
 @contextlib.contextmanager
 def hash_table_step(drawn: Dict[str, np.ndarray]) -> Iterator[Callable[[], object]]:
-    """The same in TensorFlow's graph: distinct ids, their slots, and slots for those that have none."""
+    """Yield a step with the same work in TensorFlow's graph: distinct ids, their slots, and new slots for ids
+    without a slot.
+    """
     from bench.sessions import DenseHashTable, session, tf
 
     with tf.Graph().as_default():

@@ -1,4 +1,4 @@
-"""The planner of a table worker: its compiled steps, on a ring and a table in ordinary memory and without rows."""
+"""Planner of a table worker: its compiled steps on a ring and a table in ordinary memory, without rows."""
 from typing import Callable, List, Sequence, Tuple
 
 import numpy as np
@@ -17,13 +17,15 @@ from ascpipe.tables.records import Truth
 from ascpipe.tables.table import Table
 from bench import workloads
 
-PLAN_AHEAD = 2  #: plans that stand while the next one is made
-WINDOW = 4  #: batches touched beyond the one being planned
+PLAN_AHEAD = 2  #: number of unretired plans while the next plan is made
+WINDOW = 4  #: number of touched batches after the planned batch
 _FILLED_AT_ONCE = 10 ** 6
 
 
 def empty_truth(keys: int, device_rows: int, *, home_rows: int) -> Truth:
-    """Memory of a table with room for a number of keys; ``home_rows`` of 0: it lives on the device alone."""
+    """Return the memory of an empty table for a number of keys. If ``home_rows`` is 0, the table has device
+    rows only.
+    """
     headers = np.zeros(1, structs.TABLE)
     header = headers[0]
     header["device_rows"] = device_rows
@@ -42,11 +44,11 @@ def _has_memory(count: int) -> bool:
 
 
 class Batches:
-    """The ring of one table: it holds as many batches as a ring may, and steps are taken one by one.
+    """Ring of one table with the maximum number of frames. Steps are executed one by one.
 
     Args:
-        truth: of the table, which is rebuilt.
-        most_keys: of a batch.
+        truth: truth of the table. The table is rebuilt from it.
+        most_keys: maximum number of keys in a batch.
     """
 
     def __init__(self, truth: Truth, most_keys: int) -> None:
@@ -67,14 +69,18 @@ class Batches:
         self._turns["planner_at"] = self._table.planner_at
 
     def touch(self, number: int, unique: np.ndarray, occurrences: np.ndarray) -> None:
-        """Take in a batch: int64[n] distinct keys, int32[n]. Raises ``RuntimeError`` if there is no room."""
+        """Touch a batch: int64[n] distinct keys and int32[n] occurrences. Raises ``RuntimeError`` if there are too few
+        entries.
+        """
         part = self._part(number, len(unique))
         part.array("unique", len(unique))[:] = unique
         part.array("occurrences", len(unique))[:] = occurrences
         self._take(touch_frames, TOUCH, number)
 
     def dedup(self, numbers: Sequence[int], batches: Sequence[np.ndarray]) -> Callable[[], object]:
-        """A call that deduplicates batches, int64[n] each, as a key worker does; the ring has copies of them."""
+        """Return a function that deduplicates batches of int64[n] each, like a key worker. The ring has copies of the
+        batches.
+        """
         for number, ids in zip(numbers, batches):
             self._part(number, len(ids)).array("ids", len(ids))[:] = ids
         columns = np.zeros(1, np.int64)
@@ -84,7 +90,7 @@ class Batches:
         return lambda: [dedup_parts(self._memory, number, columns, cells, spread, counts) for number in numbers]
 
     def _part(self, number: int, count: int) -> PartView:
-        """The part of a new frame with ``count`` keys."""
+        """Return the part of a new frame with ``count`` keys."""
         frame = self._ring.frame(number)
         frame["number"] = number
         frame["ticket"] = number + 1
@@ -98,7 +104,7 @@ class Batches:
         return part
 
     def plan(self, number: int) -> PartView:
-        """Plan a batch that is touched; returns its part. Raises ``RuntimeError`` if there is no plan."""
+        """Plan a touched batch, and return its part. Raises ``RuntimeError`` if there is no plan."""
         self._take(plan_frames, PLAN, number)
         part = self._ring.part(number, 0)
         if part["status"] != PLAN_OK:
@@ -106,7 +112,7 @@ class Batches:
         return part
 
     def finish(self, number: int) -> None:
-        """As a worker does when the step of a batch is done."""
+        """Retire a batch, like a worker after the step of the batch."""
         self._take(assign_frames, RETIRE, number)
         self._turns["action"] = LEAVE
         leave_frames(self._turns, NOTHING)
@@ -124,13 +130,13 @@ class Batches:
 
 
 class Planner:
-    """A table that knows all of ``keys`` keys: ``workloads.scramble`` of 0, 1, 2, ...
+    """Table with ``keys`` trained keys: ``workloads.scramble`` of 0, 1, 2, ...
 
     Args:
-        keys: trained ones.
-        device_rows: rows that the device holds; those of the first keys are there.
-        at_home: every key has a row at home; else ``device_rows`` is ``keys``.
-        most_keys: of a batch.
+        keys: number of trained keys.
+        device_rows: number of device rows. The rows of the first keys are on the device.
+        at_home: whether every key has a home row. Otherwise ``device_rows`` equals ``keys``.
+        most_keys: maximum number of keys in a batch.
     """
 
     def __init__(self, keys: int, device_rows: int, *, at_home: bool, most_keys: int) -> None:
@@ -148,7 +154,9 @@ class Planner:
         self._next = 0
 
     def step(self, batches: List[np.ndarray]) -> Callable[[], object]:
-        """A call that takes one more batch in for each of ``batches``, plans one, and finishes one."""
+        """Return a function that, for each of ``batches``, touches one more batch, plans one batch and retires one
+        batch.
+        """
         arrays: List[Tuple[np.ndarray, np.ndarray]] = [(unique, np.ones(len(unique), np.int32)) for unique in batches]
 
         def call() -> None:

@@ -1,8 +1,10 @@
-"""Draws what was measured: `python -m bench.plots --help`.
+"""Plots of measurements: `python -m bench.plots --help`.
 
-One picture for each thing that the given files have: ids per second by stage, training steps, the heat map of cells and
-scale curves of `python -m bench --json`, misses by window of `python -m bench cache --json`, what a step consists of
-from traces of TensorFlow's timeline.
+Each kind of data in the given files becomes one picture:
+
+* ids per second by stage, training steps, the heat map of cells and scale curves, from `python -m bench --json`
+* misses by window, from `python -m bench cache --json`
+* parts of a step, from traces of TensorFlow's timeline
 """
 import argparse
 import os
@@ -12,17 +14,17 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from bench import heat_map, records
 
-_MOST_OPS = 10  #: shown by name; the rest is one part
+_MOST_OPS = 10  #: number of ops with names; all other ops are one part
 _OURS_COLOUR = "#1f5fa8"
 _PEER_COLOURS = ("#b0b0b0", "#d9b26f", "#8fb08f")
-#: unit of work -> ids in it; others are no stages
+#: unit of work -> number of its ids; cases with other units are not stages
 _IDS_OF = {"id": 1, "key": 1}
 
 Record = Dict[str, Any]
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    """Exit code: 0 done, 2 wrong usage."""
+    """Return the exit code: 0 = done, 2 = wrong usage."""
     parser = argparse.ArgumentParser(prog="python -m bench.plots", description="Draw what was measured.")
     parser.add_argument("--results", metavar="FILE", help="of `python -m bench --json`")
     parser.add_argument("--cache", metavar="FILE", nargs="+", default=[],
@@ -51,7 +53,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
 def pictures_of(written: Sequence[Record], caches: Sequence[Dict[str, Any]],
                 traces: Sequence[Tuple[str, Dict[str, Any]]]) -> Dict[str, Callable[[Any], None]]:
-    """What can be drawn of these: name of the picture -> function that draws it upon a figure of matplotlib."""
+    """Return the possible pictures: the name of a picture -> function that draws the picture on a figure of
+    matplotlib.
+    """
     stages = [one for one in written if one["unit"].rsplit(" per ", 1)[-1] in _IDS_OF]
     steps = [one for one in written if one["case"] in ("usual", "train")]
     scales = [one for one in written if one["case"] == "scale"]
@@ -76,7 +80,7 @@ def pictures_of(written: Sequence[Record], caches: Sequence[Dict[str, Any]],
 
 
 def parts_of_step(trace: Dict[str, Any]) -> Dict[str, float]:
-    """Milliseconds of a trace by kind of op, the largest first; those of workers are not in it."""
+    """Return the milliseconds of a trace by kind of op, the largest first. Spans of workers are ignored."""
     sums: Dict[str, float] = {}
     for event in trace["traceEvents"]:
         if event.get("ph") == "X" and event.get("cat") == "Op":
@@ -146,12 +150,12 @@ def _breakdown(axes: Any, steps: Sequence[Tuple[str, Dict[str, float]]]) -> None
 
 
 def draw_to(draw: Callable[[Any], None], path: str, size: Tuple[float, float] = (9, 6)) -> None:
-    """A picture in a file; the same drawing gives the same bytes.
+    """Write a picture into a file. The same drawing results in the same bytes.
 
     Args:
-        draw: draws it upon a figure of matplotlib.
-        path: of the file, png or svg.
-        size: inches across and down.
+        draw: function that draws the picture on a figure of matplotlib.
+        path: path of the png or svg file.
+        size: width and height in inches.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -161,7 +165,7 @@ def draw_to(draw: Callable[[Any], None], path: str, size: Tuple[float, float] = 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    # Text stays text; names in the file do not change from run to run, and it has no date.
+    # Text is not converted to paths. Names in the file are reproducible, and the file has no date.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "ascpipe"}):
         figure = pyplot.figure(figsize=size)
         try:

@@ -10,18 +10,19 @@ from bench.harness import Clock
 
 _BEGUN_S = 60.0
 _LOOK_S = .02
-_SCHED = 2  # CPUCLOCK_SCHED of the kernel: all threads of a process, in nanoseconds
+_SCHED = 2  # CPUCLOCK_SCHED of the kernel: time of all threads of a process, in nanoseconds
 
 
 def cpu_clock(pids: Sequence[int]) -> Clock:
-    """Processor seconds of some processes together, threads of theirs that ended included; each must be alive.
+    """Return a clock of the processor seconds of some processes together. Exited threads are included. Each process
+    must be alive.
 
     Raises:
-        ValueError: one of them is none: what has not begun has 0, which would be the clock of this process.
+        ValueError: a process id is 0, because the process has not started. Id 0 would select the clock of this process.
     """
     if any(pid <= 0 for pid in pids):
         raise ValueError("processes {} are not all there".format(list(pids)))
-    clocks = [(~pid << 3) | _SCHED for pid in pids]  # what clock_getcpuclockid gives
+    clocks = [(~pid << 3) | _SCHED for pid in pids]  # result of clock_getcpuclockid
 
     def read() -> float:
         return sum(time.clock_gettime(clock) for clock in clocks)
@@ -30,7 +31,8 @@ def cpu_clock(pids: Sequence[int]) -> Clock:
 
 
 def of_pipeline() -> Dict[str, Sequence[int]]:
-    """Process ids behind the pipeline that runs, when all have begun: "daemon", "key", "table"; "metrics" if asked for.
+    """Return the process ids of the running pipeline by kind, after all processes have started: "daemon", "key",
+    "table". "metrics" is included if metrics are enabled.
     """
     from ascpipe.tf.running.process import Process
 
@@ -50,15 +52,15 @@ def of_pipeline() -> Dict[str, Sequence[int]]:
 
 
 def wake_ups(pid: int, threads: str = "") -> int:
-    """How often the threads of a process that live have run after a pause, or after another thread of the processor.
+    """Return how often the living threads of a process have run after a pause or after another thread.
 
     Args:
-        pid: of the process.
-        threads: what the names of the threads that count begin with.
+        pid: process id.
+        threads: prefix of the names of the counted threads.
     """
     count = 0
     for folder in Path("/proc", str(pid), "task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the process or thread has just exited
             if (folder / "comm").read_text().startswith(threads):
                 status = (folder / "status").read_text()
                 count += sum(int(line.split()[1]) for line in status.splitlines() if "ctxt_switches:" in line)
@@ -66,7 +68,7 @@ def wake_ups(pid: int, threads: str = "") -> int:
 
 
 def children_of(pid: int) -> Dict[str, int]:
-    """Process ids of the children of a process by what ``ps`` shows of them, up to " of "."""
+    """Return the process ids of the children of a process. The keys are the titles that ``ps`` shows, up to " of "."""
     found: Dict[str, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Programs that a case drives, each a process of its own; no wait for one of them is without a limit."""
+"""Programs that a case controls. Each program is a separate process, and every wait for a program has a time limit."""
 import os
 import select
 import subprocess
@@ -8,25 +8,26 @@ import time
 from types import TracebackType
 from typing import IO, Any, Dict, Optional, Sequence, Type, TypeVar
 
-LIMIT_S = 300.0  #: of an answer, and of the end
-_SHOWN_BYTES = 2000  #: the last ones of what a program printed
+LIMIT_S = 300.0  #: time limit for an answer and for the exit
+_SHOWN_BYTES = 2000  #: maximum number of bytes of a program's output in an error message
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 _Self = TypeVar("_Self", bound="Program")
 
 
 class ProgramError(RuntimeError):
-    """A program ended without an answer, or gave none in time, or did not end: it has been killed."""
+    """A program exited without an answer, or did not answer or exit in time. The program has been killed."""
 
 
 class Program:
-    """A process that is told lines and answers with lines.
+    """Process that receives lines and answers with lines.
 
-    A context manager starts it and waits for its end; after an exception it kills it.  What it has printed on standard
-    error is printed when it has ended, or is part of the error.  Every method raises ``ProgramError``.
+    As a context manager it starts the process and waits for its exit. After an exception it kills the process. The
+    process's standard error is printed after the exit, or is part of the error message. Every method raises
+    ``ProgramError``.
 
     Attributes:
-        limit_s: what an answer, and the end, may take.
+        limit_s: time limit for an answer and for the exit.
     """
 
     def __init__(self, command: Sequence[str], *, environment: Optional[Dict[str, str]] = None,
@@ -49,21 +50,21 @@ class Program:
             self.kill()
 
     def start(self) -> None:
-        """Start it, in the folder of the bench; one that runs must have ended."""
+        """Start the program in the root folder of the bench. A previous process of the program must have exited."""
         self._unread = b""
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (open as long as it runs)
         self._process = subprocess.Popen(self._command, cwd=_ROOT, env=self._environment, stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, stderr=self._errors, bufsize=0)
 
     def tell(self, line: str) -> None:
-        """Give it a line."""
+        """Send a line to the program."""
         try:
             self._running().stdin.write(line.encode() + b"\n")
         except BrokenPipeError:
             raise self._ended() from None
 
     def answer(self) -> str:
-        """The next line that it prints, without its end."""
+        """Return the next line that the program prints, without the line break."""
         output = self._running().stdout
         deadline = time.monotonic() + self.limit_s
         while b"\n" not in self._unread:
@@ -77,7 +78,7 @@ class Program:
         return line.decode()
 
     def end(self) -> None:
-        """Close its input and wait for its end; nothing if it does not run."""
+        """Close the program's input and wait for its exit. Does nothing if the program does not run."""
         if self._process is None:
             return
         try:
@@ -90,7 +91,7 @@ class Program:
         self._forget()
 
     def kill(self) -> None:
-        """End it at once; nothing if it does not run."""
+        """Kill the program. Does nothing if the program does not run."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate(timeout=self.limit_s)
@@ -102,7 +103,7 @@ class Program:
         return self._process
 
     def _ended(self) -> ProgramError:
-        """It has closed its output, or ended: the error that says so."""
+        """Return the error for a program that has exited or closed its output."""
         try:
             code = self._running().wait(self.limit_s)
         except subprocess.TimeoutExpired:
@@ -110,7 +111,7 @@ class Program:
         return self._failure("ended with {}".format(code))
 
     def _failure(self, what: str) -> ProgramError:
-        """Kill it; the error, with what it printed."""
+        """Kill the program, and return an error with its output."""
         process = self._running()
         process.kill()
         process.wait(self.limit_s)
@@ -122,7 +123,7 @@ class Program:
             self._text(), what, "\n" + printed if printed else "nothing"))
 
     def _printed(self) -> str:
-        """The end of what stands in its standard error."""
+        """Return the last part of the program's standard error."""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - _SHOWN_BYTES))
         return self._errors.read().decode(errors="replace")

@@ -1,6 +1,6 @@
-"""Ranks that exchange bytes by Horovod's alltoall and do nothing else: a launcher runs `ranks_exchange.py BYTES PORT`.
+"""Program of ranks that only exchange bytes with Horovod's alltoall. A launcher runs `ranks_exchange.py BYTES PORT`.
 
-A step is one exchange, in which each rank sends BYTES to the others together, and nothing to itself.
+A step is one exchange. Each rank sends BYTES in total to the other ranks, and nothing to itself.
 """
 import contextlib
 import sys
@@ -10,18 +10,18 @@ from typing import Iterator, List
 from bench import ranks_program
 from bench.train_sides import Step
 
-_ROW_BYTES = 64  # what an exchange of a step is counted in
+_ROW_BYTES = 64  # size of a row; an exchange is counted in rows
 
 
 def main(arguments: List[str]) -> None:
-    """Exchange until the input ends."""
+    """Exchange bytes until the end of the input."""
     with _exchange(int(arguments[0])) as step:
         ranks_program.answer_turns(step, time.process_time, int(arguments[1]))
 
 
 @contextlib.contextmanager
 def _exchange(sent_bytes: int) -> Iterator[Step]:
-    from bench.sessions import tf  # before Horovod, which would import TensorFlow with its warnings
+    from bench.sessions import tf  # before Horovod, whose import of TensorFlow would print warnings
 
     import horovod.tensorflow as hvd  # isort: skip
 

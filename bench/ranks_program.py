@@ -1,9 +1,11 @@
-"""A training program of one rank or several, as users write them: a launcher runs `ranks_program.py SIDE PORT`.
+"""Typical training program of one or several ranks. A launcher runs `ranks_program.py SIDE PORT`.
 
-It trains the model of ``bench/train_sides.py``; each rank trains its part of every batch.  It trains a step and answers
-at the port of this machine; then it reads numbers of steps there, a line each, trains them, and answers each.  An
-answer is a JSON line: the ``pid``, and since it began ``processor_s`` of this rank's processes, and of their TCP
-connections, which are ``connections``, the ``sent_bytes`` and how many ``packets`` had any.
+The program trains the model of ``bench/train_sides.py``. Each rank trains its part of every batch. The program trains a
+step and sends an answer to the local port. It then reads numbers of steps from the port, one per line, trains them,
+and sends an answer for each line.
+
+An answer is a JSON line with the ``pid`` and these totals since the start: ``processor_s`` of this rank's processes,
+and of their TCP ``connections`` the ``sent_bytes`` and the number of ``packets`` with data.
 """
 import contextlib
 import json
@@ -24,23 +26,23 @@ OURS = "ours"
 PLAIN = "plain"
 DENSE = "dense"
 COMPUTES = "computes"  #: ours with COMPUTE_S more in each step
-LATE = "late"  #: the same, with ids that come LATE_S later, too
+LATE = "late"  #: COMPUTES, with ids that arrive LATE_S later
 COMPUTE_S = 0.030
 LATE_S = 0.020
 PREFETCH = 10
-_VARIANT = "device"  # of train_sides
+_VARIANT = "device"  # variant of train_sides
 _TRAFFIC = struct.Struct("=120xQ28xI")  # tcpi_bytes_acked and tcpi_data_segs_out of struct tcp_info
 
 
 def main(arguments: List[str]) -> None:
-    """Train until the input ends."""
+    """Train until the end of the input."""
     side, port = arguments
     with side_of(side) as step:
         answer_turns(step, _clock(side), int(port))
 
 
 def side_of(side: str) -> ContextManager[Step]:
-    """A side's program, which gives its step."""
+    """Yield the step of a side's program."""
     sides: Dict[str, Callable[[], ContextManager[Step]]] = {
         OURS: _ours, COMPUTES: lambda: _ours(compute_s=COMPUTE_S),
         LATE: lambda: _ours(compute_s=COMPUTE_S, late_s=LATE_S), PLAIN: lambda: _plain(sparse_as_dense=False),
@@ -49,7 +51,7 @@ def side_of(side: str) -> ContextManager[Step]:
 
 
 def answer_turns(step: Step, processor_s: Callable[[], float], port: int) -> None:
-    """Train a step, and then as many as are asked for at the port, until that is closed."""
+    """Train a step. Then train the numbers of steps that arrive at the port, until the port is closed."""
     with socket.create_connection(("127.0.0.1", port)) as asked:
         lines = asked.makefile("r")
         steps = 1
@@ -63,11 +65,11 @@ def answer_turns(step: Step, processor_s: Callable[[], float], port: int) -> Non
 
 @contextlib.contextmanager
 def _ours(compute_s: float = 0, late_s: float = 0) -> Iterator[Step]:
-    """Our tables; dense gradients are averaged over ranks.
+    """Yield the step with our tables. Dense gradients are averaged over ranks.
 
     Args:
-        compute_s: what each step computes besides, between its rows and its loss; no processor is busy then.
-        late_s: how much later than the batch before the ids of each batch come.
+        compute_s: duration of a wait in each step between the rows and the loss. The wait uses no processor time.
+        late_s: interval between the ids of consecutive batches.
     """
     from bench.sessions import after, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
@@ -114,7 +116,9 @@ def _ours(compute_s: float = 0, late_s: float = 0) -> Iterator[Step]:
 
 @contextlib.contextmanager
 def _plain(*, sparse_as_dense: bool) -> Iterator[Step]:
-    """A variable on every rank; Horovod's optimizer gathers the gradients of all rows, or sums the whole table's."""
+    """Yield the step with a variable on every rank. Horovod's optimizer gathers the gradients of all rows, or sums the
+    gradient of the whole table if ``sparse_as_dense`` is true.
+    """
     import horovod.tensorflow as hvd
 
     from bench.sessions import tf
@@ -135,7 +139,7 @@ def _plain(*, sparse_as_dense: bool) -> Iterator[Step]:
 
 
 def _part(rank: int, ranks: int) -> Dict[str, np.ndarray]:
-    """This rank's rows of every batch."""
+    """Return this rank's rows of every batch."""
     batches = train_sides.batches(_VARIANT)
     return {name: np.ascontiguousarray(np.array_split(values, ranks, axis=1)[rank])
             for name, values in batches.items()}
@@ -159,7 +163,7 @@ def _adagrad(tf: Any) -> Any:
 
 
 def _clock(side: str) -> Callable[[], float]:
-    """Processor seconds of this rank's processes."""
+    """Return a clock of the processor seconds of this rank's processes."""
     if side in (PLAIN, DENSE):
         return time.process_time
     from bench import processes
@@ -169,10 +173,12 @@ def _clock(side: str) -> Callable[[], float]:
 
 
 def _traffic(spared: int) -> Dict[str, int]:
-    """What the TCP connections of this process have carried to others, without that of the descriptor ``spared``."""
+    """Return the traffic of the TCP connections of this process, without the connection of the descriptor
+    ``spared``.
+    """
     traffic = {"connections": 0, "sent_bytes": 0, "packets": 0}
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the folder's own descriptor is gone; others are no sockets
+        with contextlib.suppress(OSError):  # the descriptor of the folder is closed; some are not sockets
             if int(name) != spared and os.readlink("/proc/self/fd/" + name).startswith("socket:"):
                 with socket.socket(fileno=os.dup(int(name))) as connection:
                     if connection.family in (socket.AF_INET, socket.AF_INET6):

@@ -1,4 +1,4 @@
-"""Sides of a program of several ranks, each begun by its launcher, which train in turns."""
+"""Sides of a program of several ranks. A launcher starts each side, and the sides train in turns."""
 import contextlib
 import json
 import os
@@ -13,18 +13,18 @@ from bench import ranks_exchange, ranks_program, workloads
 from bench.programs import LIMIT_S, Program, ProgramError
 from bench.ranks_program import COMPUTE_S, COMPUTES, DENSE, LATE, LATE_S, OURS, PLAIN, PREFETCH
 
-LEAD = PREFETCH + 2  #: steps of a turn that are not timed: what was made ready during another's turn is used up
-EXCHANGE = "exchange"  #: a side that only exchanges bytes
+LEAD = PREFETCH + 2  #: steps of a turn that are not timed; they consume the batches that were prepared before the turn
+EXCHANGE = "exchange"  #: side that only exchanges bytes
 _NAMES = {OURS: "ascpipe", COMPUTES: "{:.0f} ms of compute".format(1e3 * COMPUTE_S),
           LATE: "{:.0f} ms of compute, ids {:.0f} ms late".format(1e3 * COMPUTE_S, 1e3 * LATE_S),
           PLAIN: "tf.Variable, Horovod gathers", DENSE: "tf.Variable, sparse_as_dense", EXCHANGE: "hvd.alltoall"}
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_LOOK_S = 1.0  # between two looks whether a launcher still runs
-_STOPPED_S = 300  # that ranks may stand between two turns
+_LOOK_S = 1.0  # interval of the checks whether a launcher still runs
+_STOPPED_S = 300  # maximum pause of ranks between two turns
 
 
 class Launched(NamedTuple):
-    """A side, and how many ranks train it; of EXCHANGE, the bytes that a rank sends in a step."""
+    """Side and number of its ranks. For EXCHANGE it also has the bytes that a rank sends in a step."""
 
     side: str
     ranks: int
@@ -32,11 +32,11 @@ class Launched(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the contender."""
+        """Name of the contender."""
         return "{}, {}".format(_NAMES[self.side], "1 rank" if self.ranks == 1 else "{} ranks".format(self.ranks))
 
     def command(self) -> List[str]:
-        """That starts its ranks; the port is to follow."""
+        """Command that starts the ranks. The port must be appended."""
         script = [os.path.abspath(ranks_exchange.__file__), str(self.sent_bytes)] if self.side == EXCHANGE else \
             [os.path.abspath(ranks_program.__file__), self.side]
         if self.side in (OURS, COMPUTES, LATE):
@@ -50,15 +50,15 @@ class Launched(NamedTuple):
 
 
 class Ranks(Program):
-    """The ranks of one side, and their launcher.
+    """Ranks of one side, and their launcher.
 
-    Between two turns they are stopped: Horovod's threads look for work a thousand times a second, which would be time
-    of the side whose turn it is.
+    The ranks are stopped between turns. Otherwise Horovod's threads would poll a thousand times a second, and use
+    processor time during the turns of other sides.
 
     Attributes:
-        processor_s: processor seconds of all ranks' processes since they began.
-        connections: TCP connections of a rank, the mean.
-        turns: of each turn, processor seconds of all ranks, and what one rank has sent, the mean.
+        processor_s: processor seconds of all ranks' processes since their start.
+        connections: mean number of TCP connections of a rank.
+        turns: for each turn, processor seconds of all ranks and the mean traffic of a rank.
     """
 
     def __init__(self, launched: Launched) -> None:
@@ -96,11 +96,11 @@ class Ranks(Program):
         self._trained()
 
     def lead(self) -> None:
-        """Steps that are not timed."""
+        """Train the steps that are not timed."""
         self.train(workloads.sized(LEAD, 2))
 
     def turn(self, steps: int) -> Callable[[], object]:
-        """A call that trains some steps."""
+        """Return a function that trains some steps."""
         def call() -> None:
             processor_s = self.processor_s
             sent_bytes = self._sent_bytes
@@ -112,14 +112,14 @@ class Ranks(Program):
         return call
 
     def end(self) -> None:
-        """Tell the ranks that no more steps follow, and wait for the launcher's end."""
+        """Tell the ranks to exit, and wait until the launcher has exited."""
         self._signal(signal.SIGCONT)
         self._hang_up()
         super().end()
 
     def kill(self) -> None:
-        """End the launcher at once, and with it the ranks."""
-        self._signal(signal.SIGCONT)  # a process that is stopped would not end
+        """Kill the launcher and thereby the ranks."""
+        self._signal(signal.SIGCONT)  # a stopped process would not exit
         super().kill()
         self._hang_up()
 
@@ -143,7 +143,7 @@ class Ranks(Program):
                 os.kill(pid, number)
 
     def _await(self, ready: socket.socket) -> None:
-        """Wait until something can be read, as long as the launcher runs."""
+        """Wait until data can be read. Raises an error if the launcher exits."""
         deadline = time.monotonic() + self.limit_s
         while not select.select([ready], [], [], _LOOK_S)[0]:
             if self._running().poll() is not None:
@@ -162,7 +162,7 @@ class Ranks(Program):
 
 @contextlib.contextmanager
 def running(sides: Sequence[Launched]) -> Iterator[Dict[str, Ranks]]:
-    """By name: the sides, which begin side by side; each has trained its first step."""
+    """Yield the sides by name. All sides start concurrently, and each side has trained its first step."""
     with contextlib.ExitStack() as stack:
         programs = {side.name: stack.enter_context(Ranks(side)) for side in sides}
         for program in programs.values():

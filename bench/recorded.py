@@ -1,6 +1,6 @@
-"""The picture of the first page, drawn from the figures that docs/reference/benchmarks_results.md records.
+"""Picture of the front page, drawn from the figures in docs/reference/benchmarks_results.md.
 
-``python -m bench.recorded`` writes docs/pictures/usual_programs.svg anew, the same bytes for the same figures.
+``python -m bench.recorded`` writes docs/pictures/usual_programs.svg. The same figures result in the same bytes.
 """
 import re
 import sys
@@ -18,12 +18,12 @@ _SLOWER = "#c9783a"
 
 
 class Program(NamedTuple):
-    """A program as users write them.
+    """Typical program in the picture.
 
     Attributes:
-        name: tables x rows of a batch, and what else is said of it.
-        step: how long a step takes, with its unit.
-        ratio: plain TensorFlow's time as a multiple of it.
+        name: tables x rows of a batch, and other properties.
+        step: duration of our step, with its unit.
+        ratio: plain TensorFlow's time as a multiple of ours.
     """
 
     name: str
@@ -32,13 +32,13 @@ class Program(NamedTuple):
 
 
 def programs(text: str) -> List[Program]:
-    """The programs of the first table of the results, in its order."""
+    """Return the programs in the first table of the results, in its order."""
     table = text.split("## Programs as users write them", 1)[1].split("\nIn the same run", 1)[0]
     return [Program(row["program"], row["ours"], float(row["ratio"])) for row in _ROW.finditer(table)]
 
 
 def draw(figure: Any, shown: List[Program]) -> None:
-    """Draw a bar for each program, the fastest first; at 1 both are as fast."""
+    """Draw a bar for each program, the fastest first. At 1 our speed equals plain TensorFlow's speed."""
     axes = figure.subplots()
     shown = sorted(shown, key=lambda one: -one.ratio)
     for at, one in enumerate(shown):
@@ -55,7 +55,7 @@ def draw(figure: Any, shown: List[Program]) -> None:
 
 
 def main() -> int:
-    """Exit code 0."""
+    """Draw the picture, and return exit code 0."""
     shown = programs(RESULTS.read_text())
     PICTURE.parent.mkdir(exist_ok=True)
     plots.draw_to(lambda figure: draw(figure, shown), str(PICTURE), size=(9, 4.5))

@@ -1,4 +1,4 @@
-"""Writes results as JSON records, and as a table."""
+"""Results as JSON records and as a table."""
 import json
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -6,7 +6,7 @@ from ascpipe.cli.printing import Table
 from bench import goals
 from bench.harness import Result, Timing
 
-#: fields of a record; ``ours``, ``peers`` and ``spread`` are in ``unit``
+#: fields of a record; the unit of ``ours``, ``peers`` and ``spread`` is ``unit``
 FIELDS = frozenset({
     "case", "params", "unit", "ours", "peers", "ratio", "goal", "repeats", "spread", "notes", "machine", "versions",
     "commit", "date", "command"})
@@ -14,18 +14,18 @@ FIELDS = frozenset({
 PASS = "pass"  # noqa: S105  (a result)
 FALLS_SHORT = "falls short"
 
-TIMES = ("s", "CPU s")  #: quantities that are seconds
+TIMES = ("s", "CPU s")  #: quantities in seconds
 
 _COLUMNS = ["case", "per", "ours", "peer", "peer's", "x ours", "goal", "reached", "mark"]
 
 
 def record(result: Result, circumstances: Dict[str, Any], *, small: bool = False) -> Dict[str, Any]:
-    """A result and its circumstances as plain maps, complete in itself.
+    """Return a result and its circumstances as plain dicts. The record is self-contained.
 
     Args:
-        result: to write down.
-        circumstances: as ``circumstances.now`` has them.
-        small: it was measured with small sizes, so that it says nothing: no goal is judged.
+        result: result to record.
+        circumstances: dict from ``circumstances.now``.
+        small: whether the sizes were small. The figures are then meaningless, and goals are not judged.
     """
     timings = {result.ours: result.timing, **{name: other.timing for name, other in result.baselines.items()}}
     return dict(
@@ -47,19 +47,19 @@ def _spread(timing: Timing, units: int) -> List[float]:
 
 
 def name_of(written: Dict[str, Any]) -> str:
-    """case/variant of a record."""
+    """Return case/variant of a record."""
     return "{}/{}".format(written["case"], written["params"]["variant"])
 
 
 def save(path: str, written: Sequence[Dict[str, Any]]) -> None:
-    """Write records into a file."""
+    """Write records to a file."""
     with open(path, "w") as out:
         json.dump({"records": list(written)}, out, indent=1)
         out.write("\n")
 
 
 def load(path: str) -> List[Dict[str, Any]]:
-    """The records of a file. Raises ``ValueError`` if it has none."""
+    """Return the records of a file. Raises ``ValueError`` if the file has no records."""
     found = read_map(path).get("records")
     if not isinstance(found, list) or not all(isinstance(one, dict) and set(one) >= FIELDS for one in found):
         raise ValueError("{}: not a file of `python -m bench --json`".format(path))
@@ -67,7 +67,7 @@ def load(path: str) -> List[Dict[str, Any]]:
 
 
 def read_map(path: str) -> Dict[str, Any]:
-    """The map that a JSON file holds. Raises ``ValueError``, with the path, if it holds none."""
+    """Return the JSON object in a file. Raises ``ValueError`` with the path if there is none."""
     try:
         with open(path) as file:
             found = json.load(file)
@@ -81,36 +81,36 @@ def read_map(path: str) -> Dict[str, Any]:
 
 
 def headline(circumstances: Dict[str, Any]) -> str:
-    """The line above a table."""
+    """Return the line above a table."""
     return "{date}  commit {commit}  {machine[processor]}, {machine[cores]} cores, load {machine[load]:.1f}".format(
         **circumstances)
 
 
 def table(written: Sequence[Dict[str, Any]]) -> Table:
-    """All records: a row for each peer, and one for each goal that has none free beside it."""
+    """Return the table of all records. A row has a peer, a goal, or a peer and a goal."""
     rows = [row for one in written for row in _rows(one)]
     return "", _COLUMNS, rows
 
 
 def markdown(written: Sequence[Dict[str, Any]]) -> List[str]:
-    """The table for a document, below a line with where and when it was measured."""
+    """Return the table for a document, below a line with place and time of the measurement."""
     _, columns, rows = table(written)
     lines = [where(written[0]), "", "| {} |".format(" | ".join(columns)), "|{}".format("---|" * len(columns))]
     return lines + ["| {} |".format(" | ".join(row)) for row in rows]
 
 
 def where(one: Dict[str, Any]) -> str:
-    """The line above a table of a document."""
+    """Return the line above a table in a document."""
     return "`{command}`, {date}, commit {commit}, {machine[processor]}, {machine[cores]} cores.".format(**one)
 
 
 def notes(written: Sequence[Dict[str, Any]]) -> List[str]:
-    """What stands below the table."""
+    """Return the lines below the table."""
     return ["{}  {}: {}".format(name_of(one), name, text) for one in written for name, text in one["notes"].items()]
 
 
 def text_of(one: Dict[str, Any]) -> str:
-    """A record in one line, printed while the table is not complete."""
+    """Return a record as one line, which is printed before the table is complete."""
     ratios = "".join("; {} {:.2f} x".format(name, ratio) for name, ratio in one["ratio"].items())
     marks = "".join("; {} ({}): {}".format(_reached(one, goal), _goal(one, goal), _mark(goal)) for goal in one["goal"])
     return "{}  {} per {}{}{}".format(name_of(one), _amount(one, one["ours"]), _unit(one), ratios, marks)
@@ -127,7 +127,9 @@ def _rows(one: Dict[str, Any]) -> Iterator[List[str]]:
 
 
 def _peers_and_goals(one: Dict[str, Any]) -> List[Tuple[str, Optional[Dict[str, Any]]]]:
-    """Rows of a record, at least one: a peer beside its first goal, further goals below, others where there is room."""
+    """Return the rows of a record, at least one. A peer is next to its first goal. Its other goals follow, and goals
+    without a peer use free cells.
+    """
     rows: List[Tuple[str, Optional[Dict[str, Any]]]] = []
     for peer in one["peers"]:
         own = [goal for goal in one["goal"] if goal["peer"] == peer]
@@ -140,7 +142,7 @@ def _peers_and_goals(one: Dict[str, Any]) -> List[Tuple[str, Optional[Dict[str, 
 
 
 def _amount(one: Dict[str, Any], value: float) -> str:
-    """A time, or how many of what the case counts."""
+    """Return a time, or a count of the quantity of the case, as text."""
     quantity = str(one["unit"]).rsplit(" per ", 1)[0]
     return goals.duration(value) if quantity in TIMES else "{:.3g} {}".format(value, quantity)
 

@@ -1,7 +1,7 @@
-"""`python -m bench.row_files [--directory D] [--threads N] [--rows N]`: rows per second out of, and into, a row file.
+"""Rows per second of a row file: `python -m bench.row_files [--directory D] [--threads N] [--rows N]`.
 
-Batches of random rows are read one after the other, then written back into the emptiest blocks.  The file is opened
-past the page cache where the file system can; what lies below, such as the cache of a virtual machine's host, is not.
+Batches of random rows are read one after another, and then written into the emptiest blocks. The file is opened without
+the page cache if the file system allows it. Lower caches, such as the cache of a virtual machine's host, stay active.
 """
 import argparse
 import tempfile
@@ -16,11 +16,11 @@ from bench.disk_room import empty_room
 
 BATCH = 10_000
 LIMIT_S = 60.0
-FREE = 0.2  # share of the slots
+FREE = 0.2  # free share of the slots
 
 
 class Measured(NamedTuple):
-    """Figures of one row size: rows per second, bytes written per byte of a row, latency of one read or write."""
+    """Figures of one row size: rows per second, bytes written per byte of a row, and latency of one read or write."""
 
     read_rows_per_s: float
     write_rows_per_s: float
@@ -32,13 +32,13 @@ class Measured(NamedTuple):
 
 
 class RowsOnDisk:
-    """Rows 0 to n - 1 of one size in a file of which a fifth is free.
+    """Rows 0 to n - 1 of one size, in a file with one fifth of its slots free.
 
     Args:
-        engine: to read and write with.
-        directory: of the file.
-        row_bytes: of a row.
-        n: how many there are.
+        engine: engine that reads and writes.
+        directory: directory of the file.
+        row_bytes: size of a row.
+        n: number of rows.
     """
 
     def __init__(self, engine: RowEngine, directory: str, row_bytes: int, n: int) -> None:
@@ -46,7 +46,7 @@ class RowsOnDisk:
         self._row_bytes = row_bytes
         self.file = engine.create(directory, row_bytes)
         self._per_block = int(engine.describe(self.file).slots_per_block)
-        blocks = int((n / (1 - FREE) + BATCH) / self._per_block) + 1  # a batch has two slots a row while it is written
+        blocks = int((n / (1 - FREE) + BATCH) / self._per_block) + 1  # a row has two slots while its batch is written
         engine.grow(self.file, blocks)
         self._room = empty_room(blocks, self._per_block)
         self._slots = np.full(n, -1, np.int64)
@@ -57,11 +57,11 @@ class RowsOnDisk:
             self.write(shuffled[begin:begin + BATCH])
 
     def read(self, keys: np.ndarray) -> float:
-        """Seconds to read rows."""
+        """Read rows, and return the seconds."""
         return self._carry_out(self._engine.read, keys, None)
 
     def write(self, keys: np.ndarray) -> float:
-        """Seconds to write rows, in slots of their own before and others afterwards."""
+        """Write rows to new slots, and return the seconds."""
         old = self._slots[keys]
         slots = np.zeros(keys.size, np.int64)
         alone = np.zeros(keys.size, np.uint8)
@@ -85,7 +85,7 @@ class RowsOnDisk:
 
 
 def measure(directory: str, row_bytes: int, n: int, batches: int, threads: int) -> Measured:
-    """Random batches of distinct rows: all are read, then written."""
+    """Read and then write random batches of distinct rows."""
     engine = RowEngine(threads)
     on_disk = RowsOnDisk(engine, directory, row_bytes, n)
     random = np.random.RandomState(2)

@@ -1,7 +1,7 @@
-"""`python -m bench.row_placement`: bytes that rows on disk cost to write, by how full their file is; simulated.
+"""Bytes written for rows on disk by the fill of their file, simulated: `python -m bench.row_placement`.
 
-A quarter of the keys is in memory.  A batch fetches what is not, which frees slots on the disk, and as many rows, all
-of them changed, go back.  Nothing is read or written: blocks are counted.
+A quarter of the keys is in memory. A batch fetches its other keys, which frees slots on the disk. Then as many changed
+rows move to the disk. The simulation counts blocks, and reads and writes no files.
 """
 import argparse
 from typing import List, NamedTuple, Optional
@@ -12,18 +12,18 @@ from ascpipe.kernels import disk_slots
 from bench.disk_room import empty_room
 
 BLOCK_BYTES = 4096
-USES = (0.97, 0.94, 0.88, 0.79, 0.71, 0.60, 0.50, 0.38)  # of the slots
+USES = (0.97, 0.94, 0.88, 0.79, 0.71, 0.60, 0.50, 0.38)  # shares of the slots in use
 
 
 class Case(NamedTuple):
-    """What is simulated.
+    """Case of the simulation.
 
     Attributes:
         per_block: slots of a block.
-        row_bytes: of a row without its trailer.
-        exponent: of the Zipf distribution of keys, 0 = uniform.
-        keys, batch: how many there are in all, and drawn for a batch.
-        warm, measured: batches before anything is counted, and then.
+        row_bytes: bytes of a row without its trailer.
+        exponent: exponent of the Zipf distribution of keys. 0 is uniform.
+        keys, batch: number of all keys, and of the keys that are drawn for a batch.
+        warm, measured: number of warm-up batches, and of measured batches.
     """
 
     per_block: int
@@ -39,12 +39,12 @@ CASES = {"30 rows of 128 B a block": (30, 128), "7 rows of 512 B a block": (7, 5
 
 
 class Simulated:
-    """A table of which a quarter is in memory, and the rest in a row file.
+    """Table with a quarter of its keys in memory. The other keys are in a row file.
 
     Args:
-        case: what it is.
+        case: case of the simulation.
         use: share of the slots that are in use.
-        seed: of the batches.
+        seed: seed of the batches.
     """
 
     def __init__(self, case: Case, use: float, seed: int = 1) -> None:
@@ -55,20 +55,20 @@ class Simulated:
         self._room = empty_room(max(1, round(on_disk / use / case.per_block)), case.per_block)
         weights = np.arange(1, case.keys + 1, dtype=np.float64) ** -case.exponent
         self._cumulative = np.cumsum(weights / weights.sum())
-        self._slots = np.full(case.keys, -1, np.int64)  # -1: in memory
-        self._used = np.zeros(case.keys, np.int64)  # batch of the last use
+        self._slots = np.full(case.keys, -1, np.int64)  # -1 = in memory
+        self._used = np.zeros(case.keys, np.int64)  # number of the batch that used the key last
         self._place(self._random.permutation(case.keys)[:on_disk])
         self._batches = 0
 
     def bytes_per_byte(self) -> float:
-        """Bytes written per byte of a row that went to disk."""
+        """Return the bytes written per byte of a row that moved to the disk."""
         for _ in range(self._case.warm):
             self._batch()
         rows, blocks = np.array([self._batch() for _ in range(self._case.measured)]).sum(axis=0)
         return float(blocks * BLOCK_BYTES / (rows * self._case.row_bytes))
 
     def _batch(self) -> List[int]:
-        """Rows and blocks that it wrote."""
+        """Simulate a batch, and return the number of rows and blocks that it writes."""
         self._batches += 1
         drawn = np.searchsorted(self._cumulative, self._random.random_sample(self._case.batch))
         keys = np.unique(drawn.clip(max=self._case.keys - 1))
@@ -83,7 +83,7 @@ class Simulated:
         return [victims.size, self._place(victims)]
 
     def _place(self, keys: np.ndarray) -> int:
-        """Put rows into the file; returns how many blocks that takes."""
+        """Write rows to the file, and return the number of blocks that are written."""
         slots = np.zeros(keys.size, np.int64)
         alone = np.zeros(keys.size, np.uint8)
         if disk_slots.place_rows(self._room, slots, alone) != keys.size:

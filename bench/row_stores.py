@@ -1,9 +1,10 @@
-"""`python -m bench.row_stores [--directory D] [--rows N] [--memory BYTES]`: our row file, RocksDB, LMDB and memmap.
+"""Our row file, RocksDB, LMDB and memmap: `python -m bench.row_stores [--directory D] [--rows N] [--memory BYTES]`.
 
-Each store is a process of its own in a memory cgroup of its own that cannot hold the rows, so that none is a cache of
-the whole table.  Batches of random distinct rows are read, changed and written back.  RocksDB and LMDB need
-`pip install rocksdict lmdb==1.4.1`; what is not installed is left out.  Cgroups need root, and the memory controller of
-version 1.
+Each store is a separate process in a separate memory cgroup. The cgroup is too small for all rows, so that no store
+caches the whole table. Batches of random distinct rows are read, changed and written.
+
+RocksDB and LMDB need `pip install rocksdict lmdb==1.4.1`. Stores that are not installed are omitted. Cgroups need root
+and the memory controller of version 1.
 """
 import argparse
 import contextlib
@@ -26,13 +27,13 @@ _LEAST_MEMORY = 256 << 20
 
 
 class RowFileStore:
-    """Our row file, past the page cache.
+    """Our row file, without the page cache.
 
     Args:
-        directory: a new one of its own, as of all stores.
-        row_bytes: of a row.
-        n: rows, whose keys are 0 to n - 1.
-        threads: at the disk.
+        directory: new directory for this store only. All stores have this argument.
+        row_bytes: size of a row.
+        n: number of rows. Their keys are 0 to n - 1.
+        threads: number of disk threads.
     """
 
     def __init__(self, directory: str, row_bytes: int, n: int, threads: int) -> None:
@@ -40,42 +41,42 @@ class RowFileStore:
         self._rows = RowsOnDisk(self._engine, directory, row_bytes, n)
 
     def read(self, keys: np.ndarray) -> np.ndarray:
-        """The rows of keys, uint8[n, row bytes]."""
+        """Return the rows of keys, uint8[n, row bytes]."""
         self._rows.read(keys)
         return self._rows.memory[:keys.size]
 
     def write(self, keys: np.ndarray, rows: np.ndarray) -> None:
-        """Put rows in the place of those of keys."""
+        """Replace the rows of keys."""
         self._rows.memory[:keys.size] = rows
         self._rows.write(keys)
 
     def close(self) -> None:
-        """The end."""
+        """Close the store."""
         self._engine.close(LIMIT_S)
 
 
 class MemmapStore:
-    """`np.memmap`, row after row."""
+    """`np.memmap` with consecutive rows."""
 
     def __init__(self, directory: str, row_bytes: int, n: int, threads: int) -> None:
         del threads
         self._rows = np.memmap(os.path.join(directory, "rows"), np.uint8, "w+", shape=(n, row_bytes))
 
     def read(self, keys: np.ndarray) -> np.ndarray:
-        """As of a row file."""
+        """Return the rows of keys, uint8[n, row bytes]."""
         return self._rows[keys]
 
     def write(self, keys: np.ndarray, rows: np.ndarray) -> None:
-        """As of a row file."""
+        """Replace the rows of keys."""
         self._rows[keys] = rows
 
     def close(self) -> None:
-        """The end: all is on disk."""
+        """Write all rows to the disk, and close the store."""
         self._rows.flush()
 
 
 class LmdbStore:
-    """LMDB without a sync for each batch, which is its fastest way to write."""
+    """LMDB without a sync for each batch, which is its fastest way of writing."""
 
     def __init__(self, directory: str, row_bytes: int, n: int, threads: int) -> None:
         del threads
@@ -85,25 +86,25 @@ class LmdbStore:
                                       writemap=True, readahead=False)
 
     def read(self, keys: np.ndarray) -> np.ndarray:
-        """As of a row file."""
+        """Return the rows of keys, uint8[n, row bytes]."""
         with self._environment.begin(buffers=True) as transaction:
             rows = b"".join(transaction.get(key.to_bytes(8, "big")) for key in keys.tolist())
         return np.frombuffer(rows, np.uint8).reshape(-1, self._row_bytes)
 
     def write(self, keys: np.ndarray, rows: np.ndarray) -> None:
-        """As of a row file."""
+        """Replace the rows of keys."""
         with self._environment.begin(write=True) as transaction:
             for key, row in zip(keys.tolist(), rows):
                 transaction.put(key.to_bytes(8, "big"), row.tobytes())
 
     def close(self) -> None:
-        """The end: all is on disk."""
+        """Write all rows to the disk, and close the store."""
         self._environment.sync(True)
         self._environment.close()
 
 
 class RocksdbStore:
-    """RocksDB with bloom filters, without a log of writes, which rows of a training run do not need."""
+    """RocksDB with bloom filters and without a write-ahead log, which rows of a training run do not need."""
 
     def __init__(self, directory: str, row_bytes: int, n: int, threads: int) -> None:
         del n
@@ -121,30 +122,30 @@ class RocksdbStore:
         self._unlogged.disable_wal = True
 
     def read(self, keys: np.ndarray) -> np.ndarray:
-        """As of a row file."""
+        """Return the rows of keys, uint8[n, row bytes]."""
         rows = b"".join(self._rows[[key.to_bytes(8, "big") for key in keys.tolist()]])
         return np.frombuffer(rows, np.uint8).reshape(-1, self._row_bytes)
 
     def write(self, keys: np.ndarray, rows: np.ndarray) -> None:
-        """As of a row file."""
+        """Replace the rows of keys."""
         batch = self._rocksdict.WriteBatch(raw_mode=True)
         for key, row in zip(keys.tolist(), rows):
             batch.put(key.to_bytes(8, "big"), row.tobytes())
         self._rows.write(batch, self._unlogged)
 
     def close(self) -> None:
-        """The end: all is on disk."""
+        """Write all rows to the disk, and close the store."""
         self._rows.flush()
         self._rows.close()
 
 
-#: Name, class, and the module that it needs.
+#: Name, class and required module of each store.
 STORES = {"row file": (RowFileStore, None), "memmap": (MemmapStore, None), "LMDB": (LmdbStore, "lmdb"),
           "RocksDB": (RocksdbStore, "rocksdict")}
 
 
 class Measured(NamedTuple):
-    """Figures of a store: rows per second, and bytes that its process sent to the disk for each byte of a row."""
+    """Figures of a store: rows per second, and bytes that its process wrote to the disk for each byte of a row."""
 
     read_rows_per_s: float
     write_rows_per_s: float
@@ -152,14 +153,14 @@ class Measured(NamedTuple):
 
 
 def measure(name: str, directory: str, row_bytes: int, n: int, batches: int, threads: int) -> Measured:
-    """Of a store in this process.
+    """Measure a store in this process.
 
     Raises:
-        ValueError: a row was read that is not the one that was written.
+        ValueError: a row that was read differs from the row that was written.
     """
     store: Any = STORES[name][0](directory, row_bytes, n, threads)
     random = np.random.RandomState(2)
-    written = np.zeros(n, np.uint16)  # the batch that wrote a row
+    written = np.zeros(n, np.uint16)  # number of the batch that wrote a row
     for begin in range(0, n, BATCH):
         every = np.arange(begin, min(begin + BATCH, n))
         store.write(every, content(every, written[every], row_bytes))
@@ -187,7 +188,9 @@ def measure(name: str, directory: str, row_bytes: int, n: int, batches: int, thr
 
 
 def content(keys: np.ndarray, batches: np.ndarray, row_bytes: int) -> np.ndarray:
-    """Rows as a batch writes them, uint8[n, row bytes]: splitmix64's finalizer, as trained rows do not compress."""
+    """Return the rows that a batch writes, uint8[n, row bytes]. They come from splitmix64's finalizer, because trained
+    rows are not compressible.
+    """
     bits = (keys.astype(np.uint64) << np.uint64(24) | batches.astype(np.uint64) << np.uint64(8))[:, None] | np.arange(
         row_bytes // 8, dtype=np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -202,7 +205,9 @@ def _bytes_written() -> int:
 
 @contextlib.contextmanager
 def _memory_cgroup(name: str, limit: int) -> Iterator[str]:
-    """A cgroup with a limit of memory in bytes, its page cache included; the path of its list of processes."""
+    """Create a cgroup with a memory limit in bytes, which includes the page cache. Yields the path of its list of
+    processes.
+    """
     path = os.path.join(_CGROUPS, "{}-{}".format(name, os.getpid()))
     os.mkdir(path)
     try:
@@ -214,7 +219,9 @@ def _memory_cgroup(name: str, limit: int) -> Iterator[str]:
 
 
 def _measure_within(limit: int, name: str, options: argparse.Namespace, row_bytes: int) -> Optional[Measured]:
-    """A store in a process of its own that has ``limit`` bytes of memory; None: it needs more, and was killed."""
+    """Measure a store in a separate process with ``limit`` bytes of memory. Returns None if the kernel killed
+    the process.
+    """
     with tempfile.TemporaryDirectory(dir=options.directory) as directory, \
             _memory_cgroup("bench-row-stores", limit) as processes:
         command = [sys.executable, "-m", "bench.row_stores", "--only", name, "--directory", directory,

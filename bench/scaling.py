@@ -1,32 +1,33 @@
-"""What a step of many ranks takes, by the model of docs/internals/scaling.md: a sum of what was measured on few.
+"""Estimated duration of a step of many ranks, by the model of docs/internals/scaling.md. The parts were measured with
+few ranks.
 
-    python -m bench.scaling [--rows 4096] [--delay-ms 0.05] [--dim 16] [--cores 2]
+python -m bench.scaling [--rows 4096] [--delay-ms 0.05] [--dim 16] [--cores 2]
 """
 from typing import List, NamedTuple
 
 import click
 
-#: Of the model of ``ranks``, measured on two cores (docs/internals/scaling.md says by what).
-EXAMPLE_S = 4.74e-6  # of a processor, for an example of one rank
-SHARING_S = 11.5e-3  # more for a step of one of two ranks: keys and rows of others, Horovod
-EXCHANGE_S = 0.14e-3  # more for an exchange for each further rank
+#: Figures of the model of ``ranks``, measured on two cores (docs/internals/scaling.md names the programs).
+EXAMPLE_S = 4.74e-6  # processor time per example of one rank
+SHARING_S = 11.5e-3  # additional time per step of one of two ranks, for keys and rows of the other rank and for Horovod
+EXCHANGE_S = 0.14e-3  # additional time per exchange for each additional rank
 EXCHANGES = 2
-WAITS = 20.0  # times that a step waits for a packet, with any number of ranks
-WAITS_OF_A_RANK = 8.5  # more such waits for each rank
-DISTINCT = {512: 5991, 1024: 10832, 4096: 34535, 8192: 60618}  # keys of a rank's batch, by its rows
-KEY_BYTES = 12  # that travel with a row
-HEADER_BYTES = 512  # that travel with each message
-DENSE_BYTES = 118.5e3  # gradients of the dense layers
+WAITS = 20.0  # number of times that a step waits for a packet, with any number of ranks
+WAITS_OF_A_RANK = 8.5  # additional waits for each rank
+DISTINCT = {512: 5991, 1024: 10832, 4096: 34535, 8192: 60618}  # keys of a rank's batch by number of rows
+KEY_BYTES = 12  # additional bytes per row
+HEADER_BYTES = 512  # additional bytes per message
+DENSE_BYTES = 118.5e3  # bytes of the gradients of the dense layers
 GBIT_S = (1, 10, 100)
 
 
 class Step(NamedTuple):
-    """Of one rank.
+    """Parts of a step of one rank.
 
     Attributes:
-        sent_bytes: that it sends, which is also what it receives.
-        processor_s: that its own processors need; what grows with the ranks is the work of one thread.
-        waits_s: for packets on their way, whatever their size.
+        sent_bytes: sent bytes. The rank receives as many.
+        processor_s: time of the rank's processors. The work that grows with the number of ranks uses one thread.
+        waits_s: time of waits for packets, without their transfer.
     """
 
     sent_bytes: float
@@ -34,19 +35,19 @@ class Step(NamedTuple):
     waits_s: float
 
     def seconds(self, gbit_s: float) -> float:
-        """With a wire that carries so much in each direction."""
+        """Return the duration of the step with a wire of ``gbit_s`` in each direction."""
         return self.processor_s + self.waits_s + 8e-9 * self.sent_bytes / gbit_s
 
 
 def step(ranks: int, rows: int, *, dim: int, delay_s: float, cores: int) -> Step:
-    """A step of ``ranks`` of them.
+    """Return the step of one of ``ranks`` ranks.
 
     Args:
-        ranks: 2 or more.
-        rows: of the batch of one rank, one of ``DISTINCT``.
-        dim: numbers of a row.
-        delay_s: from one rank to another, one way.
-        cores: of one rank.
+        ranks: number of ranks, 2 or more.
+        rows: rows of a rank's batch, one of ``DISTINCT``.
+        dim: floats of a row.
+        delay_s: delay from one rank to another in one direction.
+        cores: number of cores of a rank.
     """
     others = (ranks - 1) / ranks
     rows_bytes = DISTINCT[rows] * others * (2 * 4 * dim + KEY_BYTES)
@@ -57,7 +58,7 @@ def step(ranks: int, rows: int, *, dim: int, delay_s: float, cores: int) -> Step
 
 
 def table(rows: int, *, dim: int, delay_s: float, cores: int) -> List[str]:
-    """A line for each number of ranks."""
+    """Return a table with a line for each number of ranks."""
     lines = ["| ranks | MB sent | processor ms | waits ms | " + " | ".join(
         "step at {} Gbit/s".format(gbit_s) for gbit_s in GBIT_S) + " |", "|---" * (4 + len(GBIT_S)) + "|"]
     for ranks in (2, 4, 16, 64, 256, 1024):

@@ -1,6 +1,7 @@
-"""Scrapes a daemon each second while it is told to: `python -m bench.scraping_peer PORT SECONDS`.
+"""Program that scrapes a daemon at an interval: `python -m bench.scraping_peer PORT SECONDS`.
 
-Each line of its input turns it on or off, and is answered with how many scrapes it has made. It ends with the input.
+Each line of its input switches the scraping on or off. The answer is the number of scrapes. The program exits at the
+end of the input.
 """
 import select
 import sys
@@ -10,7 +11,7 @@ from typing import List
 
 
 def main(arguments: List[str]) -> None:
-    """Scrape until the input ends."""
+    """Scrape until the end of the input."""
     address = "http://127.0.0.1:{}/metrics".format(int(arguments[0]))
     every_s = float(arguments[1])
     count = 0

@@ -1,11 +1,11 @@
-"""TensorFlow sessions for measurements, and what programs in them have in common."""
+"""TensorFlow sessions for measurements, and functions for programs in these sessions."""
 import contextlib
 import time
 from typing import Any, Iterator
 
 import numpy as np
 
-from examples.dlrm.quiet import tf as _tensorflow  # before any other import of TensorFlow, which would warn
+from examples.dlrm.quiet import tf as _tensorflow  # must be the first import of TensorFlow, to suppress its warnings
 
 tf = _tensorflow.compat.v1
 
@@ -16,7 +16,7 @@ __all__ = ["DenseHashTable", "MutableHashTable", "after", "running_pipeline", "s
 
 @contextlib.contextmanager
 def running_pipeline() -> Iterator[None]:
-    """What lies between ``init`` and its end, with a private daemon."""
+    """Run the block between ``init`` and the end of the pipeline, with a private daemon."""
     from mx_rec.util.initialize import init, terminate_config_initializer
 
     init()
@@ -27,7 +27,7 @@ def running_pipeline() -> Iterator[None]:
 
 
 def unoptimised_session(*, threads: int) -> Any:
-    """A session that runs the graph as it was built: nothing is folded, merged or pruned but by need."""
+    """Return a session that runs the graph without optimisation. TensorFlow only prunes unneeded ops."""
     config = _config(threads)
     config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
     config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -35,7 +35,7 @@ def unoptimised_session(*, threads: int) -> Any:
 
 
 def session(*, threads: int) -> Any:
-    """A session as users have it, with ``threads`` in each pool."""
+    """Return a session with default optimisation and ``threads`` in each pool."""
     return tf.Session(config=_config(threads))
 
 
@@ -44,7 +44,7 @@ def _config(threads: int) -> Any:
 
 
 def after(seconds: float, tensor: Any) -> Any:
-    """A tensor, so much later; no processor is busy until then."""
+    """Return a tensor that is delayed by ``seconds``. The delay uses no processor time."""
     def wait(one: np.ndarray) -> np.ndarray:
         time.sleep(seconds)
         return one

@@ -1,7 +1,8 @@
-"""A disk that is as slow, or as faulty, as a test says: a file system in user space, over /dev/fuse and nothing else.
+"""Disk with configurable latency and faults, for tests: a file system in user space over /dev/fuse, without a library.
 
-It has one directory, and files in memory of a process of its own, which ends with the one that mounted it: while that
-one ends, the kernel asks for answers.  Only root may mount it, in a namespace of its own (``unshare -m``).
+The disk has one directory. The files are in the memory of a separate process, which exits with the process that mounted
+the disk. The separate process is necessary because the kernel needs answers while the mounting process exits. Mounting
+needs root and a separate mount namespace (``unshare -m``).
 """
 import ctypes
 import errno
@@ -40,32 +41,35 @@ _ROOT = 1
 _HEADER = struct.Struct("<IIQQIIII")  # length, operation, unique, node, and three ids
 _ANSWER = struct.Struct("<IiQ")
 _MAX_WRITE = 256 << 10
-_MAX_PAGES = 1 << 22  # the flag that lets max_pages count
+_MAX_PAGES = 1 << 22  # flag that enables max_pages
 _SETS_SIZE = 8
 _PR_SET_PDEATHSIG = 1
 _LOOK_S = 0.002
 _IDLE_S = 1.0
 
-#: what both processes know
+#: memory that both processes share
 _CONTROL = np.dtype([(name, "<i8") for name in ("delay_ms", "error", "read_error", "short", "held", "files", "names")])
 
 
 class SlowDisk:
-    """Mounted until the process has ended.
+    """Disk that is mounted until the process has exited.
 
     Args:
-        path: an empty directory.
+        path: empty directory.
 
     Attributes:
-        control: ``delay_ms``: how long a read or write takes; ``held``: 1 = it takes for ever; ``error``: errno of all
-            reads and writes, 0 = none; ``read_error``: of reads alone; ``short``: bytes that writes store less than
-            they are asked to; ``files``: made so far; ``names``: that a directory would list.
+        control: shared settings and counters. ``delay_ms`` is the duration of a read or write. If ``held`` is
+            1, reads and
+            writes never complete. ``error`` is the errno of all reads and writes, or 0. ``read_error`` is the errno of
+            reads only. ``short`` is the number of bytes by which writes are too short. ``files`` is the
+            number of created
+            files, and ``names`` the number of names in the directory.
     """
 
     def __init__(self, path: Any) -> None:
         self.control = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), _CONTROL, 1)[0]
-        self._names: Dict[bytes, int] = {}  # by name: node
-        self._files: Dict[int, bytearray] = {}  # by node: content
+        self._names: Dict[bytes, int] = {}  # node by name
+        self._files: Dict[int, bytearray] = {}  # content by node
         self._fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         options = "fd={},rootmode=40000,user_id=0,group_id=0".format(self._fd)
         libc = ctypes.CDLL(None, use_errno=True)
@@ -80,17 +84,19 @@ class SlowDisk:
         os.close(self._fd)
 
     def _serve(self) -> None:
-        """One thread: a disk takes time, and no processor from the processes that it is measured with."""
+        """Serve the requests with one thread. Delays use no processor time, so that measured processes are not
+        disturbed.
+        """
         os.set_blocking(self._fd, False)
         room = memoryview(bytearray(_MAX_WRITE + 8192))
-        under_way: List[Tuple[float, int, int, int, bytes]] = []  # by the time of the answer
+        under_way: List[Tuple[float, int, int, int, bytes]] = []  # heap by time of the answer
         while True:
             select.select([self._fd], [], [], self._wait_s(under_way))
             try:
                 size = os.readv(self._fd, [room])
             except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOENT):  # ENOENT: interrupted
-                    return  # ENODEV: unmounted
+                if error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOENT):  # ENOENT = interrupted
+                    return  # ENODEV = unmounted
             else:
                 _, operation, unique, node, *_ = _HEADER.unpack_from(room)
                 body = bytes(room[_HEADER.size:size])
@@ -111,7 +117,7 @@ class SlowDisk:
         return max(0.0, under_way[0][0] - time.monotonic())
 
     def _answer(self, unique: int, answer: Union[bytes, int]) -> None:
-        """Bytes, or an errno."""
+        """Send bytes or an errno as the answer."""
         code, content = (0, answer) if isinstance(answer, bytes) else (-answer, b"")
         os.write(self._fd, _ANSWER.pack(_ANSWER.size + len(content), code, unique) + content)
 
@@ -162,7 +168,7 @@ class SlowDisk:
             return struct.pack("<QII", node, 0, 0)
         if operation in (RELEASE, FLUSH, FSYNC, DESTROY):
             return b""
-        return errno.ENOSYS  # O_TMPFILE, fallocate and others: the kernel then says EOPNOTSUPP
+        return errno.ENOSYS  # O_TMPFILE, fallocate and others; the kernel converts this to EOPNOTSUPP
 
     def _entry(self, node: int) -> bytes:
         return struct.pack("<QQQQII", node, 0, 0, 0, 0, 0) + self._attributes(node)

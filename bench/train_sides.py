@@ -1,8 +1,9 @@
-"""One training step of the click model, three ways: our tables, plain variables, TensorFlow's hash tables.
+"""One training step of the click model in three forms: our tables, plain variables, TensorFlow's hash tables.
 
-26 features from one table of 2,000,000 rows of 16 floats, 13 numbers, MLP 64-32-1, Adagrad, gradients gated, two
-threads, the same batches through tf.data.  The plain model is given row numbers and needs no hash table at all; the
-dynamic one keeps rows and accumulators as values of hash tables, as programs do whose keys are not known before.
+The model has 26 features from one table of 2,000,000 rows with 16 floats, 13 numbers, and an MLP 64-32-1. It uses
+Adagrad, gated gradients and two threads. All sides get the same batches through tf.data. The plain model gets row
+numbers and needs no hash table. The dynamic model keeps rows and accumulators as values of hash tables, like programs
+with unknown keys.
 """
 import contextlib
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Tuple
@@ -25,12 +26,13 @@ Step = Callable[[], object]
 
 
 class Variant(NamedTuple):
-    """What is trained, and where rows lie.
+    """Variant of the training.
 
     Attributes:
-        distribution: of the ids, a name of ``workloads.DISTRIBUTIONS``.
-        part: of the rows that fits on the device: one in ``part``; 1 = all, there is no host.
-        prefetch: batches that are read ahead of training, for every side; a cache looks as far ahead as it can.
+        distribution: distribution of the ids, a name of ``workloads.DISTRIBUTIONS``.
+        part: one in ``part`` rows fits on the device. With 1 all rows fit, and there are no host rows.
+        prefetch: number of batches that every side reads before they are trained. More batches improve the choice of
+            victims.
     """
 
     distribution: str
@@ -39,12 +41,14 @@ class Variant(NamedTuple):
 
     @property
     def lead(self) -> int:
-        """Steps that are not timed at the start of a turn: what was made ready during another's turn is used up."""
+        """Return the number of untimed steps of a turn. They consume the batches that were prepared before the turn."""
         return self.prefetch + 2
 
     @property
     def steps(self) -> int:
-        """Timed steps of a turn: more than are ready when it ends, which is work that another's turn gets."""
+        """Return the number of timed steps of a turn. It exceeds the number of batches that are prepared at the end of
+        the turn.
+        """
         return workloads.sized(max(16, self.prefetch), 2)
 
 
@@ -55,12 +59,14 @@ VARIANTS = {
 
 
 def rows() -> int:
-    """Rows of the table."""
+    """Return the number of rows of the table."""
     return workloads.sized(ROWS, 60000)
 
 
 def batches(variant: str) -> Dict[str, np.ndarray]:
-    """Some batches: "ids" int64[batches, rows, 26], "numbers" float32[batches, rows, 13], "labels" float32."""
+    """Return several batches: "ids" int64[batches, rows, 26], "numbers" float32[batches, rows, 13], "labels"
+    float32.
+    """
     random = np.random.RandomState(1)
     stream = workloads.Zipf(rows(), workloads.DISTRIBUTIONS[VARIANTS[variant].distribution], seed=1)
     shape = (BATCHES, workloads.batch_rows())
@@ -72,7 +78,7 @@ def batches(variant: str) -> Dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def ascpipe(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
-    """Our tables, through the public API."""
+    """Set up our tables with the public API."""
     from bench.sessions import running_pipeline, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
     from mx_rec.core.asc.helper import get_asc_insert_func
@@ -102,7 +108,7 @@ def ascpipe(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
 
 @contextlib.contextmanager
 def plain(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
-    """A variable, ``embedding_lookup`` and TensorFlow's Adagrad; the whole table is in memory."""
+    """Set up a variable, ``embedding_lookup`` and TensorFlow's Adagrad. The whole table is in memory."""
     from bench.sessions import tf
 
     with tf.Graph().as_default():
@@ -117,7 +123,9 @@ def plain(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
 
 @contextlib.contextmanager
 def dynamic(variant: str, drawn: Dict[str, np.ndarray]) -> Iterator[Step]:
-    """Rows and accumulators are values of hash tables: looked up for the distinct ids, changed, and inserted again."""
+    """Set up hash tables whose values are rows and accumulators. A step looks up the distinct ids and inserts
+    changed values.
+    """
     from bench.sessions import MutableHashTable, tf
 
     with tf.Graph().as_default():
@@ -155,7 +163,9 @@ def _loss(batch: Dict[str, Any], embeddings: Any) -> Any:
 
 
 def _gradients(loss: Any, values: Any) -> Any:
-    """(gradient, value) pairs; gated, for an update may otherwise overwrite what another gradient still reads."""
+    """Return (gradient, value) pairs. They are gated, because an update may otherwise overwrite a value that another
+    gradient still reads.
+    """
     from bench.sessions import tf
 
     return list(zip(tf.gradients(loss, list(values), gate_gradients=True), values))

@@ -1,8 +1,8 @@
-"""A wide and deep model on TensorFlow's feature columns, as users write it: `python -m bench.usual_columns JSON`.
+"""Typical wide and deep model on TensorFlow's feature columns: `python -m bench.usual_columns JSON`.
 
-It reads a file of tf.Examples, which ``write_examples`` makes before, and parses them batch by batch. JSON holds
-the fields of ``Setting``.  The sides differ in one call at the start of the program.  It answers as
-``bench/usual_program.py`` does; seconds to the first step are counted from the call of ``train``.
+The program reads a file of tf.Examples and parses them batch by batch. ``write_examples`` writes the file before. JSON
+has the fields of ``Setting``. The sides differ in one call at the start of the program. The answers are those of
+``bench/usual_program.py``. The seconds to the first step start with the call of ``train``.
 """
 import json
 import sys
@@ -17,19 +17,19 @@ from bench.usual_model import OURS, PREFETCH
 DIM = 8
 HIDDEN_UNITS = (128, 64)
 LABEL = "label"
-LEAST_BUCKETS = 10000  #: of a column that has a table on our side
+LEAST_BUCKETS = 10000  #: minimum number of buckets of a column with a table on our side
 
 
 class Setting(NamedTuple):
-    """What is trained.
+    """Setting of the training.
 
     Attributes:
         side: OURS or PLAIN.
-        fields: how many; each has one id in a row, a text.
-        rows: of a batch.
-        buckets: of each field's column, and different ids of it.
-        exponent: of the Zipf distribution of the ids.
-        batches: different ones, which are repeated.
+        fields: number of fields. Each field has one id per row, a text.
+        rows: rows of a batch.
+        buckets: number of buckets of each field's column, and of its different ids.
+        exponent: exponent of the Zipf distribution of the ids.
+        batches: number of different batches, which are repeated.
         data: path of the file of tf.Examples.
     """
 
@@ -43,22 +43,24 @@ class Setting(NamedTuple):
 
 
 def names(setting: Setting) -> List[str]:
-    """Of the fields."""
+    """Return the names of the fields."""
     return ["C{}".format(number + 1) for number in range(setting.fields)]
 
 
 def batches(setting: Setting) -> Tuple[Dict[str, np.ndarray], np.ndarray]:
-    """Some batches: text of up to ten digits, S10[batches, rows] by field, and the labels, int64[batches, rows, 1]."""
+    """Return several batches: text of up to ten digits, S10[batches, rows] by field, and the labels,
+    int64[batches, rows, 1].
+    """
     stream = workloads.Zipf(setting.buckets, setting.exponent, seed=1)
     shape = setting.batches, setting.rows
-    # The upper half of 64 mixed bits: numbers of 32 bits, as text that a string of C++ holds without an allocation.
+    # Numbers of 32 bits are used, because a C++ string holds their text without an allocation.
     features = {name: (stream.keys(setting.batches * setting.rows).view(np.uint64) >> np.uint64(32))
                 .astype("S10").reshape(shape) for name in names(setting)}
     return features, np.random.RandomState(1).randint(0, 2, size=(*shape, 1))
 
 
 def write_examples(setting: Setting, path: str) -> None:
-    """Write the batches into a file of tf.Examples."""
+    """Write the batches to a file of tf.Examples."""
     from bench.sessions import tf
 
     features, labels = batches(setting)
@@ -73,7 +75,7 @@ def write_examples(setting: Setting, path: str) -> None:
 
 
 def train(setting: Setting) -> None:
-    """Train a step, then as many as are asked for."""
+    """Train a step, and then the requested numbers of steps."""
     from bench.sessions import tf
     from bench.usual_estimator import Turns
 

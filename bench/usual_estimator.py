@@ -1,4 +1,4 @@
-"""The model of ``bench/usual_model.py``, trained by one call of a ``tf.estimator.Estimator``; defaults everywhere."""
+"""Model of ``bench/usual_model.py``, trained by one call of a ``tf.estimator.Estimator`` with default settings."""
 import tempfile
 from typing import Any, Callable, Dict, List
 
@@ -8,14 +8,16 @@ from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
 
 
 class Turns(tf.estimator.SessionRunHook):
-    """Between two steps, waits for the number of those to do, which ``steps_to_do`` says after the first one too."""
+    """Hook that waits between steps for the number of next steps. ``steps_to_do`` returns the number, first
+    after one step.
+    """
 
     def __init__(self, steps_to_do: Callable[[], int]) -> None:
         self._steps_to_do = steps_to_do
         self._left = 1
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Stop the training when there is nothing to do."""
+        """Stop the training if no steps are left."""
         self._left -= 1
         if not self._left:
             self._left = self._steps_to_do()
@@ -24,18 +26,18 @@ class Turns(tf.estimator.SessionRunHook):
 
 
 class _Fetched(tf.estimator.SessionRunHook):
-    """Has each step compute a tensor."""
+    """Hook that fetches a tensor in each step."""
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
 
     def before_run(self, run_context: Any) -> Any:
-        """Its arguments."""
+        """Return the tensor as an argument of the session."""
         return tf.estimator.SessionRunArgs(self._tensor)
 
 
 class _Model:
-    """What an Estimator is made of, one side; as long as it lives, its FeatureSpecs are the same objects."""
+    """Functions of an Estimator for one side. The FeatureSpecs are the same objects in all calls."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -46,7 +48,7 @@ class _Model:
             self._specs = [FeatureSpec(name, table_name=name) for name in usual_model.names(setting)]
 
     def input_fn(self) -> Any:
-        """A dataset of features and labels."""
+        """Return a dataset of features and labels."""
         dataset = tf.data.Dataset.from_tensor_slices(usual_model.batches(self._setting)).repeat()
         if self._setting.side == OURS:
             from mx_rec.core.asc.helper import get_asc_insert_func
@@ -55,7 +57,7 @@ class _Model:
         return dataset.prefetch(PREFETCH)
 
     def of_tables(self, features: Dict[str, Any], labels: Any, mode: str) -> Any:
-        """With tables of ours."""
+        """Build the model with our tables."""
         from mx_rec.core.asc.manager import start_asc_pipeline
         from mx_rec.core.embedding import sparse_lookup
 
@@ -67,13 +69,13 @@ class _Model:
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update)
 
     def of_variables(self, features: Dict[str, Any], labels: Any, mode: str) -> Any:
-        """With plain variables."""
+        """Build the model with plain variables."""
         loss = usual_model.loss_of(tf, usual_model.columns_of_variables(tf, self._setting, features), labels)
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=usual_model.update_variables(
             tf, self._setting, loss, tf.train.get_global_step()))
 
     def of_rows_at_hand(self, features: Dict[str, Any], labels: Any, mode: str) -> Any:
-        """With nothing to look up."""
+        """Build the model without lookups."""
         columns = usual_model.columns_at_hand(tf, self._setting)
         loss = usual_model.loss_of(tf, columns, labels)
         update, some = usual_model.update_dense_part(tf, self._setting, loss, columns, tf.train.get_global_step())
@@ -81,7 +83,7 @@ class _Model:
 
 
 def train(setting: Setting, steps_to_do: Callable[[], int]) -> None:
-    """Train a step, then as many as ``steps_to_do`` says, which is asked again when they are done, until it says 0."""
+    """Train a step, and then the numbers of steps that ``steps_to_do`` returns. Training stops at 0."""
     if setting.side == OURS:
         from mx_rec.util.initialize import init, terminate_config_initializer
 

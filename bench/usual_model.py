@@ -1,6 +1,6 @@
-"""A model as users write it: one table for each feature, plain lookups, ``tf.concat``, an MLP of 64, 32 and 1 units.
+"""Typical model: one table for each feature, plain lookups, ``tf.concat``, and an MLP of 64, 32 and 1 units.
 
-What a ``tf.Session`` loop (``bench/usual_session.py``) and an Estimator (``bench/usual_estimator.py``) have in common.
+The ``tf.Session`` loop (``bench/usual_session.py``) and the Estimator (``bench/usual_estimator.py``) use this module.
 """
 from typing import Any, Dict, List, NamedTuple, Tuple
 
@@ -13,7 +13,7 @@ OURS = "ours"
 PLAIN = "plain"
 CEILING = "ceiling"
 ON_DISK = "on_disk"
-HOME_PART = 4  #: of as many rows of a table on disk one is at home or on the device
+HOME_PART = 4  #: one in HOME_PART rows of a table on disk has a home row or is on the device
 PREFETCH = 32
 RATE = .05
 RANGE = .05
@@ -21,24 +21,24 @@ UNITS = (64, 32)
 
 
 class Setting(NamedTuple):
-    """What is trained, and how it is written.
+    """Setting of the training and of the program.
 
     Attributes:
-        side: OURS; ON_DISK: the same, with rows on disk; PLAIN: variables and ``tf.nn.embedding_lookup``; CEILING: the
-            rows of a batch are constants, whose gradient is computed, and there is nothing to look up or to update.
-        tables: how many; each has one feature of one id.
-        rows: of a batch.
-        dim: of the tables.
-        keys: of each table.
-        part: one in ``part`` of a table's rows fits on the device; 1 = all, and there are no host rows.
-        exponent: of the Zipf distribution of the ids.
+        side: OURS, ON_DISK (ours with rows on disk), PLAIN (variables and ``tf.nn.embedding_lookup``) or CEILING, which
+            has constant rows: their gradient is computed, but nothing is looked up or updated.
+        tables: number of tables. Each table has one feature with one id per row.
+        rows: rows of a batch.
+        dim: dim of the tables.
+        keys: keys of each table.
+        part: one in ``part`` rows of a table fits on the device. With 1 all rows fit, and there are no host rows.
+        exponent: exponent of the Zipf distribution of the ids.
         optimizer: "adagrad" or "lazy_adam".
-        modifies_graph: lookups have tensors, whose ids graph modification moves into the dataset.
-        estimator: a ``tf.compat.v1.estimator.Estimator`` trains, not a loop over ``tf.Session.run``.
-        batches: different ones, which are repeated.
-        delay_ms: of ON_DISK: 0 = rows lie below the folder for temporary files; else on a disk whose reads and writes
-            take so long.
-        compute_ms: of ours, what each step computes besides, between its rows and its loss; no processor is busy then.
+        modifies_graph: whether lookups get tensors. Graph modification then moves their ids into the dataset.
+        estimator: whether a ``tf.estimator.Estimator`` trains, instead of a loop over ``tf.Session.run``.
+        batches: number of different batches, which are repeated.
+        delay_ms: latency of the disk of ON_DISK. With 0 the rows are in the folder for temporary files.
+        compute_ms: duration of a wait in each of our steps, between the rows and the loss. The wait uses no processor
+            time.
     """
 
     side: str
@@ -57,12 +57,12 @@ class Setting(NamedTuple):
 
 
 def names(setting: Setting) -> List[str]:
-    """Of the features, and of their tables."""
+    """Return the names of the features, which are also the names of their tables."""
     return ["C{}".format(number + 1) for number in range(setting.tables)]
 
 
 def batches(setting: Setting) -> Tuple[Dict[str, np.ndarray], np.ndarray]:
-    """Some batches: int64[batches, rows] by name of the feature, and the labels, float32[batches, rows]."""
+    """Return several batches: int64[batches, rows] by feature name, and the labels, float32[batches, rows]."""
     random = np.random.RandomState(1)
     features = {}
     for number, name in enumerate(names(setting)):
@@ -72,7 +72,7 @@ def batches(setting: Setting) -> Tuple[Dict[str, np.ndarray], np.ndarray]:
 
 
 def tables(tf: Any, setting: Setting, directory: str = "") -> List[Any]:
-    """Tables of ours, one for each feature; ``directory``: for rows on disk."""
+    """Return our tables, one for each feature. ``directory`` is for rows on disk."""
     from mx_rec.core.embedding import create_table
 
     device = setting.keys // setting.part
@@ -87,7 +87,7 @@ def tables(tf: Any, setting: Setting, directory: str = "") -> List[Any]:
 
 
 def update_tables(tf: Any, setting: Setting, loss: Any, step: Any = None) -> Any:
-    """An op that trains the dense part and the tables of ours; ``step``: a variable that counts."""
+    """Return an op that trains the dense part and our tables. ``step`` is the variable of the global step."""
     from mx_rec.optimizers import adagrad, lazy_adam
     from mx_rec.util.variable import get_dense_and_sparse_variable
 
@@ -100,28 +100,30 @@ def update_tables(tf: Any, setting: Setting, loss: Any, step: Any = None) -> Any
 
 
 def columns_of_variables(tf: Any, setting: Setting, features: Dict[str, Any]) -> List[Any]:
-    """Rows of plain variables: float32[rows, dim] for each feature."""
+    """Return rows of plain variables: float32[rows, dim] for each feature."""
     return [tf.nn.embedding_lookup(
         tf.get_variable(name, [setting.keys, setting.dim], initializer=_initial_rows(tf, seed)), features[name])
         for seed, name in enumerate(names(setting))]
 
 
 def update_variables(tf: Any, setting: Setting, loss: Any, step: Any = None) -> Any:
-    """An op that trains all variables."""
+    """Return an op that trains all variables. ``step`` is the variable of the global step."""
     return _optimizer(tf, setting).minimize(loss, global_step=step)
 
 
 def columns_at_hand(tf: Any, setting: Setting) -> List[Any]:
-    """Rows that nothing has to look up: float32[rows, dim] for each table."""
+    """Return rows without a lookup: float32[rows, dim] for each table."""
     random = np.random.RandomState(2)
-    # Placeholders, or TensorFlow would compute with constants once and for all.
+    # The rows are placeholders, because TensorFlow would evaluate constants only once.
     return [tf.placeholder_with_default(
         random.uniform(-RANGE, RANGE, (setting.rows, setting.dim)).astype(np.float32), [setting.rows, setting.dim])
         for _ in range(setting.tables)]
 
 
 def update_dense_part(tf: Any, setting: Setting, loss: Any, columns: List[Any], step: Any = None) -> Tuple[Any, Any]:
-    """An op that trains the dense part, and a number of the gradient of each row: fetch it, or none is computed."""
+    """Return an op that trains the dense part, and the sum of one element of each row gradient. The row gradients are
+    computed only if the sum is fetched.
+    """
     variables = tf.trainable_variables()
     gradients = tf.gradients(loss, variables + columns, gate_gradients=True)
     some = tf.add_n([gradient[0, 0] for gradient in gradients[len(variables):]])
@@ -129,7 +131,7 @@ def update_dense_part(tf: Any, setting: Setting, loss: Any, columns: List[Any], 
 
 
 def loss_of(tf: Any, columns: List[Any], label: Any) -> Any:
-    """The MLP and its loss."""
+    """Return the loss of the MLP."""
     inputs = tf.concat(columns, axis=1)
     for number, units in enumerate(UNITS):
         inputs = tf.layers.dense(inputs, units, tf.nn.relu, kernel_initializer=tf.glorot_uniform_initializer(number))

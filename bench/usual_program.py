@@ -1,8 +1,8 @@
-"""A training program as users write it, one side in a process of its own: `python -m bench.usual_program JSON`.
+"""Typical training program: `python -m bench.usual_program JSON`. Each side runs in a separate process.
 
-JSON holds the fields of ``usual_model.Setting``.  The program trains a step and answers; then it reads numbers of steps
-from standard input, a line each, trains them, and answers each.  An answer is what ``usual_sides.Side.counts`` has,
-since the first one.  It ends with the input.
+JSON has the fields of ``usual_model.Setting``. The program trains a step and prints an answer. It then reads numbers of
+steps from standard input, one per line, trains them, and prints an answer for each line. An answer has the fields of
+``usual_sides.Side.counts`` since the first step. The program exits at the end of the input.
 """
 import json
 import sys
@@ -17,10 +17,10 @@ _OF_DISKS = (("tables", "fetches"), ("tables", "disk_waits"), ("disks", "rows_wr
 
 
 class Turns:
-    """Numbers of steps that are asked for; asked for the next one, it answers that those before are done.
+    """Protocol of the requested numbers of steps.
 
     Args:
-        side: of the program: OURS, ON_DISK or another, which has no process beside its own.
+        side: side of the program: OURS, ON_DISK or another. Other sides have no additional processes.
     """
 
     def __init__(self, side: str) -> None:
@@ -32,7 +32,7 @@ class Turns:
         self._began_s = 0.0
 
     def steps_to_do(self) -> int:
-        """After the first step, and after the last one that was asked for; 0: the input has ended."""
+        """Print the answer for the completed steps, and return the next number of steps. 0 is the end of the input."""
         if not self._clocks:
             self._first_step_s = time.perf_counter() - self._made_s
             self._clocks = self._clocks_of_processes()
@@ -62,9 +62,9 @@ class Turns:
 
 
 def main(arguments: List[str]) -> None:
-    """Train until the input ends."""
+    """Train until the end of the input."""
     setting = Setting(**json.loads(arguments[0]))
-    directory = _disk(setting)  # it forks, so before TensorFlow is there
+    directory = _disk(setting)  # before the import of TensorFlow, because it forks
     turns = Turns(setting.side)
     if setting.estimator:
         from bench import usual_estimator
@@ -82,7 +82,7 @@ def main(arguments: List[str]) -> None:
 
 
 def _disk(setting: Setting) -> str:
-    """Where rows on disk lie."""
+    """Return the directory of rows on disk."""
     if not setting.delay_ms:
         return tempfile.gettempdir()
     folder = tempfile.mkdtemp()

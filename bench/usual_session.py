@@ -1,4 +1,4 @@
-"""The model of ``bench/usual_model.py`` in a ``tf.Session`` loop: ids and labels in memory, defaults everywhere."""
+"""Model of ``bench/usual_model.py`` in a ``tf.Session`` loop, with ids and labels in memory and default settings."""
 import contextlib
 from typing import Any, Callable, ContextManager, Dict, Iterator
 
@@ -11,7 +11,7 @@ _LABEL = "label"
 
 
 def step_of(setting: Setting, directory: str = "") -> ContextManager[Callable[[], object]]:
-    """A training step of the setting's side; ``directory``: for rows on disk."""
+    """Yield a training step of the setting's side. ``directory`` is for rows on disk."""
     if setting.side in (OURS, ON_DISK):
         return _ours(setting, directory)
     return {PLAIN: _plain, CEILING: _ceiling}[setting.side](setting)
@@ -19,7 +19,7 @@ def step_of(setting: Setting, directory: str = "") -> ContextManager[Callable[[]
 
 @contextlib.contextmanager
 def _ours(setting: Setting, directory: str) -> Iterator[Callable[[], object]]:
-    """With tables of ours, by the API of programs for Ascend servers."""
+    """Yield the step with our tables, through the API of programs for Ascend servers."""
     from bench.sessions import after, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
     from mx_rec.core.asc.helper import get_asc_insert_func
@@ -58,7 +58,7 @@ def _ours(setting: Setting, directory: str) -> Iterator[Callable[[], object]]:
 
 @contextlib.contextmanager
 def _plain(setting: Setting) -> Iterator[Callable[[], object]]:
-    """With variables."""
+    """Yield the step with variables."""
     from bench.sessions import tf
 
     iterator = _iterator(tf, setting)
@@ -71,7 +71,7 @@ def _plain(setting: Setting) -> Iterator[Callable[[], object]]:
 
 @contextlib.contextmanager
 def _ceiling(setting: Setting) -> Iterator[Callable[[], object]]:
-    """With its rows at hand: what no table can be faster than."""
+    """Yield the step with constant rows. No table can be faster."""
     from bench.sessions import tf
 
     iterator = _iterator(tf, setting)
@@ -83,7 +83,7 @@ def _ceiling(setting: Setting) -> Iterator[Callable[[], object]]:
 
 
 def _drawn(setting: Setting) -> Dict[str, np.ndarray]:
-    """Batches, the labels by the name ``_LABEL``."""
+    """Return the batches. The key of the labels is ``_LABEL``."""
     features, labels = usual_model.batches(setting)
     return {**features, _LABEL: labels}
 

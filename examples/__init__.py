@@ -1,1 +1,1 @@
-"""Programs that use ascpipe the way a user would: through its public API only."""
+"""Example programs that only use the public API of ascpipe."""

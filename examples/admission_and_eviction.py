@@ -1,4 +1,4 @@
-"""Admission: a key gets a row at its third occurrence. Eviction: it loses it when it was not used for an hour."""
+"""Admission and eviction: a key gets a row at its third occurrence, and loses the row after an hour without use."""
 from typing import Dict, Iterator, Set
 
 import numpy as np
@@ -12,7 +12,9 @@ BATCHES, BATCH = 120, 64
 
 
 def batches() -> Iterator[Dict[str, np.ndarray]]:
-    """A batch a minute: half of its ids are well known, a quarter is seen once, a quarter changes each half hour."""
+    """Yield one batch per minute. Half of its ids are frequent, a quarter occurs once, and a quarter changes
+    each half hour.
+    """
     random = np.random.RandomState(1)
     for minute in range(BATCHES):
         known = random.randint(0, 100, BATCH // 2)
@@ -23,7 +25,7 @@ def batches() -> Iterator[Dict[str, np.ndarray]]:
 
 def main() -> None:
     with asc.pipeline():
-        ids = asc.FeatureSpec("ids", access_threshold=3, eviction_threshold=3600)  # occurrences; seconds, as "time" is
+        ids = asc.FeatureSpec("ids", access_threshold=3, eviction_threshold=3600)  # occurrences; seconds, like "time"
         time = asc.FeatureSpec("time", is_timestamp=True)  # a scalar in each batch
         dataset = tf.data.Dataset.from_generator(batches, {"ids": tf.int64, "time": tf.int64},
                                                  {"ids": [BATCH], "time": []})
@@ -33,7 +35,7 @@ def main() -> None:
 
         table = asc.create_table("ids", 4, device_vocabulary_size=1000,
                                  initializer=tf.random_normal_initializer(seed=1))
-        # A key that was not admitted yet gives default_value, and is not trained.
+        # The lookup of a key without a row returns default_value. The key is not trained.
         rows = asc.sparse_lookup(table, ids, batch=batch, default_value=0.0)
         train = asc.optimizers.GradientDescent(0.1).minimize(tf.reduce_mean(tf.square(rows)))
 

@@ -1,6 +1,6 @@
-"""A loop of training and serving: train, save what changed, export it, and answer from what was exported.
+"""Cycle of training and serving: train, save the changes, export the model, and serve the exported model.
 
-The server is in this process, to keep the example short. Elsewhere it needs TensorFlow and the op library alone.
+In this short example the server runs in this process. A separate server only needs TensorFlow and the op library.
 """
 import os
 import tempfile
@@ -17,7 +17,7 @@ USERS, ROUNDS, STEPS = 200, 3, 100
 
 
 def batches() -> Iterator[Tuple[np.ndarray, np.ndarray]]:
-    """Endless batches of users and what they are worth."""
+    """Yield endless batches of users and their values."""
     random = np.random.RandomState(1)
     while True:
         users = random.randint(0, USERS, 64)
@@ -29,7 +29,7 @@ def create_table() -> asc.Table:
 
 
 def export(prefix: str, folder: str) -> None:
-    """Write the model with the tables of a checkpoint; no daemon takes part."""
+    """Export the model with the tables of a checkpoint. No daemon is needed."""
     with tf.Graph().as_default(), asc.serving_tables(prefix):
         users = tf.placeholder(tf.int64, [None], "users")
         worth = tf.squeeze(asc.sparse_lookup(create_table(), users, training=False), 1, name="worth")
@@ -39,7 +39,7 @@ def export(prefix: str, folder: str) -> None:
 
 
 def answer(folder: str, users: List[int]) -> List[float]:
-    """What a server does: load, and look up."""
+    """Load an exported model, and answer a request, like a server."""
     with tf.Session(graph=tf.Graph()) as session:
         tf.saved_model.load(session, ["serve"], folder)
         return list(session.run("worth:0", {"users:0": users}).round())
@@ -61,7 +61,7 @@ def main() -> None:
             for turn in range(1, ROUNDS + 1):
                 for _ in range(STEPS):
                     session.run(train)
-                # The first save is a full one; later ones hold the rows that have changed.
+                # The first save is a full checkpoint. Later saves have the changed rows only.
                 prefix = str(saver.save(session, os.path.join(folder, "model"), turn * STEPS, save_delta=True))
                 exported = os.path.join(folder, "exported", str(turn))
                 export(prefix, exported)

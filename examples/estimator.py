@@ -1,4 +1,4 @@
-"""An Estimator over one table: it trains, evaluates and predicts, and goes on from its own checkpoints."""
+"""Estimator with one table. It trains, evaluates, predicts, and resumes from its checkpoints."""
 import tempfile
 from typing import Any, Dict
 
@@ -10,16 +10,16 @@ import ascpipe.tf as asc
 tf.disable_v2_behavior()
 
 USERS, BATCH = 500, 100
-SPECS = {True: asc.FeatureSpec("user"), False: asc.FeatureSpec("user")}  # by whether batches train
+SPECS = {True: asc.FeatureSpec("user"), False: asc.FeatureSpec("user")}  # by whether batches are trained
 
 
 def input_fn(training: bool, examples: int = 20000) -> tf.data.Dataset:
-    """Made-up clicks: a user clicks or does not, whatever is shown."""
+    """Return generated clicks. A click depends on the user only."""
     users = np.random.RandomState(1).randint(0, USERS, examples)
     clicks = np.float32((users * 2654435761) % 7 < 3)
     dataset = tf.data.Dataset.from_tensor_slices(({"user": users}, clicks))
     dataset = dataset.repeat() if training else dataset
-    # The last stage before prefetch: it hands over the ids of each batch.
+    # The last stage before prefetch passes the ids of each batch to ascpipe.
     return dataset.batch(BATCH).map(asc.insert_function(SPECS[training], training=training)).prefetch(32)
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     asc.init()
     with tempfile.TemporaryDirectory() as folder:
         estimator = tf.estimator.Estimator(model_fn, folder, tf.estimator.RunConfig(tf_random_seed=1))
-        hooks = [asc.StartHook()]  # starts the pipeline when a session begins
+        hooks = [asc.StartHook()]  # starts the pipeline when a session starts
         estimator.train(lambda: input_fn(True), hooks, steps=400)
         auc = estimator.evaluate(lambda: input_fn(False, 5000), hooks=hooks)["auc"]
         first = next(estimator.predict(lambda: input_fn(False, BATCH), hooks=hooks, yield_single_examples=False))

@@ -1,4 +1,4 @@
-"""Lists of ids of any length: what a user has bought, as a RaggedTensor; the model takes the mean of their rows."""
+"""Ragged lists of ids: the purchases of a user as a RaggedTensor. The model uses the mean of their rows."""
 from typing import Iterator, Tuple
 
 import numpy as np
@@ -12,7 +12,7 @@ ITEMS, BATCH = 300, 50
 
 
 def batches(seed: int = 1) -> Iterator[Tuple[np.ndarray, ...]]:
-    """Endless batches: ids int64[items of all users], lengths int64[BATCH], label float32[BATCH]."""
+    """Yield endless batches: ids int64[items of all users], lengths int64[BATCH], label float32[BATCH]."""
     random = np.random.RandomState(seed)
     while True:
         lengths = random.randint(0, 6, BATCH)
@@ -33,7 +33,7 @@ def main() -> None:
 
         table = asc.create_table("items", 8, device_vocabulary_size=2 * ITEMS,
                                  initializer=tf.random_normal_initializer(stddev=0.1, seed=1))
-        # Dense: float32[BATCH, longest list, 8], zeros where a list has ended.
+        # Dense: float32[BATCH, longest list, 8], with zeros after the end of a list.
         rows = asc.sparse_lookup(table, spec, batch=batch)
         lengths = tf.cast(tf.maximum(batch["lengths"], 1), tf.float32)
         mean = tf.reduce_sum(rows, 1) / tf.expand_dims(lengths, 1)

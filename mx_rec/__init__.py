@@ -1,7 +1,7 @@
-"""The incumbent's import paths on top of ascpipe.
+"""Import paths of the incumbent, implemented by ascpipe.
 
 The modules re-export names of ``ascpipe.tf``. The import also patches TensorFlow's Savers, warm starts, exports and
-gradients to support tables.
+gradients, so that they support tables.
 """
 from ascpipe import import_hints, program_log
 from ascpipe.tf import patches

@@ -1,4 +1,6 @@
-"""Refuses the import if another product's ``mx_rec`` is installed: it is unknown which one the program needs."""
+"""Check that rejects the import if another product's ``mx_rec`` is installed, since the program may need that
+package.
+"""
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -8,24 +10,26 @@ from ascpipe.errors import OtherProductError
 
 
 def refuse_another(own: Iterable[str]) -> None:
-    """Search ``sys.path`` for another package named ``mx_rec``.
+    """Raise an error if ``sys.path`` contains another package named ``mx_rec``.
 
     Args:
         own: directories of the imported package.
 
     Raises:
-        OtherProductError: if there is a package of another product.
+        OtherProductError: there is a package of another product.
     """
     for entry in _others(sys.path, {Path(folder).resolve() for folder in own}):
         raise OtherProductError(_distribution_of(entry), str(entry))
 
 
 def _others(path: Iterable[str], own: Iterable[Path]) -> List[Path]:
-    """Return the directories of other packages named ``mx_rec`` that do not contain a file named like this one."""
+    """Return the directories of other packages named ``mx_rec``. A package with a file of this name is
+    ascpipe's package.
+    """
     found = []
     for entry in path:
         spec = PathFinder.find_spec("mx_rec", [entry])
-        if spec is None or spec.origin is None:  # no package, or a directory without ``__init__.py``
+        if spec is None or spec.origin is None:  # there is no package, or a directory without ``__init__.py``
             continue
         folder = Path(spec.origin).resolve().parent
         if folder not in own and not (folder / Path(__file__).name).exists():

@@ -1,6 +1,6 @@
-"""Compiles the ops of this tree, which need not be installed; the arguments are those of ascpipe.tfops.build.
+"""Compile the ops of this tree, which need not be installed. The arguments are the arguments of ascpipe.tfops.build.
 
-Set-up installs the tree while it builds the ops: then SET_UP_BUILDS_OPS is set, and nothing is compiled here.
+Set-up installs the tree while it builds the ops. It sets SET_UP_BUILDS_OPS, so that this script compiles nothing then.
 """
 import importlib
 import importlib.util
@@ -12,11 +12,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Exit code 0, or 1 with the reason on stderr."""
+    """Return the exit code. It is 0, or 1 with the reason on stderr."""
     if os.environ.get("SET_UP_BUILDS_OPS"):
         return 0
     sys.path.insert(0, str(ROOT))
-    # tfops/ lies at the top of the tree, and is ascpipe.tfops.
+    # tfops/ at the top of the tree is the package ascpipe.tfops.
     spec = importlib.util.spec_from_file_location(
         "ascpipe.tfops", str(ROOT / "tfops/__init__.py"), submodule_search_locations=[str(ROOT / "tfops")])
     if spec is None:

@@ -1,8 +1,9 @@
-"""What `make docs` does beside mkdocs.
+"""Steps of `make docs` before and after mkdocs.
 
-``docs_site.py lay-out FOLDER`` copies the documents, and all that they link to. Files keep their places, so that links
-are as they are in the tree; a link to a folder leads to its README. ``docs_site.py check FOLDER`` looks at the site:
-each link leads to a page, and to a heading of it, and nothing is loaded from another host.
+``docs_site.py lay-out FOLDER`` copies the documents and all files to which they link. Files keep their places, so that
+links are the same as in the tree. A link to a folder is changed to a link to its README. ``docs_site.py check FOLDER``
+checks the site: each link must lead to a page and to a heading of the page, and no page may load data from another
+host.
 """
 import html.parser
 import os
@@ -18,7 +19,7 @@ LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)")
 
 
 def lay_out(folder: str) -> int:
-    """Exit code: 0 done, 1 a link leads nowhere."""
+    """Copy the documents. Return the exit code, which is 1 if the target of a link does not exist."""
     target = Path(folder)
     shutil.rmtree(str(target), ignore_errors=True)
     waiting = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -43,7 +44,7 @@ def lay_out(folder: str) -> int:
 
 
 class _Page(html.parser.HTMLParser):
-    """Where a page leads, what it loads, and the places in it that others may lead to."""
+    """Links, loaded files and link targets of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -64,7 +65,7 @@ class _Page(html.parser.HTMLParser):
 
 
 def check(folder: str) -> int:
-    """Exit code: 0 all is well, 1 a link leads nowhere, or a page loads something from another host."""
+    """Check the site. Return the exit code, which is 1 if a link is broken or a page loads data from another host."""
     site = Path(folder).resolve()
     pages = {path: _Page(path) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
     wrong = []
@@ -87,7 +88,7 @@ def check(folder: str) -> int:
 
 
 def _laid_out(path: Path, waiting: List[Path]) -> str:
-    """The text of a document; what it links to is added to those that are copied."""
+    """Return the text of a document with adapted links. Linked files are added to ``waiting``."""
 
     def link(match: "re.Match[str]") -> str:
         found = Path(os.path.normpath(str(path.parent / match.group(2))))

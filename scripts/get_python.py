@@ -1,7 +1,7 @@
-"""Gets a CPython 3.7 into .python/ of this tree: ``make python``. Runs with any Python 3.6 or newer.
+"""Download a CPython 3.7 into .python/ of this tree (``make python``). The script runs with any Python 3.6 or newer.
 
-It is a build of the project python-build-standalone, which has archives for CPython 3.7 in its releases.  The digest
-below is what was published of that archive; a file with another one is not unpacked.
+The interpreter is a build of the project python-build-standalone, whose releases contain archives of CPython 3.7. The
+digest below is the published digest of the archive. A file with another digest is not unpacked.
 """
 import argparse
 import hashlib
@@ -21,29 +21,29 @@ ARCHIVE = "20200822/cpython-3.7.9-x86_64-unknown-linux-gnu-pgo-20200823T0036.tar
 SHA256 = "c6d6256d13e929e77e7ee6e53470fe63ad19d173fee6d56bb1b2dbda67081543"
 NAME = "cpython-3.7.9"
 
-_TIMEOUT_S = 60  # for each piece
+_TIMEOUT_S = 60  # for each piece of the download
 _PIECE = 1 << 20
-_TOLD = 5 << 20  # bytes between two lines
+_TOLD = 5 << 20  # number of bytes between two lines of progress
 _MISSING = 2
 
 
 class Refused(Exception):
-    """It cannot be had; the text says why, and what to do."""
+    """CPython cannot be installed. The text contains the reason and the recommended action."""
 
 
 def install(into: Path, mirror: str = MIRROR, sha256: str = SHA256) -> Path:
-    """Download, check and unpack it, unless it is there.
+    """Download, check and unpack CPython unless it is already installed.
 
     Args:
-        into: folder for it.
+        into: parent folder of the installation.
         mirror: address of the releases.
-        sha256: of the archive.
+        sha256: expected digest of the archive.
 
     Returns:
-        Its interpreter.
+        The path of the interpreter.
 
     Raises:
-        Refused: nothing was left in ``into``.
+        Refused: the installation failed. No files remain in ``into``.
     """
     python = into / NAME / "bin" / "python3.7"
     if python.exists():
@@ -61,12 +61,12 @@ def install(into: Path, mirror: str = MIRROR, sha256: str = SHA256) -> Path:
         unpacked = subprocess.run(["tar", "--zstd", "-xf", str(archive), "-C", folder, "python/install"], check=False)
         if unpacked.returncode != 0:
             raise Refused("the archive cannot be unpacked: tar exited with {}".format(unpacked.returncode))
-        os.replace(str(Path(folder, "python/install")), str(into / NAME))  # whole, or not at all
+        os.replace(str(Path(folder, "python/install")), str(into / NAME))  # atomic, so never incomplete
     return python
 
 
 def _fetch(address: str, path: Path, sha256: str) -> None:
-    """Download a file of that digest."""
+    """Download a file, and check its digest."""
     print("python: downloading {}".format(address), file=sys.stderr, flush=True)
     digest, done, told = hashlib.sha256(), 0, 0
     try:
@@ -87,7 +87,7 @@ def _fetch(address: str, path: Path, sha256: str) -> None:
 
 
 def main() -> int:
-    """Exit code 0, or 2 with the reason on stderr."""
+    """Return the exit code. It is 0, or 2 with the reason on stderr."""
     parser = argparse.ArgumentParser(prog="make python", description=__doc__.splitlines()[0])
     parser.add_argument("--into", type=Path, default=ROOT / ".python", help="folder for it")
     options = parser.parse_args()

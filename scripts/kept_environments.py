@@ -1,9 +1,9 @@
-"""Environments with installed packages in the user's cache, which share their files with .venv of each tree.
+"""Cache of environments with installed packages. Cached environments share their files with .venv of each tree.
 
-A folder ``environment-<digest>`` is for one interpreter and one set of locks. Its files are hard links to those of the
-.venv that was made first, so that they take no room of their own there. What is installed into one of these trees later
-replaces files, and is not seen in others. ``seal.json`` has a digest of sizes and times of all files: if a file was
-changed in place, the environment is removed and not used.
+A folder ``environment-<digest>`` is for one interpreter and one set of locks. Its files are hard links to the files of
+the first such .venv, so they need no additional space. A later installation in one of these trees replaces files, which
+does not affect other trees. ``seal.json`` has a digest of sizes and times of all files. If a file was changed in place,
+the environment is removed and not used.
 """
 import contextlib
 import hashlib
@@ -15,14 +15,14 @@ from typing import Iterator, Optional, Tuple
 
 from ascpipe.directories import cache_dir, make_safe_dir
 
-KEPT = 3  #: environments that stay
+KEPT = 3  #: number of environments in the cache
 PREFIX = "environment-"
 SEAL = "seal"
 FILES = "venv"
 
 
 def digest_of(python: str, *locks: Path) -> str:
-    """The digest of an interpreter and of files with requirements."""
+    """Return the digest of an interpreter and of files with requirements."""
     real = os.path.realpath(python)
     digest = hashlib.sha256("{} {}\0".format(real, os.stat(real).st_mtime_ns).encode())
     for lock in locks:
@@ -31,10 +31,10 @@ def digest_of(python: str, *locks: Path) -> str:
 
 
 def find(digest: str) -> Optional[str]:
-    """The folder with the files of that environment; None if there is none, or one was changed.
+    """Return the folder with the files of an environment, or None if it does not exist or a file was changed.
 
     Raises:
-        RunDirError: others could change it.
+        RunDirError: other users could change the folder.
     """
     folder = os.path.join(cache_dir(""), PREFIX + digest)
     if not os.path.isdir(folder):
@@ -53,14 +53,14 @@ def find(digest: str) -> Optional[str]:
 
 
 def keep(digest: str, environment: str) -> bool:
-    """Put hard links to all files into the cache, and remove all but the newest environments.
+    """Create hard links to all files in the cache, and remove all but the newest environments.
 
     Returns:
-        False: the cache is on another file system, so that nothing is kept.
+        False if the cache is on another file system, so that nothing was stored.
 
     Raises:
-        RunDirError: others could change the cache directory.
-        OSError: it cannot be written to.
+        RunDirError: other users could change the cache directory.
+        OSError: the cache directory cannot be written.
     """
     base = make_safe_dir(cache_dir(""))
     if os.stat(base).st_dev != os.stat(environment).st_dev:
@@ -81,7 +81,7 @@ def keep(digest: str, environment: str) -> bool:
 
 
 def link(source: str, target: str) -> None:
-    """Make ``target`` a folder with the files of ``source``: hard links, or copies on another file system."""
+    """Create folder ``target`` with hard links to the files of ``source``, or with copies on another file system."""
     for folder, _, entries in _walk(source):
         inside = os.path.join(target, os.path.relpath(folder, source))
         os.makedirs(inside)
@@ -97,7 +97,7 @@ def link(source: str, target: str) -> None:
 
 
 def _walk(top: str) -> Iterator[Tuple[str, list, list]]:
-    """Like os.walk, but a link to a folder is among the files."""
+    """Iterate like os.walk. A link to a folder is listed as a file."""
     for folder, folders, files in os.walk(top):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         folders[:] = sorted(set(folders) - set(links))
@@ -116,7 +116,7 @@ def _seal(files: str) -> str:
 
 
 def replace(source: str, target: str) -> None:
-    """Make ``target`` the environment of ``source``, in the place of one that may be there."""
+    """Create ``target`` from the environment ``source``. An existing environment is replaced."""
     beside = target + ".new"
     for old in (beside, target):
         with contextlib.suppress(FileNotFoundError):

@@ -1,20 +1,24 @@
-"""Makes .venv right where it is now: a copied or moved one still leads to the old place.
+"""Adapt .venv to its current path. A copied or moved .venv still refers to the old path.
+
+::
 
     .venv/bin/python scripts/move_venv.py OLD NEW     (paths of the environment)
 
-Packages are found beside the interpreter, wherever that is.  What has the path in its text are the scripts in bin/:
-``activate``, and the first line of console scripts.
+Python finds packages relative to the interpreter. Only scripts in bin/ contain the path of the environment:
+``activate``, and the first lines of console scripts.
 """
 import os
 import sys
 import tempfile
 from pathlib import Path
 
-_LONGEST = 127  # of a first line, in the kernel
+_LONGEST = 127  # the kernel's limit for the length of a first line
 
 
 def header(python: str) -> str:
-    """The first line of a script for this interpreter; more of them where the kernel could not read one."""
+    """Return the first line of a script for this interpreter. If the kernel could not read the line, return
+    several lines.
+    """
     line = "#!{}\n".format(python)
     if " " in python or len(line) > _LONGEST:
         return "#!/bin/sh\n'''exec' \"{}\" \"$0\" \"$@\"\n' '''\n".format(python)
@@ -22,7 +26,7 @@ def header(python: str) -> str:
 
 
 def moved(text: str, old: str, new: str) -> str:
-    """The text of a script for the new place."""
+    """Return the text of a script for the new path."""
     for name in ("python", "python3", "python{}.{}".format(*sys.version_info[:2])):
         begin = header("{}/bin/{}".format(old, name))
         if text.startswith(begin):
@@ -31,18 +35,18 @@ def moved(text: str, old: str, new: str) -> str:
 
 
 def main() -> None:
-    """Rewrites what has the old path."""
+    """Rewrite the scripts that contain the old path."""
     old, new = sys.argv[1:]
     for path in sorted(Path(new, "bin").iterdir()):
         if path.is_symlink() or not path.is_file():
             continue
         try:
             text = path.read_text()
-        except UnicodeDecodeError:  # a program
+        except UnicodeDecodeError:  # a binary program
             continue
         changed = moved(text, old, new)
         if changed != text:
-            # A new file in the place of the old one, which another tree may have, too (cp -al).
+            # Replace the file, because another tree may have a hard link to the old file (cp -al).
             fd, beside = tempfile.mkstemp(dir=str(path.parent))
             with open(fd, "w") as file:
                 file.write(changed)

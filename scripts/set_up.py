@@ -1,13 +1,15 @@
-"""Sets up the tree with the CPython that runs this file: scripts/setup.sh finds it.
+"""Main program of scripts/setup.sh. It sets up the tree with the CPython that runs this file.
 
-Tasks that do not need each other run at the same time; set_up_plan.py says which. A second run takes no time: the build
-of the ops compares them with their sources, and each other task leaves a stamp with the digest of what it read. Times
-of files would not do there: .venv may be copied into a tree with older files.
+Independent tasks run at the same time; set_up_plan.py lists their dependencies. A second run is fast: the build of the
+ops compares them with their sources, and each other task leaves a stamp with the digest of its inputs. File times
+cannot be used for that, because .venv may be copied into a tree with older files.
+
+::
 
     python3.7 scripts/set_up.py [dev]            dev = install the packages for linters and tests, too
-    python3.7 scripts/set_up.py --task NAME      one task; set-up starts these
+    python3.7 scripts/set_up.py --task NAME      one task; set-up starts these processes
 
-Exit: 0 done, 1 a task failed, 2 something is missing on this machine.
+Exit codes: 0 success, 1 a task failed, 2 a program is missing on this machine.
 """
 import contextlib
 import hashlib
@@ -38,9 +40,9 @@ RUNTIME = "" if sys.version_info < (3, 8) else "-tf2"  # TensorFlow 1.15 or 2.15
 LOCK, DEV_LOCK = ROOT / "requirements{}.lock".format(RUNTIME), ROOT / "requirements-dev{}.lock".format(RUNTIME)
 TENSORFLOW = ("tensorflow", "tensorflow-cpu")
 LIBRARY = ROOT / "tfops/libascpipe_ops.so"
-FIRST = ("pip", "setuptools", "wheel")  # install the rest: gast has no wheel and is built with them
-TICK_S = 10.0  # no silence is longer
-QUIET_S = 1.5  # a run without much to do says nothing
+FIRST = ("pip", "setuptools", "wheel")  # installed first, because gast has no wheel and is built with them
+TICK_S = 10.0  # maximum time without output
+QUIET_S = 1.5  # a shorter run prints nothing
 MISSING = 2
 
 
@@ -52,12 +54,12 @@ def say(text: str) -> None:
 # ---- stamps
 
 def digest(*parts: bytes) -> str:
-    """SHA-256 of these parts."""
+    """Return the SHA-256 of these parts."""
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def expected_stamps() -> Dict[str, str]:
-    """What the stamp of each task says if it was done for the tree as it is."""
+    """Return the expected content of the stamp of each task for the current tree."""
     sources = [path for folder in ("ascpipe", "workers") for ending in ("*.py", "*.c")
                for path in sorted((ROOT / folder).rglob(ending))]
     packaging = [ROOT / folder / name for folder in (".", "packaging/mx_rec")
@@ -65,14 +67,14 @@ def expected_stamps() -> Dict[str, str]:
     return {
         "packages": digest(LOCK.read_bytes()),
         "dev": digest(DEV_LOCK.read_bytes()),
-        # A moved or copied tree must not run the old place's code: the path is part of the digest.
+        # The path is part of the digest, because a moved or copied tree must not run the code of the old path.
         "tree": digest(*(path.read_bytes() for path in packaging), str(ROOT).encode()),
         "kernels": digest(*(path.read_bytes() for path in sources), cache_dir("").encode()),
     }
 
 
 def is_stamped(name: str, expected: str) -> bool:
-    """Whether the task was done for the tree as it is."""
+    """Return whether the task was done for the current tree."""
     try:
         return (STAMPS / name).read_text() == expected
     except OSError:
@@ -82,14 +84,14 @@ def is_stamped(name: str, expected: str) -> bool:
 def stamp(name: str) -> None:
     """Record that the task was done."""
     STAMPS.mkdir(exist_ok=True)
-    # A new file in the place of the old one: other trees may have the same file (kept_environments.py, cp -al).
+    # Replace the file, because other trees may have hard links to it (kept_environments.py, cp -al).
     beside = STAMPS / (name + ".new")
     beside.write_text(expected_stamps()[name])
     beside.replace(STAMPS / name)
 
 
 def look(dev: bool) -> plan.Found:
-    """What there is."""
+    """Return the state of the tree and the cache."""
     stamps = expected_stamps()
     environment = os.access(PYTHON, os.X_OK)
     packages = environment and is_stamped("packages", stamps["packages"])
@@ -103,12 +105,12 @@ def look(dev: bool) -> plan.Found:
 
 
 def kept_name(dev: bool) -> str:
-    """The name of the environment in the cache."""
+    """Return the name of the environment in the cache."""
     return kept_environments.digest_of(sys.executable, LOCK, *([DEV_LOCK] if dev else []))
 
 
 def kept_environment(dev: bool) -> Optional[str]:
-    """The environment in the cache, if there is one that can be used."""
+    """Return the environment in the cache, or None if there is no usable environment."""
     try:
         return kept_environments.find(kept_name(dev))
     except (OSError, AscpipeError) as error:
@@ -119,16 +121,16 @@ def kept_environment(dev: bool) -> Optional[str]:
 # ---- the tasks
 
 def run(*command: str, **environment: str) -> None:
-    """Run a command in the tree; what it prints is printed.
+    """Run a command in the tree. Its output is printed.
 
     Raises:
-        CalledProcessError: it failed.
+        CalledProcessError: the command failed.
     """
     subprocess.run(command, check=True, cwd=str(ROOT), env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
 
 
 def install(*what: str, **environment: str) -> None:
-    """Have pip install something into .venv."""
+    """Have pip install packages into .venv."""
     run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", *what, **environment)
 
 
@@ -141,7 +143,7 @@ def install_lock(name: str, text: str) -> None:
 
 
 def do_environment(dev: bool) -> None:
-    """Make .venv, or take one with all packages from the cache."""
+    """Create .venv, or copy an environment with all packages from the cache."""
     kept = kept_environment(dev)
     if kept is not None:
         kept_environments.replace(kept, str(VENV))
@@ -157,7 +159,7 @@ def do_environment(dev: bool) -> None:
 
 
 def do_packages(dev: bool) -> None:
-    """Install all packages but TensorFlow."""
+    """Install all packages except TensorFlow."""
     install_lock("packages", plan.split_lock(LOCK.read_text(), (*FIRST, *TENSORFLOW))[1])
 
 
@@ -167,19 +169,20 @@ def do_tensorflow(dev: bool) -> None:
 
 
 def do_dev(dev: bool) -> None:
-    """Install what linters and tests need."""
+    """Install the packages for linters and tests."""
     install_lock("dev", DEV_LOCK.read_text())
     stamp("dev")
 
 
 def do_tree(dev: bool) -> None:
-    """Install the tree, editable."""
+    """Install the tree as an editable package."""
     activate = (VENV / "bin/activate").read_text()
     old = activate.partition('VIRTUAL_ENV="')[2].partition('"')[0]
-    if old != str(VENV):  # its scripts lead to another place
+    if old != str(VENV):  # its scripts refer to another path
         run(PYTHON, "scripts/move_venv.py", old, str(VENV))
-        # A copied tree has new times, so that Python would compile every module of TensorFlow in every process anew;
-        # where PYTHONDONTWRITEBYTECODE is set, it would for ever. Some files are of other Pythons, and do not compile.
+        # A copied tree has new file times, so Python would compile the modules of TensorFlow again. If
+        # PYTHONDONTWRITEBYTECODE is set, it would do that in each process. Some files are for other Python
+        # versions and do not compile.
         with contextlib.suppress(subprocess.CalledProcessError):
             run(PYTHON, "-m", "compileall", "-qq", "-j", "0", *map(str, VENV.glob("lib/python3.*/site-packages")))
     install("--no-build-isolation", "-e", ".", "-e", "packaging/mx_rec", SET_UP_BUILDS_OPS="1")
@@ -189,7 +192,7 @@ def do_tree(dev: bool) -> None:
 def do_kernels(dev: bool) -> None:
     """Compile the kernels of the workers.
 
-    Workers load byte code and kernels from caches; filled here, the first worker starts as fast as others.
+    Workers load byte code and kernels from caches. This task fills the caches, so that the first worker starts fast.
     """
     run(PYTHON, "-m", "compileall", "-q", "ascpipe", "workers", "tfops", "mx_rec")
     run(str(VENV / "bin/ascpipe"), "warmup")
@@ -197,19 +200,19 @@ def do_kernels(dev: bool) -> None:
 
 
 def do_core(dev: bool) -> None:
-    """Compile the units of the ops that do without TensorFlow."""
+    """Compile the units of the ops that do not need TensorFlow."""
     run(PYTHON, "-W", "ignore", "scripts/build_ops.py", "--without-tensorflow")
 
 
 def do_ops(dev: bool) -> None:
-    """Bring the ops up to date. It begins when all packages are installed."""
+    """Bring the ops up to date. The task starts when all packages are installed."""
     if not is_stamped("packages", expected_stamps()["packages"]):
         stamp("packages")
     run(PYTHON, "-W", "ignore", "scripts/build_ops.py")
 
 
 def do_keep(dev: bool) -> None:
-    """Keep .venv in the cache."""
+    """Store .venv in the cache."""
     try:
         kept_environments.keep(kept_name(dev), str(VENV))
     except (OSError, AscpipeError) as error:
@@ -220,15 +223,15 @@ TASKS = {"environment": do_environment, "packages": do_packages, "tensorflow": d
          "tree": do_tree, "kernels": do_kernels, "core": do_core, "ops": do_ops, "keep": do_keep}
 
 
-# ---- running them
+# ---- running the tasks
 
 def command_of(task: plan.Task, dev: bool) -> List[str]:
-    """The command of the process that does a task."""
+    """Return the command of the process that performs a task."""
     return [sys.executable, str(Path(__file__)), "--task", task.name, *(["dev"] if dev else [])]
 
 
 class Running:
-    """A task that runs, and what it prints."""
+    """Running task and its output."""
 
     def __init__(self, task: plan.Task, dev: bool, folder: str) -> None:
         self.task, self.began = task, time.monotonic()
@@ -238,16 +241,16 @@ class Running:
                                             stdin=subprocess.DEVNULL, start_new_session=True)
 
     def output(self) -> str:
-        """All that it has printed."""
+        """Return the output of the task."""
         return self.printed.read_text(errors="replace")
 
     def parts(self) -> Optional[Tuple[int, int]]:
-        """How many parts are done, of how many, if it says that."""
+        """Return (completed parts, all parts), or None if the task does not report parts."""
         said = [found for found in map(plan.progress_in, self.output().splitlines()) if found]
         return said[-1] if said else None
 
     def stop(self) -> None:
-        """End it and all processes that it has started."""
+        """End the task and all processes that it has started."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
@@ -256,13 +259,13 @@ class Running:
 
 
 class Display:
-    """Says what runs: one line after each change, and at least one each ten seconds."""
+    """Display of running tasks. It prints a line after each change, and at least one line every ten seconds."""
 
     def __init__(self) -> None:
         self.began, self.spoke, self.last = time.monotonic(), 0.0, ""
 
     def show(self, every: Sequence[plan.Task], running: Dict[str, Running], done: Set[str]) -> None:
-        """Print a line if it is time to."""
+        """Print a line if a line is due."""
         now = time.monotonic()
         elapsed = now - self.began
         what = " ".join([*sorted(running), str(len(done))])
@@ -278,7 +281,7 @@ class Display:
 
 
 def run_all(every: List[plan.Task], dev: bool) -> int:
-    """Run all tasks; the exit code. The first failure ends the others."""
+    """Run all tasks. Return the exit code. The first failure ends all other tasks."""
     waiting = list(every)
     running: Dict[str, Running] = {}
     done: Set[str] = set()
@@ -310,7 +313,7 @@ def run_all(every: List[plan.Task], dev: bool) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code."""
+    """Run set-up or one task. Return the exit code."""
     dev = "dev" in arguments
     if arguments[:1] == ["--task"]:
         try:

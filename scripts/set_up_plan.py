@@ -1,19 +1,19 @@
-"""Decides what set-up has to do, in which order, and how long that may take. Nothing here reads or writes a file."""
+"""Tasks of set-up, their order, and estimates of their duration. The module does no file I/O."""
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 
 class Found(NamedTuple):
-    """What set-up finds.
+    """State that set-up finds.
 
     Attributes:
-        environment: .venv has an interpreter.
-        packages: the packages of requirements.lock are installed.
-        dev: those of requirements-dev.lock are, too, or they are not asked for.
-        kept: the user's cache has an environment with all of these packages.
-        tree: the tree is installed in .venv, for the place where it is now.
-        libraries: there are libraries of ops, which may be out of date.
-        kernels: the kernels of this state of the tree are compiled.
-        kernels_in_cache: so they seem to be for another tree of the same user: there is little to do.
+        environment: whether .venv has an interpreter.
+        packages: whether the packages of requirements.lock are installed.
+        dev: whether the packages of requirements-dev.lock are installed or not requested.
+        kept: whether the user's cache has an environment with all these packages.
+        tree: whether the tree is installed in .venv with its current path.
+        libraries: whether libraries of ops exist. They may be out of date.
+        kernels: whether the kernels of this state of the tree are compiled.
+        kernels_in_cache: whether the user's cache has compiled kernels of these sources, so that the task is short.
     """
 
     environment: bool
@@ -27,13 +27,13 @@ class Found(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A part of set-up, done by one process.
+    """Part of set-up that one process performs.
 
     Attributes:
-        name: of the task.
-        text: what it does, for the user.
-        after: names of tasks that have to be done first.
-        seconds: processor time that it takes on a machine of 2020, to begin the estimate with.
+        name: name of the task.
+        text: description of the task for the user.
+        after: names of tasks that must be completed before this task.
+        seconds: processor time on a machine of 2020, for the initial estimate.
     """
 
     name: str
@@ -43,9 +43,9 @@ class Task(NamedTuple):
 
 
 def tasks(found: Found) -> List[Task]:
-    """The tasks that are left to do, those that others wait for first.
+    """Return the remaining tasks. A task is listed after the tasks on which it depends.
 
-    The ops are always looked at: the build itself compares them with their sources.
+    The task for the ops is always included, because the build itself compares the ops with their sources.
     """
     ready = found.environment and found.packages
     from_cache = found.kept and not (ready and found.dev)
@@ -75,12 +75,12 @@ def tasks(found: Found) -> List[Task]:
 
 
 def ready(waiting: Iterable[Task], done: Set[str]) -> List[Task]:
-    """The tasks that can begin."""
+    """Return the tasks that can start."""
     return [task for task in waiting if done.issuperset(task.after)]
 
 
 def progress_in(line: str) -> Optional[Tuple[int, int]]:
-    """What a line of a task says of its progress, ``[3/28] ...``: how many parts are done, of how many."""
+    """Parse a progress line of a task, ``[3/28] ...``. Return (completed parts, all parts), or None for other lines."""
     head, bracket, _ = line.partition("] ")
     if not bracket or not head.startswith("["):
         return None
@@ -91,28 +91,29 @@ def progress_in(line: str) -> Optional[Tuple[int, int]]:
 
 
 def fraction(task: Task, ran_s: float, parts: Optional[Tuple[int, int]]) -> float:
-    """How much of a running task is done: as it says itself, else by its time, and then never all of it."""
+    """Return the completed fraction of a running task. If the task reports no parts, estimate it from its time, at most
+    0.95.
+    """
     if parts is not None:
         return parts[0] / parts[1]
-    return min(0.95, ran_s / (2 * task.seconds))  # others run beside it
+    return min(0.95, ran_s / (2 * task.seconds))  # other tasks run at the same time
 
 
 def remaining_of_parts_s(ran_s: float, parts: Optional[Tuple[int, int]]) -> float:
-    """Estimated seconds that a running task still takes, from the parts it has done so far; 0 if it has done none."""
+    """Return the estimated remaining seconds of a running task, or 0 if the task has not completed a part."""
     return ran_s * (parts[1] - parts[0]) / parts[0] if parts is not None and parts[0] else 0.0
 
 
 def remaining_s(all_tasks: Sequence[Task], fractions: Dict[str, float], elapsed_s: float, cores: int) -> float:
-    """Estimated seconds until all tasks are done.
+    """Return the estimated seconds until all tasks are completed.
 
-    It begins with the processor time that tasks are known to take, and is corrected by how fast the work has been done
-    so far.
+    The initial estimate is the known processor time of the tasks. It is corrected by the measured speed.
 
     Args:
         all_tasks: every task.
-        fractions: name -> how much of the task is done, from 0 to 1; tasks that are not there have not begun.
+        fractions: completed fraction, from 0 to 1, by name of a task. Tasks that are missing have not started.
         elapsed_s: seconds since the first task began.
-        cores: processors of this machine, of which two are kept busy.
+        cores: number of processors of this machine. At most two are considered busy.
     """
     done = sum(task.seconds * fractions.get(task.name, 0.0) for task in all_tasks)
     left = sum(task.seconds for task in all_tasks) - done
@@ -122,7 +123,7 @@ def remaining_s(all_tasks: Sequence[Task], fractions: Dict[str, float], elapsed_
 
 
 def split_lock(text: str, names: Iterable[str]) -> Tuple[str, str]:
-    """A file of requirements with hashes, divided: the requirements with these names, and all others."""
+    """Split a file of requirements with hashes. Return (requirements with these names, all other requirements)."""
     wanted = set(names)
     chosen: List[str] = []
     others: List[str] = []
@@ -135,20 +136,20 @@ def split_lock(text: str, names: Iterable[str]) -> Tuple[str, str]:
 
 
 def clock(seconds: float) -> str:
-    """Minutes and seconds."""
+    """Format seconds as minutes and seconds."""
     return "{}:{:02d}".format(int(seconds) // 60, int(seconds) % 60)
 
 
 def status(all_tasks: Sequence[Task], running: Dict[str, Optional[Tuple[int, int]]], done: Set[str], elapsed_s: float,
            left_s: float) -> str:
-    """The line that shows what runs.
+    """Return the line that shows the running tasks.
 
     Args:
         all_tasks: every task.
-        running: name -> parts that are done, of how many; None: the task does not say.
-        done: names of tasks that are done.
+        running: (completed parts, all parts) by name of a task, or None if the task does not report parts.
+        done: names of completed tasks.
         elapsed_s: seconds since the first task began.
-        left_s: estimated seconds until all are done.
+        left_s: estimated seconds until all tasks are completed.
     """
     now = [task.text + (" {}/{}".format(*(running[task.name] or ())) if running[task.name] else "")
            for task in all_tasks if task.name in running]

@@ -1,7 +1,7 @@
 """Run clang-tidy on the C++ sources that do not include TensorFlow: ``python scripts/tidy.py``.
 
-The checks are listed in .clang-tidy.  Sources are examined in their units of compilation, because most of the time is
-spent in the headers of the standard library.
+The checks are listed in .clang-tidy. Sources are checked in their compilation units, because most of the time is spent
+in the headers of the standard library.
 """
 import concurrent.futures
 import os
@@ -18,7 +18,7 @@ FLAGS = ["-std=c++14", "-DNDEBUG", "-pthread", "-I" + str(build.SOURCES), "-I" +
 
 
 def examine(unit: units.Unit) -> str:
-    """Return the findings in a unit; the text is empty if there is none."""
+    """Return the findings in a unit, or an empty text."""
     file = UNITS / (unit.name + ".cc")
     file.write_text(unit.text or '#include "{}"\n'.format(unit.sources[0]))
     result = subprocess.run(
@@ -28,7 +28,7 @@ def examine(unit: units.Unit) -> str:
 
 
 def main() -> int:
-    """Return 1 if there is a finding, otherwise 0."""
+    """Run clang-tidy. Return 1 if there are findings, and 0 otherwise."""
     UNITS.mkdir(parents=True, exist_ok=True)
     every = units.divide(path.relative_to(build.SOURCES).as_posix() for path in build.SOURCES.glob("*/*.cc"))
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:

@@ -1,1 +1,1 @@
-"""The TensorFlow ops: sources, build and load."""
+"""TensorFlow ops: sources, build and load."""

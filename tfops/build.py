@@ -2,8 +2,8 @@
 
 The build writes ``libascpipe_ops.so``, ``build_info.json``, and ``libascpipe_disk.so``, which does not need TensorFlow.
 Sources are compiled in units (units.py). Each object has a record with the digests of its command and its input files.
-A unit is recompiled if a digest differs. File times are ignored and paths are relative, so a copied or moved tree is
-up to date. A build with the same digests is taken from the user's cache if it is there (kept_builds.py).
+A unit is recompiled if a digest differs. File times are ignored and paths are relative, so a copied or moved tree is up
+to date. If the user's cache has a build with the same digests, the files of that build are copied (kept_builds.py).
 """
 import argparse
 import concurrent.futures
@@ -41,7 +41,7 @@ BEFORE_TENSORFLOW = ({"version": "", "abi": 0, "compile": ["-D_GLIBCXX_USE_CXX11
 
 
 class BuildError(Exception):
-    """Failure of the compiler or linker; the text is its output."""
+    """Failure of the compiler or linker. The text is its output."""
 
 
 def _read_json(path: Path) -> Dict[str, Any]:
@@ -55,7 +55,7 @@ def _read_json(path: Path) -> Dict[str, Any]:
 def tensorflow_flags() -> Dict[str, Any]:
     """Return version, ABI flag and flags of the installed TensorFlow.
 
-    Importing TensorFlow takes seconds, so the result is cached until its library changes.
+    Importing TensorFlow needs several seconds, so the result is cached until TensorFlow's library changes.
     """
     # TensorFlow 1.15 has its libraries in tensorflow_core, later releases in tensorflow.
     spec = importlib.util.find_spec("tensorflow_core") or importlib.util.find_spec("tensorflow")
@@ -90,7 +90,7 @@ def _compiler() -> List[str]:
 
 
 def _compiler_version() -> str:
-    """Return the version line of the compiler, or the line of the last build if the compiler is missing."""
+    """Return the version line of the compiler, or the version line of the last build if the compiler is missing."""
     known = OBJECTS / "compiler.txt"
     try:
         asked = subprocess.run([*_compiler(), "--version"], check=True, capture_output=True, text=True)
@@ -105,7 +105,7 @@ def _compiler_version() -> str:
 
 
 class _Build:
-    """One build of the tree."""
+    """Build of the tree."""
 
     def __init__(self, tensorflow: Dict[str, Any], verbose: bool) -> None:
         self.info = build_info(tensorflow)
@@ -121,17 +121,17 @@ class _Build:
         self.commands = {unit.name: self.command(unit) for unit in self.units}
         self.failed = threading.Event()
         self.running: List[subprocess.Popen[str]] = []
-        self.prefix = threading.Event()  # set once the headers are precompiled or need not be
+        self.prefix = threading.Event()  # set when the headers are precompiled or are not needed
 
     def command(self, unit: Unit) -> List[str]:
-        """Return the command that compiles a unit; its working directory is OBJECTS."""
+        """Return the command that compiles a unit. The working directory of the command is OBJECTS."""
         flags = [*units.flags_of(unit, self.flags, self.info), "-I" + _from_objects(str(SOURCES)),
                  "-I" + _from_objects(str(GENERATED))]
         what = unit.name + ".cc" if unit.text else _from_objects(str(SOURCES / unit.sources[0]))
         return [*_compiler(), *flags, "-MD", "-MF", unit.name + ".d", "-c", what, "-o", unit.name + ".o"]
 
     def command_digest(self, unit: Unit) -> str:
-        """Return the digest of all dependencies of an object except the files of the tree."""
+        """Return the digest of all dependencies of an object except files of the tree."""
         needs = [self.info["tensorflow"], units.PREFIX_TEXT] if unit.needs_tensorflow else []
         return units.digest_of(self.commands[unit.name], unit.text, self.version, needs)
 
@@ -146,7 +146,7 @@ class _Build:
             _read_json(OBJECTS / (unit.name + ".json")), self.command_digest(unit), self.digests)]
 
     def compile(self, pending: Sequence[Unit]) -> None:
-        """Compile units in parallel (JOBS at a time); the first failure terminates the other compilers."""
+        """Compile units in parallel, JOBS at a time. The first failure terminates the other compilers."""
         self.remove_others()
         precompile = sum(unit.needs_tensorflow for unit in pending) >= units.LEAST_FOR_PREFIX
         jobs = [(lambda unit=unit: self.compile_one(unit)) for unit in pending]
@@ -163,7 +163,7 @@ class _Build:
                     if self.verbose:
                         print("[{}/{}] {}".format(number, len(jobs), what), flush=True)
             finally:
-                self.failed.set()  # no further compiler starts
+                self.failed.set()  # prevents the start of more compilers
                 self.prefix.set()
                 for process in self.running:
                     process.terminate()
@@ -238,14 +238,14 @@ class _Build:
             with contextlib.suppress(FileNotFoundError):
                 record.unlink()
             self.run(command)
-            # Replace atomically: processes that have the old file mapped keep the old file.
+            # The replacement is atomic. Processes that have mapped the old file keep it.
             os.replace(str(library) + ".new", str(library))
             record.write_text(json.dumps({"command": said, "inputs": digests}))
 
     # ---- the user's cache
 
     def take(self) -> bool:
-        """Copy the libraries and objects from the cache; return False if the cache does not have them."""
+        """Copy the libraries and objects from the cache. Return False if the cache does not have them."""
         files = kept_builds.read(self.state())
         for name, content in (files or {}).items():
             target = (HERE if name in (LIBRARY.name, DISK_LIBRARY.name) else OBJECTS) / name
@@ -256,7 +256,7 @@ class _Build:
         return bool(files)
 
     def keep(self) -> None:
-        """Put the libraries and objects into the cache."""
+        """Store the libraries and objects in the cache."""
         files = [path for path in (LIBRARY, DISK_LIBRARY) if path.exists()]
         for name in [*(unit.name for unit in self.units), *(path.name for path in files)]:
             files += [path for path in (OBJECTS / (name + ".o"), OBJECTS / (name + ".json")) if path.exists()]
@@ -264,7 +264,7 @@ class _Build:
 
     @contextlib.contextmanager
     def cache(self) -> Iterator[None]:
-        """Context manager that ignores errors of the cache, because a build does not need it."""
+        """Ignore errors of the cache in the block, because a build does not need the cache."""
         try:
             yield
         except (OSError, AscpipeError) as error:
@@ -273,7 +273,7 @@ class _Build:
 
 
 def _from_objects(path: str) -> str:
-    """Return a path of the tree relative to OBJECTS, where compilers run; other paths are returned unchanged."""
+    """Return a path of the tree relative to OBJECTS, where compilers run. Other paths are returned unchanged."""
     return os.path.relpath(path, str(OBJECTS)) if HERE.parent in Path(path).parents else path
 
 
@@ -285,15 +285,15 @@ def build(verbose: bool = True, without_tensorflow: bool = False) -> Tuple[int, 
     """Bring the libraries up to date.
 
     Args:
-        verbose: print a line for each unit that is compiled.
-        without_tensorflow: only compile the units that do not include TensorFlow; it need not be installed.
+        verbose: whether to print a line for each compiled unit.
+        without_tensorflow: compile only units that do not include TensorFlow, which need not be installed.
 
     Returns:
-        Number of units compiled, and the duration in seconds.
+        Number of compiled units, and duration in seconds.
 
     Raises:
-        BuildError: a command failed; the text has the command and the compiler's output.
-        SourcesMissingError: this is an installed package without sources.
+        BuildError: a command failed. The text has the command and the compiler's output.
+        SourcesMissingError: the package is installed without sources.
     """
     began = time.monotonic()
     if not SOURCES.is_dir():
@@ -321,14 +321,14 @@ def build(verbose: bool = True, without_tensorflow: bool = False) -> Tuple[int, 
             run.link()
             if _read_json(INFO) != run.info:
                 INFO.write_text(json.dumps(run.info, sort_keys=True) + "\n")
-            if len(pending) >= units.LEAST_FOR_PREFIX:  # builds after an edit are not worth caching
+            if len(pending) >= units.LEAST_FOR_PREFIX:  # small builds after an edit are not cached
                 with run.cache():
                     run.keep()
     return len(pending), time.monotonic() - began
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run the command line; return 0, or 1 after printing the error to stderr."""
+    """Run the command line. Return 0, or print an error to stderr and return 1."""
     parser = argparse.ArgumentParser(prog="python -m ascpipe.tfops.build", description=__doc__.splitlines()[0])
     parser.add_argument("--quiet", action="store_true", help="print nothing unless it fails")
     parser.add_argument("--without-tensorflow", action="store_true",

@@ -1,8 +1,8 @@
-"""Cache of builds of the ops, so that a second tree with the same sources compiles nothing.
+"""Cache of builds of the ops, so that a second tree with the same sources does not compile them.
 
 A folder ``ops-<digest>`` has the libraries, the objects and their records. The digest covers sources, generated
 headers, commands, and the versions of the compiler and of TensorFlow. The files are executed, so only this user and
-root may have write access to them and to their parent folders. ``seal.json`` has the SHA-256 of each file; a folder
+root may have write access to them and to their parent folders. ``seal.json`` has the SHA-256 of each file. A folder
 with a wrong checksum is removed and not used.
 """
 import hashlib
@@ -16,7 +16,7 @@ from typing import Dict, Iterable, List, Optional
 from ascpipe.directories import cache_dir, make_safe_dir
 
 KEPT = 4  #: number of builds in the cache
-SEAL = "seal.json"  #: name -> SHA-256
+SEAL = "seal.json"  #: file that maps names to SHA-256 digests
 OPS = "ops-"  #: prefix of the folders of builds
 ENVIRONMENTS = "environment-"  #: prefix of the folders of installed packages (scripts/kept_environments.py)
 
@@ -29,7 +29,7 @@ def folders(setting: str, prefix: str = OPS) -> List[str]:
 
 
 def read(state: str) -> Optional[Dict[str, bytes]]:
-    """Return the files of the build with this digest by name, or None if it is missing or damaged.
+    """Return the files of the build with this digest by name, or None if the build is missing or damaged.
 
     Raises:
         RunDirError: other users have write access to the folder.
@@ -56,7 +56,7 @@ def keep(state: str, files: Iterable[Path]) -> None:
 
     Raises:
         RunDirError: other users have write access to the cache directory.
-        OSError: the cache directory cannot be written to.
+        OSError: the cache directory cannot be written.
     """
     base = make_safe_dir(cache_dir(""))
     made = tempfile.mkdtemp(prefix=".new-ops-", dir=base)
@@ -68,7 +68,7 @@ def keep(state: str, files: Iterable[Path]) -> None:
             Path(made, path.name).write_bytes(content)
         Path(made, SEAL).write_text(json.dumps(sealed))
         target = os.path.join(base, OPS + state[:16])
-        if not os.path.isdir(target):  # otherwise another tree has just cached it
+        if not os.path.isdir(target):  # otherwise, another tree has just cached the build
             os.rename(made, target)
     finally:
         shutil.rmtree(made, ignore_errors=True)

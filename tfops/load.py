@@ -1,4 +1,6 @@
-"""Load the compiled ops once, after checking that they match this TensorFlow and this ascpipe."""
+"""Loader of the compiled ops. It loads them once, after it has checked that they match this TensorFlow and this
+ascpipe.
+"""
 import ctypes
 import json
 import threading
@@ -11,7 +13,7 @@ from ascpipe.layout import structs
 
 HERE = Path(__file__).resolve().parent
 LIBRARY = HERE / "libascpipe_ops.so"
-DISK_LIBRARY = HERE / "libascpipe_disk.so"  #: the row engine: docs/internals/row_files.md
+DISK_LIBRARY = HERE / "libascpipe_disk.so"  #: library of the row engine; see docs/internals/row_files.md
 INFO = HERE / "build_info.json"
 
 
@@ -19,7 +21,7 @@ class OpsMissingError(AscpipeError):
     """The op library has not been built.
 
     Attributes:
-        path: the expected path.
+        path: expected path.
     """
 
     code = "E221"
@@ -32,9 +34,9 @@ class OpsMismatchError(AscpipeError):
     """The op library was built for another TensorFlow, ABI, layout or ascpipe version.
 
     Attributes:
-        what: what differs.
-        built: its value when the library was built.
-        here: its value now.
+        what: name of the property that differs.
+        built: value when the library was built.
+        here: current value.
     """
 
     code = "E222"
@@ -44,10 +46,10 @@ class OpsMismatchError(AscpipeError):
 
 
 class SourcesMissingError(AscpipeError):
-    """The ops cannot be built without their sources; a wheel has only the compiled library.
+    """The ops cannot be built without their sources. A wheel has only the compiled library.
 
     Attributes:
-        folder: the expected folder of the sources.
+        folder: expected folder of the sources.
     """
 
     code = "E226"
@@ -86,7 +88,7 @@ def check_info(info: Dict[str, Any], version: str, abi: int) -> None:
         abi: ``tf.sysconfig.CXX11_ABI_FLAG``.
 
     Raises:
-        OpsMismatchError: naming the first difference.
+        OpsMismatchError: a property differs. The text names the first difference.
     """
     for what, key, here in (("TensorFlow", "tensorflow", version), ("C++ ABI flag", "cxx11_abi", abi),
                             ("shared-memory layout", "layout", structs.layout_hash()),
@@ -120,7 +122,7 @@ def load() -> Any:
 
             check_info(read_info(), tf.__version__, tf.sysconfig.CXX11_ABI_FLAG)
             module = tf.load_op_library(library_path())
-            library = ctypes.CDLL(str(LIBRARY))  # already loaded; this returns the same mapping
+            library = ctypes.CDLL(str(LIBRARY))  # the library is already loaded, so this returns the same mapping
             built = ctypes.c_int64()
             library.asc_layout_hash(ctypes.byref(built))
             if built.value != structs.layout_hash():  # build_info.json belongs to another library
@@ -131,7 +133,7 @@ def load() -> Any:
 
 
 def library() -> ctypes.CDLL:
-    """Return the C interface of the op library; load the library first if necessary.
+    """Return the C interface of the op library. Load the library before if necessary.
 
     Raises:
         OpsMissingError, OpsMismatchError: see ``load``.

@@ -1,19 +1,19 @@
-"""Divide the C++ sources into compilation units, with the flags of each unit.
+"""Compilation units of the C++ sources, and the flags of each unit.
 
-TensorFlow's headers take 2.6 of the 3 to 5 s of CPU time that a source with TensorFlow needs. Therefore several sources
-of a folder are compiled as one unit that includes them. The unit depends only on the name of the source, so a new
-source changes only one unit. A unit has about five sources; larger units make full builds faster and builds after an
-edit slower.
+TensorFlow's headers need 2.6 of the 3 to 5 s of CPU time of a source with TensorFlow. Therefore, several sources of a
+folder are compiled as one unit that includes them. The unit depends only on the name of the source, so a new source
+changes only one unit. A unit has about five sources. With larger units, full builds would be faster, and builds after
+an edit would be slower.
 
-This module does no file I/O.
+The module does no file I/O.
 """
 import hashlib
 import json
 import zlib
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
-#: -DNDEBUG: without it TensorFlow's header checks abort the trainer when it frees our resources.
-#: -ffp-contract=off: the same bits on machines with and without fused multiply-add.
+#: -DNDEBUG: Without it, checks in TensorFlow's headers abort the trainer when it frees our resources.
+#: -ffp-contract=off: Results are the same on machines with and without fused multiply-add.
 FLAGS = ("-std=c++14", "-O2", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror")
 #: The core has the loops over rows. -fno-math-errno lets the compiler vectorize loops with square roots.
 CORE_FLAGS = ("-O3", "-fno-math-errno")
@@ -28,23 +28,23 @@ ALSO_DISK = ("core/bell.cc",)  #: sources of the core that libascpipe_disk.so ne
 WITH_INFO = "bridge/c_api.cc"  #: only this source contains the build info, so only its object changes with it
 #: Units of each folder.
 COUNTS = {"bridge": 7, "core": 5, DISK: 2, "graph": 6, "ops": 5, "peers": 2, "step": 1}
-#: Sources with a unit of their own: another library needs the object, the flags differ, or they compile slowly.
+#: Sources that are not combined, because another library needs the object, the flags differ, or they compile slowly.
 ALONE = (*ALSO_DISK, WITH_INFO, "core/bag_gradients.cc", "core/bags.cc")
 
-PREFIX = "tensorflow_headers.h"  #: included first by units that need TensorFlow; precompiled for a full build
+PREFIX = "tensorflow_headers.h"  #: header that units with TensorFlow include first; it is precompiled for a full build
 PREFIX_TEXT = "".join('#include "tensorflow/core/{}.h"\n'.format(name) for name in (
     "common_runtime/optimization_registry", "framework/op", "framework/op_kernel", "framework/shape_inference"))
-#: Precompiling the headers costs as much as three or four units save.
+#: Precompiling the headers needs as much time as it saves in three or four units.
 LEAST_FOR_PREFIX = 5
 
 
 class Unit(NamedTuple):
-    """Sources that are compiled together.
+    """Sources that are compiled as one unit.
 
     Attributes:
-        name: base name of its files in the folder of objects.
-        sources: paths below ``src``, sorted; all of one folder.
-        text: the compiled text, which includes the sources; empty if a single source is compiled directly.
+        name: base name of the unit's files in the folder of objects.
+        sources: sorted paths below ``src``. All sources are in one folder.
+        text: compiled text, which includes the sources. It is empty if one source is compiled directly.
     """
 
     name: str
@@ -53,17 +53,20 @@ class Unit(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The folder of all sources."""
+        """Return the folder of all sources."""
         return self.sources[0].split("/")[0]
 
     @property
     def needs_tensorflow(self) -> bool:
-        """Whether compiling this unit requires TensorFlow."""
+        """Return whether compiling this unit requires TensorFlow."""
         return self.folder not in WITHOUT_TENSORFLOW
 
 
 def divide(sources: Iterable[str]) -> List[Unit]:
-    """Return the units of all sources (paths below ``src``): without TensorFlow first, slow ones first, then by name.
+    """Return the units of all sources (paths below ``src``).
+
+    Units without TensorFlow are first. Among these and among the other units, slow units are first; ties are sorted by
+    name.
     """
     members: Dict[str, List[str]] = {}
     for source in sorted(sources):
@@ -116,9 +119,9 @@ def is_current(record: Mapping[str, Any], command: str, digests: Mapping[str, st
     """Return whether an object was compiled by this command from files with these digests.
 
     Args:
-        record: record of the object, ``{"command": digest, "inputs": {path: digest}}``; empty if there is none.
+        record: record of the object, ``{"command": digest, "inputs": {path: digest}}``, or an empty dict.
         command: digest of the command, the compiler, and all other dependencies that are not in ``digests``.
-        digests: path -> digest of all files that may be included.
+        digests: digests of all files that may be included, by path.
     """
     inputs = record.get("inputs")
     return (record.get("command") == command and isinstance(inputs, dict) and bool(inputs)
@@ -128,7 +131,7 @@ def is_current(record: Mapping[str, Any], command: str, digests: Mapping[str, st
 def inputs_of(rule: str, digests: Mapping[str, str]) -> Dict[str, str]:
     """Return the input files of a compilation with their digests, parsed from the make rule of -MD.
 
-    Headers of the system and of TensorFlow have no digest and are left out; the command's digest covers their versions.
+    Headers of the system and of TensorFlow have no digest and are omitted. The command's digest covers their versions.
     """
     words = rule.partition(": ")[2].replace("\\\n", " ").split()
     return {word: digests[word] for word in words if word in digests}

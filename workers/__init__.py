@@ -1,1 +1,1 @@
-"""Worker processes of the daemon. This package is imported as ``ascpipe.workers``."""
+"""Worker processes of the daemon. The import name of this package is ``ascpipe.workers``."""

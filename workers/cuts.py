@@ -1,8 +1,8 @@
-"""Applies cuts: changes of a table between two trained steps, applied exactly once even if processes die.
+"""Cuts, which are changes of a table between two trained steps. A cut is applied exactly once even if processes die.
 
-The trainer that requests a cut keeps the lease until ``cut_applied``. A load has three phases: the worker grants the
-empty table to the trainer, the trainer fills it, and the worker takes it back. While it is granted, the worker only
-indexes its keys.
+The trainer that requests a cut keeps the lease until ``cut_applied``. A load has three phases. First, the worker grants
+the empty table to the trainer. Then the trainer fills the table. Finally, the worker takes it back. While the table is
+granted, the worker only indexes its keys.
 """
 from typing import Callable
 
@@ -18,7 +18,8 @@ class Cuts:
     """Cuts of one table.
 
     Args:
-        invalidate_entries: called when entry numbers become invalid, so that frames must be touched again.
+        invalidate_entries: function that is called when entry numbers become invalid, so that frames must be
+            touched again.
     """
 
     def __init__(self, view: TableView, table: Table, bells: Bells, snapshots: Snapshots,
@@ -33,11 +34,11 @@ class Cuts:
 
     @property
     def is_loading(self) -> bool:
-        """Whether the table is granted to the trainer, so that only ``advance_load`` may access it."""
+        """Return whether the table is granted to the trainer. If so, only ``advance_load`` may access the table."""
         return bool(self._table.planner["is_loading"])
 
     def is_asked(self) -> bool:
-        """Return whether a cut is requested. Call it before looking at frames that the cut waits for."""
+        """Return whether a cut is requested. The caller reads the states of frames afterwards."""
         return self._load("cut_asked") > self._load("cut_applied")
 
     def is_committed(self) -> bool:
@@ -45,15 +46,15 @@ class Cuts:
         return self._load("cut_committed") > self._load("cut_applied")
 
     def must_wait(self) -> bool:
-        """Return whether the requested cut must wait, because it changes entries that a snapshot is copying.
+        """Return whether the requested cut must wait, because it would change entries that a snapshot is copying.
 
-        No snapshot begins between request and application, so a committed cut need not wait. A threshold changes only
-        the header, which the trainer has copied already.
+        No snapshot begins between request and application, so a committed cut need not wait. A change of the
+        threshold affects only the header, which the trainer has already copied.
         """
         return bool(self._view.header["cut_kind"] != CUT_THRESHOLD) and self._snapshots.is_on()
 
     def apply(self) -> None:
-        """Commit and apply the requested cut. A load only advances to its grant.
+        """Commit and apply the requested cut. A load is only advanced to the grant.
 
         All plans must be revoked and all trained frames retired, unless the cut is already committed.
         """
@@ -81,7 +82,7 @@ class Cuts:
         self._store_applied()
 
     def advance_load(self) -> bool:
-        """Advance a load: grant the table, index its entries while the trainer writes rows, or take it back.
+        """Advance a load. Grant the table, index its entries while the trainer writes rows, or take the table back.
 
         Returns:
             False if the load must wait for the trainer or the disk worker.
@@ -133,10 +134,10 @@ class Cuts:
 
 
 class CutStage(Stage):
-    """Applies cuts of a table without a training stream, which has no frames to wait for.
+    """Stage that applies cuts of a table without a training stream. Such a table has no frames for which a cut waits.
 
     Args:
-        table: keys and slots of the table, not rebuilt yet.
+        table: table of the worker, which is not rebuilt yet.
     """
 
     def __init__(self, view: TableView, table: Table, bells: Bells) -> None:
@@ -146,7 +147,7 @@ class CutStage(Stage):
             self._cuts.apply()
 
     def act(self) -> bool:
-        """See ``Stage.act``."""
+        """Apply a requested cut or advance a load; see ``Stage.act``."""
         if self._cuts.is_loading:
             return self._cuts.advance_load()
         if not self._cuts.is_asked() or self._cuts.must_wait():
@@ -160,4 +161,4 @@ class CutStage(Stage):
 
 
 def _nothing() -> None:
-    """Do nothing: no frame has entry numbers."""
+    """Do nothing, because no frame has entry numbers."""

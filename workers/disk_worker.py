@@ -1,9 +1,11 @@
-"""Disk worker: reads rows from row files into memory and writes home rows to row files, as requested.
+"""Disk worker, which reads rows from row files into memory and writes home rows to row files.
+
+::
 
     python -m ascpipe.workers.disk_worker --channel FD --index I --generation G --title TEXT
 
-It has no state to lose: a successor repeats requests that are ASKED or TAKEN. This process passes batches of requests
-to the threads of the row engine, which complete them and ring the waiting processes.
+The worker has no state that could be lost. A restarted worker repeats requests that are ASKED or TAKEN. The worker
+passes batches of requests to the threads of the row engine, which complete them and ring the waiting processes.
 """
 import errno
 import os
@@ -21,18 +23,18 @@ from ascpipe.layout.words import REQUEST_FAILED
 from ascpipe.shm.ring import TableView
 from ascpipe.workers.runner import Attachment, Work, Worker, command
 
-_THREADS = 64  # per disk; concurrent operations, see docs/internals/row_files.md
-_MOST_ROWS = 1 << 14  # per table and step
+_THREADS = 64  # number of concurrent operations per disk; see docs/internals/row_files.md
+_MOST_ROWS = 1 << 14  # maximum number of rows per table and step
 _KIND_READ = 0
 _KIND_WRITE = 1
 
 
 class File(NamedTuple):
-    """A row file of a table.
+    """Row file of a table.
 
     Attributes:
         number: number in the row engine.
-        growth: bytes by which the file grows at a time.
+        growth: number of bytes by which the file grows at a time.
     """
 
     number: int
@@ -56,10 +58,10 @@ class _Rows:
 
 
 class DiskTable:
-    """One table whose rows may be on disk.
+    """Table that may have rows on disk.
 
     Args:
-        files: row files of the table; its blocks are distributed round-robin.
+        files: row files of the table. The blocks of the table are distributed round-robin.
         bell_at, reader_bell_at: addresses of the bells of the table worker and of the trainer.
     """
 
@@ -143,7 +145,7 @@ class DiskTable:
 
 
 class Disks:
-    """Publishes statistics of disks.
+    """Publisher of statistics of disks.
 
     Args:
         records: DISK[MAX_DISKS] of the session.
@@ -152,7 +154,7 @@ class Disks:
     def __init__(self, records: np.ndarray, engine: RowEngine) -> None:
         self._records = records
         self._engine = engine
-        self._files: Dict[int, int] = {}  # device: number of a row file on it
+        self._files: Dict[int, int] = {}  # number of a row file on each device, by device
         records["used"] = 0
 
     def add(self, table: int, fds: Sequence[int], files: Sequence[File]) -> None:
@@ -168,7 +170,7 @@ class Disks:
             record["used"] = 1
 
     def show(self) -> None:
-        """Publish the current figures."""
+        """Publish the current statistics."""
         for record, file in zip(self._records, self._files.values()):
             figures = self._engine.figures(file)
             for name in _FIGURES:

@@ -1,4 +1,4 @@
-"""Answers the evaluation stream of one table: finds slots and home rows of keys, and changes nothing."""
+"""Stage that answers the evaluation stream of one table. It finds slots and home rows of keys, and changes nothing."""
 from typing import Callable, Sequence
 
 import numpy as np
@@ -10,11 +10,11 @@ from ascpipe.workers.stage import Bells, Stage
 
 
 class EvalStage(Stage):
-    """One table in its evaluation stream.
+    """Stage of one table in its evaluation stream.
 
     Args:
         resolve: ``Table.resolve`` of the table.
-        is_readable: returns whether the truth is the table after the last trained step.
+        is_readable: function that returns whether the truth is the table after the last trained step.
     """
 
     def __init__(self, resolve: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None], at: TableInRing,
@@ -25,9 +25,9 @@ class EvalStage(Stage):
         self._ring, self._column = at
 
     def act(self) -> bool:
-        """See ``Stage.act``."""
+        """Answer or release the next evaluation frame; see ``Stage.act``."""
         seen = self._ring.look(self._column)
-        # checked after `look`: the answer must not be older than the request
+        # checked after `look`, because the answer must not be older than the request
         action, index = next_action.next_eval_action(seen.turn, self._is_readable())
         if action == next_action.NOTHING:
             return False
@@ -50,12 +50,12 @@ class EvalStage(Stage):
 
 
 class Questions(Stage):
-    """The tables of one evaluation ring, which is usually empty: then one check is enough for all tables."""
+    """Stage of all tables of one evaluation ring. If the ring is empty, one check is enough for all tables."""
 
     def __init__(self, ring: RingView, stages: Sequence[EvalStage]) -> None:
         self._ring = ring
         self._stages = stages
 
     def step(self) -> int:
-        """See ``Stage.step``."""
+        """Perform all possible actions of the tables; see ``Stage.step``."""
         return 0 if self._ring.is_empty() else sum(stage.step() for stage in self._stages)

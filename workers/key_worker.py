@@ -1,9 +1,11 @@
-"""Key worker: deduplicates frames into distinct keys, restore index and occurrences. It is stateless.
+"""Key worker, which deduplicates frames into distinct keys, restore index and occurrences. It is stateless.
+
+::
 
     python -m ascpipe.workers.key_worker --channel FD --index I --generation G --title TEXT
 
-It claims a frame by a CAS of its generation. If it dies, the supervisor clears the claim after reaping it, and another
-worker repeats the unpublished work. Results depend only on ids and weights.
+The worker claims a frame by a CAS of its generation. If it dies, the supervisor clears the claim after reaping it, and
+another worker repeats the unpublished work. Results depend only on ids and weights.
 """
 from typing import List, Optional
 
@@ -21,16 +23,16 @@ from ascpipe.workers.listeners import Listeners
 from ascpipe.workers.pace import Pace, least_pause
 from ascpipe.workers.runner import Attachment, StreamView, Work, Worker, command
 
-_MOST_FRAMES = 8  # frames per step; frames of other rings, such as evaluations, wait for them
+_MOST_FRAMES = 8  # maximum number of frames per step; frames of other rings, such as evaluations, wait for them
 
 
 class KeyStage:
-    """Deduplicates the frames of one ring.
+    """Stage that deduplicates the frames of one ring.
 
     Args:
         generation: generation of this worker process.
         listeners: bells of processes that wait for deduplicated frames.
-        spread: hash seed; it affects no result.
+        spread: hash seed. It does not affect results.
     """
 
     def __init__(self, ring: RingView, generation: int, listeners: Listeners, spread: Spread) -> None:
@@ -48,9 +50,9 @@ class KeyStage:
         self._cells = np.zeros(cells_to_deal(0, self._ranks), np.int32)
 
     def step(self) -> int:
-        """Deduplicate up to 8 unclaimed frames, the oldest first, without waiting. Return their number.
+        """Deduplicate up to 8 unclaimed frames without waiting, the oldest first. Return the number of frames.
 
-        Each frame is published before the next one is claimed, so a dead worker has at most one claim to clear.
+        Each frame is published before the next frame is claimed, so a dead worker leaves at most one claim.
         """
         claims = self._claims
         looks = self._listeners.looks
@@ -67,10 +69,10 @@ class KeyStage:
                 self._listeners.ring()
 
     def pause_s(self) -> Optional[float]:
-        """Return the seconds that the worker may pause; None if this ring does not train.
+        """Return the seconds that the worker may pause, or None if this ring does not train.
 
-        Ready frames are deduplicated (local ring) or untrained (any other ring). ``look_ahead`` frames do not count,
-        because plans need them.
+        In a local ring, deduplicated frames are counted as ready. In other rings, untrained frames are counted.
+        ``look_ahead`` of these frames are ignored, because plans need them.
         """
         return self._pace.pause_s(self._count_ahead(self._memory) - self._look_ahead)
 

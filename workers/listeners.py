@@ -1,4 +1,4 @@
-"""Bells that a compiled loop checks after publishing. It returns to Python if a bell must be rung."""
+"""Bells that a compiled loop checks after publishing. The loop returns to Python if a bell must be rung."""
 from typing import Sequence
 
 import numpy as np
@@ -15,7 +15,7 @@ class Listeners:
         working: bells to ring only if their owners sleep.
 
     Attributes:
-        looks: LISTENER[n]; a compiled loop marks the bells to ring.
+        looks: LISTENER[n], in which a compiled loop marks the bells to ring.
     """
 
     def __init__(self, waiting: Sequence[Bell], working: Sequence[Bell]) -> None:

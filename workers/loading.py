@@ -1,9 +1,11 @@
-"""Loads and runs a worker. Its exit code reports compiled kernels that could not be read or written.
+"""Entry point that loads and runs a worker. Its exit code reports compiled kernels that could not be read or written.
+
+::
 
     python -m ascpipe.workers.loading KIND --channel FD --index I --generation G --title TEXT
     python -m ascpipe.workers.loading
 
-Without arguments, it loads every kind of worker to fill the cache of compiled kernels, and exits.
+Without arguments, the program loads all kinds of workers to fill the cache of compiled kernels, and exits.
 """
 import errno
 import importlib
@@ -14,7 +16,7 @@ from typing import Iterator, Optional
 from ascpipe.control.exec_worker import BROKEN_KERNELS, NO_ROOM_FOR_KERNELS
 
 _MODULES = {kind: "ascpipe.workers.{}_worker".format(kind) for kind in ("key", "table", "disk")}
-_READERS = ("numba.core.caching", "ascpipe.kernels.library")  # the modules that read and write compiled kernels
+_READERS = ("numba.core.caching", "ascpipe.kernels.library")  # modules that read and write compiled kernels
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -33,8 +35,8 @@ def main() -> None:
 def exit_code(error: BaseException) -> int:
     """Return the exit code of a worker that fails with ``error``.
 
-    It is NO_ROOM_FOR_KERNELS if compiled kernels could not be written, BROKEN_KERNELS for other errors of the modules
-    that read and write them, else 1.
+    The code is NO_ROOM_FOR_KERNELS if compiled kernels could not be written. It is BROKEN_KERNELS for other
+    errors of the modules that read and write kernels. It is 1 for all other errors.
     """
     if not any(name in _READERS for link in _chain(error) for name in _modules(link)):
         return 1

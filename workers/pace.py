@@ -1,32 +1,33 @@
-"""Computes how long a worker may pause while training has enough ready batches.
+"""Computation of the pause of a worker while training has enough ready batches.
 
-Waking a worker takes longer than a small batch. So the worker pauses for half the time that the ready batches last, and
-then processes several batches at once.
+Waking a worker needs more time than a small batch. So the worker pauses for half the time for which the ready batches
+last, and then processes several batches at once.
 """
 import time
 from typing import Iterable, Optional
 
 from ascpipe.shm.ring import RingView
 
-MOST_S = .1  #: maximum pause; limits the loss of speed after a wrong estimate
+MOST_S = .1  #: maximum pause, which limits the loss of speed after a wrong estimate
 
 
 def pause_of(interval_s: float, ahead: int) -> float:
     """Return the seconds to pause.
 
     Args:
-        interval_s: seconds that training takes per batch.
-        ahead: number of ready batches; 0 or less means none.
+        interval_s: training time per batch in seconds.
+        ahead: number of ready batches. 0 or less means that no batch is ready.
 
     Returns:
-        Half the time that the ready batches last, at most ``MOST_S``; 0 if that is shorter than two batches.
+        Half the time for which the ready batches last, at most ``MOST_S``. If the result is shorter than two
+        batches, 0.
     """
     pause_s = min(interval_s * ahead / 2, MOST_S)
     return pause_s if pause_s >= 2 * interval_s else 0.0
 
 
 def least_pause(pauses: Iterable[Optional[float]]) -> float:
-    """Return the minimum of pauses in seconds. None means a ring without training and does not count."""
+    """Return the minimum of pauses in seconds. A pause of None belongs to a ring without training and is ignored."""
     least: Optional[float] = None
     for pause_s in pauses:
         if pause_s is not None and (least is None or pause_s < least):
@@ -35,7 +36,7 @@ def least_pause(pauses: Iterable[Optional[float]]) -> float:
 
 
 class Pace:
-    """Measures how fast training takes the batches of a ring.
+    """Measurement of the speed at which training consumes the batches of a ring.
 
     Args:
         counter: field of the ring header that counts these batches.
@@ -48,7 +49,9 @@ class Pace:
         self._trained = int(self._header[self._counter])
 
     def pause_s(self, ahead: int) -> Optional[float]:
-        """Return the seconds to pause while ``ahead`` batches are ready; None if none was taken since the last call."""
+        """Return the seconds to pause while ``ahead`` batches are ready, or None if no batch was consumed since the
+        last call.
+        """
         trained = int(self._header[self._counter])
         taken = trained - self._trained
         if taken <= 0:

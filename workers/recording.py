@@ -1,6 +1,7 @@
-"""Records spans of a worker's steps for `ascpipe timeline`: which batches reached a further stage in each step.
+"""Recording of spans of a worker's steps for `ascpipe timeline`. A span lists the stages that batches reached
+in a step.
 
-It compares the words before and after a step, so recording costs nothing if it is disabled.
+The words before and after a step are compared, so recording has no overhead if it is disabled.
 """
 import time
 from typing import Any, Callable, Iterator, List, NamedTuple, Sequence, Tuple
@@ -15,7 +16,7 @@ _REACHED = {"key": (DEDUPED,), "table": (TOUCHED, PLANNED, RETIRED)}  # word per
 
 
 def _none(table: int) -> Any:
-    """Return None: no table has rows on disk."""
+    """Return None, because no table has rows on disk."""
 
 
 def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[StreamView],
@@ -24,10 +25,11 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
 
     Args:
         step: step function of a worker.
-        spans: receives the spans.
+        spans: file that receives the spans.
         kind: "key" or "table".
-        streams: streams of the worker; more may be appended later.
-        disk_tables: returns DISK_TABLE of a table; None if this worker does not serve it or it has no rows on disk.
+        streams: streams of the worker. More streams may be appended later.
+        disk_tables: function that returns DISK_TABLE of a table. It returns None if this worker does not
+            serve the table or the table has no rows on disk.
     """
     watched: List[Progress] = []
     waits: List[RowWaits] = []
@@ -43,7 +45,7 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
             duration = time.time_ns() - started
             for progress, earlier in zip(watched, before):
                 later = progress.newest()
-                moved = [max(0, new - old) for new, old in zip(later, earlier)]  # 0 after a revoked plan, too
+                moved = [max(0, new - old) for new, old in zip(later, earlier)]  # also 0 after a revoked plan
                 if any(moved):
                     spans.add(started, duration, progress.stream, progress.batches(later), moved)
         for wait in waits:
@@ -55,10 +57,10 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
 
 
 class RowWaits:
-    """Measures how long plans of a training stream wait for rows from disk.
+    """Measurement of the time for which plans of a training stream wait for rows from disk.
 
     Args:
-        disk_tables: DISK_TABLE of its tables.
+        disk_tables: DISK_TABLE of each table of the stream.
     """
 
     def __init__(self, stream: StreamView, disk_tables: Sequence[Any]) -> None:
@@ -101,7 +103,7 @@ class Progress:
         self._reached = _REACHED[kind] if is_served else ()
 
     def newest(self) -> List[int]:
-        """Return, per stage, the newest frame that has reached it for any table."""
+        """Return the newest frame that has reached each stage for any table."""
         ring = self._ring
         head = int(ring.header["head"])
         words = ring.tables["words"].max(axis=0).tolist()
@@ -110,6 +112,6 @@ class Progress:
                 for reached in self._reached]
 
     def batches(self, frames: List[int]) -> List[int]:
-        """Return the numbers of the batches in these frames, counted from 1."""
+        """Return the numbers of the batches in these frames. The first batch has number 1."""
         tickets = self._ring.frames["ticket"]
         return [sequence_of(int(tickets[frame % MAX_FRAMES])) for frame in frames]

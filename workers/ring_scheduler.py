@@ -1,7 +1,7 @@
-"""Scheduler of one training ring: serves all its tables in one compiled loop.
+"""Scheduler of one training ring, which serves all tables of the ring in one compiled loop.
 
 In each round, the loop selects the next action of each table, and performs touches, plans and retirements of all tables
-together. It returns to Python to ring a bell, to provide memory, or to perform a rare action of one table
+together. The loop returns to Python to ring a bell, to provide memory, or to perform a rare action of one table
 (``ascpipe.workers.train_stage``).
 """
 from typing import Optional, Sequence
@@ -18,11 +18,11 @@ from ascpipe.workers.pace import Pace
 from ascpipe.workers.stage import Stage
 from ascpipe.workers.train_stage import ACTED, PROVIDED, TrainStage
 
-_MOST_ROUNDS = 64  # per step; other rings and messages wait for the step
+_MOST_ROUNDS = 64  # maximum number of rounds per step; other rings and messages wait for the step
 
 
 class RingScheduler(Stage):
-    """The tables of one training ring.
+    """Stage of all tables of one training ring.
 
     Args:
         columns: columns of the tables in the ring.
@@ -46,11 +46,11 @@ class RingScheduler(Stage):
         return self._run(_MOST_ROUNDS)
 
     def act(self) -> int:
-        """See ``Stage.act``."""
+        """Perform one round; see ``Stage.act``."""
         return self._run(1)
 
     def pause_s(self) -> Optional[float]:
-        """Return the seconds that the worker may pause; None if this ring does not train."""
+        """Return the seconds that the worker may pause, or None if this ring does not train."""
         return self._pace.pause_s(int(self._rounds["plans"][0]))
 
     def _run(self, most: int) -> int:
@@ -70,7 +70,7 @@ class RingScheduler(Stage):
                 self._listeners.ring()
 
     def _provide(self) -> int:
-        """Provide what tables lack. Return how many tables performed another action instead."""
+        """Provide the resources that tables lack. Return the number of tables that performed another action instead."""
         done = 0
         for table in np.flatnonzero(self._turns["lacks"] != LACKS_NOTHING).tolist():
             turn = self._turns[table]

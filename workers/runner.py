@@ -1,8 +1,9 @@
-"""Main loop of all workers: reads the channel to the supervisor, maps segments and performs steps.
+"""Main loop of all workers. It reads the channel to the supervisor, maps segments and performs steps.
 
 A worker sends ``loaded`` and waits until the supervisor sends ``attach`` with the descriptors of the segments. Then it
 repeats steps, and sleeps on its bell if no work is ready. ``add_stream`` and ``add_table`` add segments later. The end
-of file on the channel means that the supervisor is gone; the worker owns nothing and exits at once.
+of file on the channel means that the supervisor is gone. The worker then exits immediately, because it owns no
+resources.
 """
 import functools
 import os
@@ -24,19 +25,19 @@ from ascpipe.shm.bell import Bell
 from ascpipe.shm.ring import RingView, TableView
 from ascpipe.shm.spans import SpanRing
 
-_READ_S = 10.0  # timeout for the rest of a message that has begun to arrive
-_IDLE_S = 1e9  # without limit; the end of the supervisor ends the wait
-# The supervisor rings the bell if a producer dies before it rings, so checks without a ring are rarely needed. They
-# must be rare, because each takes time per table.
+_READ_S = 10.0  # timeout for the remaining bytes of a message that has begun to arrive
+_IDLE_S = 1e9  # practically unlimited; the wait ends when the supervisor exits
+# The supervisor rings the bell if a producer dies before it rings, so checks without a ring are rarely
+# needed. They must be rare, because each check needs time per table.
 _LONGEST_SLICE_S = bells.IDLE_SLICE_MS / 1000
 
 
 class Worker(NamedTuple):
-    """The identity of this process.
+    """Identity of this process.
 
     Attributes:
         number: number among the workers of its kind.
-        generation: unique number of this process start, at least 1; a key worker claims frames by it.
+        generation: unique number of this process start, at least 1. A key worker claims frames with this number.
     """
 
     number: int
@@ -47,8 +48,8 @@ class Work(NamedTuple):
     """Work of a worker.
 
     Attributes:
-        step: performs ready actions without blocking, and returns their number.
-        pause_s: returns the seconds that the worker may pause; 0 for no pause.
+        step: function that performs ready actions without blocking, and returns their number.
+        pause_s: function that returns the seconds for which the worker may pause, or 0.
     """
 
     step: Callable[[], int]
@@ -56,11 +57,11 @@ class Work(NamedTuple):
 
 
 class StreamView(NamedTuple):
-    """A stream and its mapped ring.
+    """Stream and its mapped ring.
 
     Attributes:
         channel: TRAIN, EVAL or LOCAL.
-        tables: numbers of its tables, in the order of the ring's columns.
+        tables: numbers of the stream's tables, in the order of the ring's columns.
     """
 
     ring: RingView
@@ -69,18 +70,18 @@ class StreamView(NamedTuple):
 
 
 class Attachment:
-    """The mapped segments of one trainer.
+    """Mapped segments of one trainer.
 
     Attributes:
-        session: uint8[], the session segment.
+        session: session segment, uint8[].
         streams: all streams.
-        tables: table number -> mapped segment.
-        workers: table number -> index of its table worker.
+        tables: mapped segments by table number.
+        workers: indexes of table workers by table number.
         restart: whether an earlier worker with this number died.
-        spin_us: maximum microseconds to spin before sleeping on a bell.
+        spin_us: maximum time in microseconds to spin before sleeping on a bell.
         hash_seed: 64-bit seed, equal in all workers of the daemon.
-        spans: path and capacity (``count``) of the span file; None if spans are not recorded.
-        row_files: table number -> descriptor and directory of each row file; only for the disk worker.
+        spans: path and capacity (``count``) of the span file, or None if spans are not recorded.
+        row_files: descriptor and directory of each row file by table number. Only the disk worker has row files.
     """
 
     def __init__(self, body: Dict[str, Any], fds: List[int]) -> None:
@@ -107,7 +108,9 @@ class Attachment:
             self.row_files.setdefault(file["table"], []).append((fd, file["directory"]))
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
-        """Call ``visit`` for each stream now, and for each new stream when it is added between two steps."""
+        """Call ``visit`` for each stream now. Call it for each later stream when the stream is added between
+        two steps.
+        """
         self._visitors.append(visit)
         for stream in self.streams:
             visit(stream)
@@ -120,13 +123,15 @@ class Attachment:
             visit(stream)
 
     def each_table(self, visit: Callable[[int], None]) -> None:
-        """Call ``visit`` with each table number now, and with new numbers when tables are added between two steps."""
+        """Call ``visit`` for each table number now. Call it for each later table when the table is added
+        between two steps.
+        """
         self._table_visitors.append(visit)
         for number in sorted(self.tables):
             visit(number)
 
     def add_table(self, body: Dict[str, Any], fds: List[int]) -> None:
-        """Map the segment of a new table. It may replace a never trained table of the same number."""
+        """Map the segment of a new table. The table may replace a table of the same number that was never trained."""
         number = body["table"]
         if number in self._table_fds:
             os.close(self._table_fds[number])
@@ -139,7 +144,7 @@ class Attachment:
             visit(number)
 
     def disk_table(self, worker: int, number: int) -> Any:
-        """Return DISK_TABLE of a table; None if another worker serves the table or it has no rows on disk."""
+        """Return DISK_TABLE of a table, or None if another worker serves the table or it has no rows on disk."""
         return self.tables[number].disk_table if self.workers[number] == worker else None
 
     def bell(self, index: int) -> Bell:
@@ -159,10 +164,10 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
     Args:
         channel: unix stream socket to the supervisor.
         bell_index: index of the bell of this worker.
-        make_work: returns the work for the mapped segments.
+        make_work: function that returns the work for the mapped segments.
 
     Raises:
-        ConnectionClosedError: if the supervisor is gone.
+        ConnectionClosedError: the supervisor is gone.
     """
     fdsocket.send(channel, {"verb": "loaded"})
     body, fds = fdsocket.receive(channel, _IDLE_S)
@@ -184,7 +189,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
             pass
         return 0.0 if has_message() else made.pause_s()  # the sender of a later message rings the bell
 
-    bell.says(WAIT_BATCH)  # a worker never waits for anything else
+    bell.says(WAIT_BATCH)  # this is the only reason to wait
     while True:
         while not has_message():
             if not bell.pause(work):
@@ -215,7 +220,7 @@ class _Steps:
         self.step = self._plain
         if spans is None or self._bell_index >= structs.BELL_DISK_WORKER:
             return
-        from ascpipe.workers.recording import recorded  # loaded only if spans are recorded
+        from ascpipe.workers.recording import recorded  # imported only if spans are recorded
 
         kind = "key" if self._bell_index < structs.BELL_TABLE_WORKERS else "table"
         try:
@@ -250,7 +255,7 @@ def command(name: str, bell_base: int, make_work: Callable[[Worker, Attachment],
             try:
                 run(Worker(index, generation), supervisor, bell_base + index, make_work)
             except ConnectionClosedError:
-                sys.exit(0)  # the supervisor is gone; a worker owns nothing to clean up
+                sys.exit(0)  # the supervisor is gone; a worker owns no resources to clean up
             except WorkerError as error:
                 fdsocket.send(supervisor, {"verb": "failed", "code": error.code, "text": error.sentence()})
                 sys.exit(1)

@@ -1,12 +1,13 @@
-"""Keeps images during a snapshot: the table worker saves an image of an uncopied entry before it changes the entry.
+"""Images during a snapshot. The table worker stores an image of an uncopied entry before it changes the entry.
 
 During training, the trainer copies the entries below ``snapshot_bound`` in the order of their numbers. Then it replaces
 changed entries of its copy by their images. A snapshot begins inside a hold, after all records are assigned and all
-cuts applied, so no earlier change is still incomplete.
+cuts applied, so no earlier change is incomplete.
 
-Entries change when a record is assigned, after its images are kept, and in the cuts EVICT, RESET and LOAD, which wait
-for the end of the snapshot. Changes between FREE and NAMED (``touch.name_keys``, ``touch.leave_window``) need no image:
-the copy takes only TRAINED entries, and only a record makes an entry TRAINED.
+Entries change when a record is assigned. This happens after the images of the record are stored. Entries also change in
+the cuts EVICT, RESET and LOAD, which wait for the end of the snapshot. Changes between FREE and NAMED
+(``touch.name_keys``, ``touch.leave_window``) need no image, because the copy contains only TRAINED entries, and only a
+record makes an entry TRAINED.
 """
 from ascpipe.kernels.records import Record
 from ascpipe.shm.ring import TableView
@@ -14,7 +15,7 @@ from ascpipe.tables.snapshot import NO_ROOM, Images
 
 
 class Snapshots:
-    """The snapshots of one table."""
+    """Snapshots of one table."""
 
     def __init__(self, view: TableView) -> None:
         self._view = view
@@ -24,16 +25,16 @@ class Snapshots:
 
     def is_on(self) -> bool:
         """Return whether a snapshot is copying entries."""
-        # the bound changes only in a hold, when no record is assigned and no cut applied
+        # the bound changes only in a hold, when no record is assigned and no cut is applied
         # SYNC snapshot-copied: load
         return self._view.load("snapshot_copied") < int(self._view.header["snapshot_bound"])
 
     def keep(self, record: Record) -> bool:
-        """Keep the images that a record needs before it is assigned.
+        """Store the images that are needed before a record is assigned.
 
         Returns:
-            False if the log of images is full. Then the assignment must wait for the end of the snapshot, when the
-            trainer rings.
+            False if the log of images is full. In this case, the assignment must wait for the end of the
+            snapshot. The trainer then rings the bell of this worker.
         """
         self.is_dirty = self.is_on()
         if not self.is_dirty:

@@ -13,7 +13,7 @@ class Bells(NamedTuple):
 
 
 class Stage:
-    """Actions of a worker for one table, or for all tables of one stream."""
+    """Actions of a worker for one table or for all tables of one stream."""
 
     def step(self) -> int:
         """Perform all actions that are possible now, without waiting. Return the number of actions."""
@@ -29,7 +29,7 @@ class Stage:
         raise NotImplementedError
 
     def pause_s(self) -> Optional[float]:
-        """Return the seconds that the worker may pause; None for no limit."""
+        """Return the seconds for which the worker may pause, or None for no limit."""
         return None
 
 

@@ -1,4 +1,6 @@
-"""Table worker: plans the batches of its tables, updates their truth in shared memory and applies cuts.
+"""Table worker, which plans the batches of its tables, updates their truth in shared memory and applies cuts.
+
+::
 
     python -m ascpipe.workers.table_worker --channel FD --index I --generation G --title TEXT
 """
@@ -22,9 +24,9 @@ from ascpipe.workers.train_stage import TrainStage
 
 
 class _Served:
-    """A table that this worker serves, and the stage that changes it.
+    """Table that this worker serves, and the stage that changes the table.
 
-    Both are replaced when a table that was only read before gets a training stream.
+    Table and stage are replaced when a table that was only read before gets a training stream.
     """
 
     def __init__(self) -> None:
@@ -42,7 +44,7 @@ class _Served:
             self.changes = TrainStage(view, self.table, at, bells, restart=restart)
 
     def resolve(self, keys: np.ndarray, slots: np.ndarray, disk_slots: np.ndarray, generations: np.ndarray) -> None:
-        """See ``Table.resolve``."""
+        """Find the rows of keys; see ``Table.resolve``."""
         self.table.resolve(keys, slots, disk_slots, generations)
 
     def is_readable(self) -> bool:
@@ -84,7 +86,7 @@ def make_work(worker: Worker, attachment: Attachment) -> Work:
             return
         for column in ours:
             if stream.tables[column] in untrained:
-                serve(stream.tables[column], restart=True)  # for a new stream: cuts may have changed the table before
+                serve(stream.tables[column], restart=True)  # a new stream; cuts may have changed the table
         trained = [of.changes for of in ours.values() if isinstance(of.changes, TrainStage)]
         has_disk = any(attachment.tables[stream.tables[column]].disk_table is not None for column in ours)
         stages.append(RingScheduler(stream.ring, list(ours), trained, disk_listeners if has_disk else listeners))

@@ -1,12 +1,15 @@
-"""Template: a process with preloaded code, from which workers are forked.
+"""Template, a process with preloaded code from which workers are forked.
+
+::
 
     python -m ascpipe.workers.template --channel FD --supervisor PID --oom-score-adj NUMBER
 
-It starts before the supervisor knows where the compiled kernels are, and loads numpy. When the supervisor sends their
-location, it loads the workers with their kernels, from a library or from numba's cache.
+The template starts before the supervisor has determined the location of the compiled kernels, and loads numpy. When the
+supervisor sends the location, the template loads the workers with their kernels, from a library or from numba's cache.
 
-An executed worker needs up to a second of processor time to load its code; a fork of the template starts in
+An executed worker needs up to a second of processor time to load its code. A fork of the template starts in
 milliseconds. The template starts no threads and has no segments or data of a trainer, so a fork inherits only code.
+
 Workers are forked twice. The intermediate process exits, so the supervisor, a subreaper, becomes the worker's parent.
 """
 import gc
@@ -27,14 +30,14 @@ from ascpipe.errors import ConnectionClosedError
 from ascpipe.layout import kernel_library
 from ascpipe.workers.loading import exit_code
 
-_IDLE_S = 1e9  # without limit; the end of the supervisor ends the wait
+_IDLE_S = 1e9  # practically unlimited; the wait ends when the supervisor exits
 _PID = struct.Struct("<i")
 
 _Kinds = Mapping[str, click.Command]
 
 
 def serve(supervisor: socket.socket) -> None:
-    """Load the code, report ``loaded``, then fork a worker per request. Return when the supervisor is gone."""
+    """Load the code, send ``loaded``, then fork a worker per request. Return when the supervisor is gone."""
     try:
         kinds = _load(supervisor)
         fdsocket.send(supervisor, {"verb": "loaded"})
@@ -42,7 +45,7 @@ def serve(supervisor: socket.socket) -> None:
             body, fds = fdsocket.receive(supervisor, _IDLE_S)
             pid, begin = _fork(supervisor, kinds, body, fds)
             fdsocket.send(supervisor, {"verb": "forked", "pid": pid})
-            os.write(begin, b"\0")  # only now: the supervisor must know a worker before it runs
+            os.write(begin, b"\0")  # the worker starts now, because the supervisor must have its PID before it runs
             for fd in (begin, *fds):
                 os.close(fd)
     except ConnectionClosedError:
@@ -51,7 +54,7 @@ def serve(supervisor: socket.socket) -> None:
 
 def _load(supervisor: socket.socket) -> _Kinds:
     """Load the code of the workers, with kernels from the location that the supervisor sends. Return the commands."""
-    gc.disable()  # collections would take a sixth of the load time and free nothing
+    gc.disable()  # collections would need a sixth of the load time and free no memory
     import numpy  # noqa: F401  (what workers need in any case; the supervisor takes as long to find out)
 
     body, (log,) = fdsocket.receive(supervisor, _IDLE_S)
@@ -62,7 +65,7 @@ def _load(supervisor: socket.socket) -> _Kinds:
     from ascpipe.workers import disk_worker, key_worker, table_worker
 
     gc.enable()
-    gc.freeze()  # a collection in a worker would write to, and so copy, every page of this process
+    gc.freeze()  # a collection in a worker would write to every page of this process, and so copy it
     return {"key": key_worker.main, "table": table_worker.main, "disk": disk_worker.main}
 
 
@@ -91,7 +94,7 @@ def _fork(supervisor: socket.socket, kinds: _Kinds, body: Dict[str, Any], fds: L
                 _be_worker(parent, wait, kinds, body, fds)
             os.write(writing, _PID.pack(worker))
         finally:
-            os._exit(0)  # also if the second fork failed; then the template reads no process id and exits
+            os._exit(0)  # also if the second fork failed; the template then reads no process id and exits
     os.close(writing)
     os.close(wait)
     os.waitpid(between, 0)
@@ -101,13 +104,13 @@ def _fork(supervisor: socket.socket, kinds: _Kinds, body: Dict[str, Any], fds: L
 
 
 def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], fds: List[int]) -> NoReturn:
-    """Run the requested worker and exit, without ever continuing with code of the template."""
+    """Run the requested worker and exit. The function never continues with code of the template."""
     code = 1
     try:
         channel, log = fds
         _write_to(log)
         os.setsid()
-        if not os.read(wait, 1):  # the template died, so the supervisor does not know this worker
+        if not os.read(wait, 1):  # the template died, so the supervisor does not have the PID of this worker
             os.kill(os.getpid(), signal.SIGKILL)
         os.close(wait)
         isolate(supervisor, body["oom_score_adj"], body["processor"])

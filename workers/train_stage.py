@@ -1,8 +1,8 @@
-"""Serves one table of a training stream: provides memory for its batches, and performs rare actions.
+"""Stage of one table of a training stream. It provides memory for batches, and performs rare actions.
 
 ``ascpipe.workers.ring_scheduler`` performs frequent actions. This module performs cuts, revocations of plans, skips,
 count-only batches and the restart after a killed worker. A worker may be killed between any two stores to shared
-memory, so their order matters.
+memory, so the order of stores matters.
 """
 from typing import Callable, Dict
 
@@ -26,10 +26,10 @@ WAITS = 2  #: the action must wait
 
 
 class TrainStage:
-    """One table in its training stream.
+    """Stage of one table in its training stream.
 
     Args:
-        table: keys and slots of the table, not rebuilt yet.
+        table: table of the worker, which is not rebuilt yet.
         restart: whether an earlier worker has served the table.
     """
 
@@ -50,15 +50,15 @@ class TrainStage:
             table.rebuild((), ())
 
     def advance_load(self) -> bool:
-        """Advance a load. Return False if it must wait."""
+        """Advance a load. Return False if the load must wait."""
         return self._cuts.advance_load()
 
     def carry_out(self, action: int, number: int) -> bool:
-        """Perform a rare action. Return False if it must wait.
+        """Perform a rare action. Return False if the action must wait.
 
         Args:
             action: REVOKE, SKIP, COUNT_ONLY or APPLY_CUT of ``ascpipe.kernels.next_action``.
-            number: frame number; ignored for APPLY_CUT.
+            number: frame number, which is ignored for APPLY_CUT.
         """
         if action == next_action.APPLY_CUT:
             if self._cuts.must_wait():
@@ -69,7 +69,7 @@ class TrainStage:
         return True
 
     def provide(self, lacks: int, number: int) -> int:
-        """Provide what the touch, the plan or the assignment of a frame lacks.
+        """Provide the resource that the touch, the plan or the assignment of a frame lacks.
 
         Args:
             lacks: LACKS_* of ``ascpipe.kernels.asks``.
@@ -79,7 +79,7 @@ class TrainStage:
             PROVIDED, ACTED or WAITS.
 
         Raises:
-            WorkerError: if a row on disk cannot be read, or no row can be written.
+            WorkerError: a row on disk cannot be read, or no row can be written.
         """
         if lacks == LACKS_HOMES:
             self._table.provide(lacks, 0)
@@ -106,7 +106,8 @@ class TrainStage:
     def _touch_without_entries(self, number: int, part: PartView) -> None:
         """Block the touch until a retirement frees entries.
 
-        If all earlier frames are retired, touch the frame without entries. Its plan then reports why it failed.
+        If all earlier frames are retired, touch the frame without entries. The plan then reports the reason of the
+        failure.
         """
         if not self._is_first_unfinished(number):
             self._table.planner["touch_blocked"] = 1
@@ -121,7 +122,7 @@ class TrainStage:
         self._table.take_back(_published(number, self._ring.part(number, self._column)))
 
     def _may_assign(self, done: Pending) -> bool:
-        """Keep images for an assignment. Return False if it must wait for the end of a snapshot."""
+        """Store images for an assignment. Return False if the assignment must wait for the end of a snapshot."""
         may_assign = self._snapshots.keep(done.record)
         self._table.planner["has_images"] = self._snapshots.is_dirty
         return may_assign
@@ -163,11 +164,11 @@ class TrainStage:
     # ---- restart
 
     def _restart(self) -> None:
-        """Take over from a killed worker: trust only the truth, the words and the published records."""
+        """Take over from a killed worker. Only the truth, the words and the published records are trusted."""
         ring = self._ring
         column = self._column
         seen = ring.look(column)
-        for number, word in reversed(list(enumerate(seen.words.tolist(), seen.head))):  # plans depend on earlier ones
+        for number, word in reversed(list(enumerate(seen.words.tolist(), seen.head))):  # plans depend on earlier plans
             if word == PLANNED:
                 ring.replace_word(number, column, PLANNED, TOUCHED)
         seen = ring.look(column)
@@ -177,9 +178,10 @@ class TrainStage:
             if TOUCHED <= word <= DONE:
                 part = ring.part(number, column)
                 window.append((number, part.array("entries", part["held"])))
-                if word >= PLANNED:  # PLANNED if the trainer has put a claim aside since the revocation
+                if word >= PLANNED:  # the word is PLANNED if the trainer has undone a claim since the revocation
                     pending.append(_published(number, part))
-                    # The oldest frame may be partly assigned. If it must wait for a snapshot, no part was assigned.
+                    # The oldest frame may be partly assigned. If the frame must wait for a snapshot, no part
+                    # was assigned.
                     if word == DONE and len(window) == 1 and self._may_assign(pending[0]):
                         self._table.assign(pending[0], self._ticket(number))
         self._table.rebuild(window, pending)
@@ -203,7 +205,7 @@ class TrainStage:
 
 
 def _published(number: int, part: PartView) -> Pending:
-    """Return the published record of a frame; without keys if the plan was refused."""
+    """Return the published record of a frame. The record has no keys if the plan failed."""
     fresh = part["fresh_count"]
     is_made = part["status"] == PLAN_OK or not part["full"]
     record = part.record(part["held"] if is_made else 0, fresh + part["load_count"], part["out_count"])

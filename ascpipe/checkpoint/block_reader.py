@@ -1,4 +1,4 @@
-"""An open checkpoint, which any rank can read in blocks."""
+"""Open checkpoint that any rank can read in blocks."""
 import contextlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,21 +19,21 @@ Pieces = Callable[[TableSpec], Sequence[Piece]]  #: pieces of a table, the piece
 #: (first row, rows) -> per part of a row, memory for these rows, or None
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
 
-_BLOCK_BYTES = 4 << 20  #: most of a block stays in the CPU cache until it is used
+_BLOCK_BYTES = 4 << 20  #: small enough that most of a block stays in the CPU cache until the block is used
 _MAX_BLOCK_ROWS = 1 << 17
 
 
 class Checkpoint:
-    """A verified checkpoint, returned by ``open_checkpoint``. Close it, or use ``with``.
+    """Verified checkpoint, returned by ``open_checkpoint``. Close the object, or use ``with``.
 
     Attributes:
-        prefix: as passed to ``open_checkpoint``.
-        step: step in the manifest; None if the checkpoint was saved without a step.
+        prefix: the argument of ``open_checkpoint``.
+        step: step in the manifest, or None if the checkpoint was saved without a step.
         tables: specs by name. If unverified, ``initial``, ``policies`` and the slots' ``initial`` are None.
-        position: training position of rank 0; None if unverified.
+        position: training position of rank 0, or None if unverified.
         positions: training position of each rank that saved the checkpoint; empty if unverified.
-        dense_prefix: prefix for TensorFlow's Saver; None if there is no dense part.
-        verified: False if there is no ascpipe manifest; then only sizes and uniqueness of keys were checked.
+        dense_prefix: prefix for TensorFlow's Saver, or None if there is no dense part.
+        verified: False if there is no ascpipe manifest. In that case, only sizes and uniqueness of keys were checked.
     """
 
     def __init__(self, tree: Tree, step: Optional[int], tables: Sequence[TableSpec], position: Optional[Position],
@@ -54,10 +54,10 @@ class Checkpoint:
         """Iterate over the keys of ``rank`` that have a row: ``|key| % ranks == rank``.
 
         Counts and timestamps of an unverified checkpoint are 0; a loader sets the count of a key with a row to the
-        access threshold. Blocks come in file order. The caller owns the arrays.
+        access threshold. Blocks are yielded in file order. The caller owns the arrays.
 
         Args:
-            block_rows: maximum number of keys per block; None means about 4 MiB. Blocks may be smaller but not empty.
+            block_rows: maximum number of keys per block; None means about 4 MiB. A block is never empty.
 
         Raises:
             KeyError: there is no such table.
@@ -69,7 +69,7 @@ class Checkpoint:
 
     def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1,
                       block_rows: Optional[int] = None) -> Iterator[PartedBlock]:
-        """Iterate as ``blocks``, with the embedding and each optimizer slot in separate arrays."""
+        """Iterate over the blocks of ``blocks``, with the embedding and each optimizer slot in separate arrays."""
         for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows):
             yield PartedBlock(keys, tuple(parts), counts, timestamps)
 
@@ -80,11 +80,11 @@ class Checkpoint:
 
     def row_parts(self, table: str, targets: Targets, rank: int = 0,
                   ranks: int = 1) -> Iterator[Sequence[np.ndarray]]:
-        """Iterate over the rows of ``keys_with_rows``, in the same order; block limits may differ.
+        """Iterate over the rows of the keys in the order of ``keys_with_rows``. Block limits may differ.
 
         Args:
-            targets: preferred memory for the parts of rows, contiguous float32[n, width]. The reader may use other
-                memory, and may have read one block more than it has returned.
+            targets: preferred memory for the parts of rows, contiguous float32[n, width]. The reader may use
+                other memory, and may read one block ahead of the block that it yields.
         """
         for _, *parts in self.arrays(table, lambda spec: row_pieces(spec)[:-2], rank, ranks,
                                      targets=lambda start, n: [None, *targets(start, n)]):
@@ -92,7 +92,7 @@ class Checkpoint:
 
     def candidates(self, table: str, rank: int = 0, ranks: int = 1,
                    block_rows: Optional[int] = None) -> Iterator[KeyBlock]:
-        """Iterate as ``blocks``, over keys that are counted and have no row."""
+        """Iterate over keys that are counted and have no row. Blocks are yielded in file order."""
         for keys, counts, timestamps in self.arrays(table, candidate_pieces, rank, ranks, block_rows):
             yield KeyBlock(keys, counts, timestamps)
 
@@ -116,11 +116,11 @@ class Checkpoint:
         return np.empty(0, np.int64) if found is None else found
 
     def pool(self, table: str) -> Optional[np.ndarray]:
-        """Return float32[pool_rows, dim], the pool of initial rows; None if the table has no pool."""
+        """Return float32[pool_rows, dim], the pool of initial rows, or None if the table has no pool."""
         return self._whole(table, table_folders.pool_pieces)
 
     def close(self) -> None:
-        """Close the descriptors. Idempotent."""
+        """Close the descriptors. The function is idempotent."""
         if not self._closed:
             self._closed = True
             self._tree.close()
@@ -132,7 +132,7 @@ class Checkpoint:
         self.close()
 
     def _whole(self, table: str, pieces_of: Pieces) -> Optional[np.ndarray]:
-        """Return the only piece of a kind as one array; None if there is none."""
+        """Return the only piece of a kind as one array, or None if the table has no such piece."""
         for piece in pieces_of(self.tables[table]):
             with self._unchanged(table, piece):
                 return read_all(self._tree, table, piece, self._slice)
@@ -176,7 +176,9 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def _unchanged(self, table: str, piece: Piece) -> Iterator[Optional[int]]:
-        """Open ``slice.data`` of a folder and check that it has not changed. Yield None if there is no such folder."""
+        """Open ``slice.data`` of a folder and check that the file has not changed. Yield None if there is no
+        such folder.
+        """
         stamp = self._stamps.get((table, piece.folder))
         if stamp is None and self.verified:
             raise ValueError("checkpoint {}: {} of table {!r} was not verified".format(

@@ -1,4 +1,4 @@
-"""A full checkpoint and its deltas, read as one checkpoint."""
+"""Full checkpoint and its deltas, read as one checkpoint."""
 from typing import Iterator, List, Optional, Sequence
 
 import numpy as np
@@ -10,17 +10,17 @@ from ascpipe.checkpoint.keys import places
 from ascpipe.checkpoint.memory_room import memory_for
 from ascpipe.checkpoint.table_folders import candidate_pieces, count_pieces
 
-MAX_DELTAS = 256  #: per full checkpoint; each delta adds open files and one more read to a restore
+MAX_DELTAS = 256  #: maximum per full checkpoint; each delta adds open files and one more read to a restore
 
 
 class Chain(Checkpoint):
-    """A full checkpoint and its deltas. The newest member that contains a key determines its state.
+    """Full checkpoint and its deltas. The state of a key is read from the newest member that contains the key.
 
-    Specs and position come from the newest member, except the numbers of rows and candidates, which cover all members.
+    Specs and position are those of the newest member. The numbers of rows and candidates cover all members.
     """
 
     def __init__(self, members: Sequence[Checkpoint]) -> None:
-        """Take verified checkpoints, each the parent of the next.
+        """Merge verified checkpoints. Each member is the parent of the next member.
 
         Raises:
             DamagedCheckpointError: the members have different tables.
@@ -42,7 +42,9 @@ class Chain(Checkpoint):
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """Iterate as in ``Checkpoint``. ``targets`` are ignored, since row counts are not known in advance."""
+        """Iterate over blocks of keys, as in ``Checkpoint``. ``targets`` are ignored, since row counts are not known in
+        advance.
+        """
         for number, member in enumerate(self._members):
             for arrays in member.arrays(table, pieces_of, rank, ranks, block_rows):
                 told = self._tellers[table].tells(number, arrays[0])
@@ -52,7 +54,7 @@ class Chain(Checkpoint):
                     yield [values[told] for values in arrays]
 
     def deleted(self, table: str) -> np.ndarray:
-        """Return no keys: the merged checkpoint is a full one."""
+        """Return an empty array, because the merged checkpoint is a full checkpoint."""
         return np.empty(0, np.int64)
 
     def pool(self, table: str) -> Optional[np.ndarray]:
@@ -60,13 +62,15 @@ class Chain(Checkpoint):
         return self._members[-1].pool(table)
 
     def close(self) -> None:
-        """Close the descriptors. Idempotent."""
+        """Close the descriptors. The function is idempotent."""
         for member in self._members:
             member.close()
 
 
 class _Tellers:
-    """The number of the newest member that contains each key of a table; the full checkpoint is number 0."""
+    """Maps each key of a table to the number of the newest member that contains the key. The full checkpoint
+    has number 0.
+    """
 
     def __init__(self, deltas: Sequence[Checkpoint], table: str) -> None:
         count = sum(spec.rows + spec.candidates + spec.deleted for spec in (delta.tables[table] for delta in deltas))
@@ -77,14 +81,14 @@ class _Tellers:
         told = [np.concatenate([*(block.keys for block in delta.counts(table)), delta.deleted(table)])
                 for delta in deltas]
         keys = np.concatenate(told)
-        order = np.argsort(keys, kind="stable")  # stable: among equal keys the newest is last
+        order = np.argsort(keys, kind="stable")  # stable: among equal keys, the key of the newest delta is last
         keys = keys[order]
         newest = np.append(keys[1:] != keys[:-1], True)[:len(keys)]
         self._keys = keys[newest]
         self._members = np.repeat(np.arange(1, len(told) + 1), [len(some) for some in told])[order][newest]
 
     def tells(self, number: int, keys: np.ndarray) -> np.ndarray:
-        """Return bool[n]: True for keys of a member that no newer member contains."""
+        """Return bool[n], which is True for keys of a member that no newer member contains."""
         place, is_there = places(self._keys, keys)
         told = ~is_there
         told[is_there] = self._members[place[is_there]] == number
@@ -92,5 +96,5 @@ class _Tellers:
 
 
 def _form(spec: TableSpec) -> TableSpec:
-    """Return the properties of a table that may not change between deltas."""
+    """Return the properties of a table that must not change between deltas."""
     return spec._replace(rows=0, candidates=0, deleted=0, initial=None, policies=None)

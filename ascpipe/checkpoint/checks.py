@@ -1,4 +1,4 @@
-"""Checks of specs and positions from programs or manifests. Pure functions."""
+"""Checks of specs and positions from programs or manifests. The functions are pure."""
 import math
 import re
 from typing import Any, Iterable, Pattern
@@ -9,7 +9,7 @@ from ascpipe.checkpoint.table_folders import OURS
 from ascpipe.errors.base import shown
 from ascpipe.layout.initial_kinds import POOL
 
-MAX_ROWS = 1 << 40  #: per table; larger than any memory, and products stay below 2^63
+MAX_ROWS = 1 << 40  #: per table. It exceeds any memory, and products stay below 2^63
 MAX_WIDTH = 1 << 16
 MAX_SLOTS = 64
 _INT64 = (-(1 << 63), (1 << 63) - 1)
@@ -20,7 +20,7 @@ _RUN_ID = re.compile(r".{1,128}\Z", re.DOTALL)
 
 
 def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
-    """Raise ``ValueError`` unless these can be the tables of one checkpoint, full or delta."""
+    """Raise ``ValueError`` unless these specs are valid for one checkpoint. ``delta`` is whether it is a delta."""
     seen = set()
     for spec in specs:
         _check_spec(spec)
@@ -31,7 +31,7 @@ def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
 
 
 def check_position(position: Position, tables: Iterable[str]) -> None:
-    """Raise ``ValueError`` unless this is a valid position for a checkpoint of these tables."""
+    """Raise ``ValueError`` unless ``position`` is valid for a checkpoint of these tables."""
     _text("run_id", position.run_id, _RUN_ID)
     if set(position.tables) != set(tables):
         raise ValueError("the position lists the tables {}, but the checkpoint has {}".format(
@@ -46,14 +46,14 @@ def check_position(position: Position, tables: Iterable[str]) -> None:
 
 
 def check_stem(stem: str) -> None:
-    """Raise ``ValueError`` unless this is a valid ``base-step``."""
+    """Raise ``ValueError`` unless ``stem`` is a valid ``base-step``."""
     _text("stem", stem, _STEM)
     if "/" in stem or stem.startswith("."):
         raise ValueError("stem: {} is not a file name".format(shown(stem)))
 
 
 def check_link(link: Link) -> None:
-    """Raise ``ValueError`` unless this is a valid parent of a delta."""
+    """Raise ``ValueError`` unless ``link`` is a valid parent of a delta."""
     check_stem(link.stem)
     if not isinstance(link.manifest, str) or not _DIGEST.match(link.manifest):
         raise ValueError("link to {}: {} is not a digest".format(shown(link.stem), shown(link.manifest)))

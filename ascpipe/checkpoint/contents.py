@@ -14,7 +14,7 @@ class SlotSpec(NamedTuple):
     Attributes:
         name: name of its folder, ``<optimizer>_<state>`` such as ``LazyAdam_momentum``.
         width: floats per row.
-        initial: initial value of each element of a new row; None if the checkpoint does not have it.
+        initial: initial value of each element of a new row, or None if the checkpoint does not contain the value.
     """
 
     name: str
@@ -27,9 +27,9 @@ class InitialRows(NamedTuple):
 
     Attributes:
         seed: unsigned 64-bit integer.
-        kind: 0 constant a, 1 uniform [a, b), 2 normal (mean a, stddev b), 3 truncated normal, 4 a row of the pool.
-        a, b: see ``kind``.
-        scale: multiplies each initial value.
+        kind: 0: constant a; 1: uniform [a, b); 2: normal (mean a, stddev b); 3: truncated normal; 4: a row of the pool.
+        a, b: parameters of ``kind``.
+        scale: factor by which each initial value is multiplied.
         pool_rows: rows of the pool; 0 unless ``kind`` is 4.
     """
 
@@ -45,11 +45,11 @@ class Policies(NamedTuple):
     """Admission and eviction settings of a table after the last trained step.
 
     Attributes:
-        access_threshold: count at which a key gets a row; -1 if admission is off.
+        access_threshold: count at which a key gets a row, or -1 if admission is off.
         counting: whether occurrences are counted.
         faae_coefficient: weight of one occurrence.
-        eviction_threshold: age at which an eviction drops a key; -1 if eviction is off.
-        time: last timestamp that the table has seen; 0 if none.
+        eviction_threshold: age at which an eviction drops a key, or -1 if eviction is off.
+        time: timestamp of the last batch that had one, or 0.
     """
 
     access_threshold: int
@@ -60,15 +60,15 @@ class Policies(NamedTuple):
 
 
 class TableSpec(NamedTuple):
-    """One table of a checkpoint.
+    """Properties of one table of a checkpoint.
 
     Attributes:
         name: 1 to 100 letters, digits and underscores.
         dim: floats of an embedding.
         key_dtype: ``"int64"`` or ``"int32"``, as declared by the program; keys are stored as int64.
         slots: optimizer slots, in their order within a row.
-        rows: keys that have a row; in a delta, only keys that the delta contains.
-        candidates: keys that are counted and have no row; in a delta, only keys that the delta contains.
+        rows: number of keys that have a row. A delta counts only keys that it contains.
+        candidates: number of keys that are counted and have no row. A delta counts only keys that it contains.
         initial: None if there is no ascpipe manifest.
         policies: None if there is no ascpipe manifest.
         deleted: in a delta, number of keys of the parent that the table no longer has; otherwise 0.
@@ -97,7 +97,8 @@ class Block(NamedTuple):
         keys: int64[n].
         rows: float32[n, row_floats]: embedding, then the optimizer slots in the order of the spec.
         counts: int64[n], 0 or more.
-        timestamps: int64[n], time of last use of each key, in the unit of the data; 0 if it never had a timestamp.
+        timestamps: int64[n], time of last use of each key, in the unit of the data, or 0 if the key never had
+            a timestamp.
     """
 
     keys: np.ndarray
@@ -107,12 +108,12 @@ class Block(NamedTuple):
 
 
 class PartedBlock(NamedTuple):
-    """Keys with their rows, where a row may be split into several arrays.
+    """Keys with their rows. A row may be split into several arrays.
 
     Attributes:
-        keys, counts, timestamps: as in ``Block``.
-        parts: float32[n, ...] each; concatenated along axis 1 they are the rows. The embedding and each optimizer slot
-            are entirely within one part.
+        keys, counts, timestamps: the arrays of ``Block``.
+        parts: float32[n, ...] each. The parts, concatenated along axis 1, are the rows. The embedding and
+            each optimizer slot are never split between parts.
     """
 
     keys: np.ndarray
@@ -127,7 +128,9 @@ class PartedBlock(NamedTuple):
 
 
 def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
-    """Return float32[n, width], columns of the joined parts. Raise ``ValueError`` unless one part has all of them."""
+    """Return float32[n, width], columns of the joined parts. Raise ``ValueError`` unless one part has all these
+    columns.
+    """
     for part in parts:
         if column >= 0 and column + width <= part.shape[1]:
             return part if width == part.shape[1] else part[:, column:column + width]
@@ -136,7 +139,7 @@ def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
 
 
 class KeyBlock(NamedTuple):
-    """Keys with counts and timestamps, without rows: candidates, or the keys of a ``Block``.
+    """Counts and timestamps of candidates, or of the keys of a ``Block``.
 
     Attributes:
         keys: int64[n].
@@ -150,10 +153,10 @@ class KeyBlock(NamedTuple):
 
 
 class TablePosition(NamedTuple):
-    """Progress of a table. Together with the run id it identifies the live state that was saved.
+    """Progress of a table. The progress and the run id together identify the live state that was saved.
 
     Attributes:
-        last_ticket: last finished ticket; -1 if none.
+        last_ticket: last finished ticket, or -1 if no ticket is finished.
         cuts: number of changes between steps that were applied to the table.
     """
 
@@ -162,11 +165,11 @@ class TablePosition(NamedTuple):
 
 
 class Link(NamedTuple):
-    """The parent of a delta. The digest distinguishes it from a later checkpoint with the same name.
+    """Parent of a delta. The digest distinguishes the parent from a later checkpoint with the same name.
 
     Attributes:
-        stem: its ``base-step``.
-        manifest: digest of its manifest.
+        stem: ``base-step`` of the parent.
+        manifest: digest of the parent's manifest.
     """
 
     stem: str
@@ -174,7 +177,7 @@ class Link(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """The part of a checkpoint that one rank writes: keys with ``|key| % ranks == rank``.
+    """Part of a checkpoint that one rank writes. The part has the keys with ``|key| % ranks == rank``.
 
     Attributes:
         rank: number of the rank.
@@ -207,8 +210,8 @@ class Position(NamedTuple):
     Attributes:
         run_id: id of the daemon's session, unique among all runs; 1 to 128 characters.
         tables: positions by table name.
-        trained_batches: by stream name, the number of batches trained since the tables were initialized, including
-            earlier runs. It is the input position for ``dataset.skip(n)``.
+        trained_batches: by stream name, the number of batches trained since the tables were initialized,
+            including earlier runs. The number is the argument of ``dataset.skip(n)`` when training resumes.
     """
 
     run_id: str

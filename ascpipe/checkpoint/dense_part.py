@@ -1,4 +1,7 @@
-"""TensorFlow's files of a checkpoint. They are in its directory and are linked beside it, where TensorFlow looks."""
+"""TensorFlow's files of a checkpoint.
+
+The files are in the directory of the checkpoint. Links in the parent directory, where TensorFlow looks, refer to them.
+"""
 import errno
 import re
 from typing import Dict
@@ -13,10 +16,11 @@ _LINK = ".link"  # temporary name in the checkpoint
 
 
 def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedFile]:
-    """Check and sync TensorFlow's files; return them by name.
+    """Check and sync TensorFlow's files. Return the records of the files by name.
 
     Raises:
-        OSError: a system call failed. ENOENT: the part is ``needed`` and missing. EINVAL: a file is not TensorFlow's.
+        OSError: a system call failed, the part is ``needed`` and missing (ENOENT), or a file is not
+            TensorFlow's (EINVAL).
     """
     with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
         names = disk.names(fd)
@@ -31,12 +35,12 @@ def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedF
 
 
 def is_dense_name(name: str, stem: str) -> bool:
-    """Return whether the name is one that TensorFlow uses for a file of checkpoint ``stem``."""
+    """Return whether TensorFlow uses this name for a file of checkpoint ``stem``."""
     return name.startswith(stem) and _SUFFIX.match(name[len(stem):]) is not None
 
 
 def variables_of(dense: Dict[str, SavedFile]) -> Dict[str, SavedFile]:
-    """Return the files that hold variables: all except the graph."""
+    """Return all files except the graph. These files contain variables."""
     return {name: saved for name, saved in dense.items() if not name.endswith(".meta")}
 
 
@@ -49,7 +53,7 @@ def _made_durable(fd: int, name: str) -> SavedFile:
 
 
 def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> None:
-    """Link each file into the directory and replace existing files. Raise ``OSError`` if a system call fails."""
+    """Create a link to each file in the directory; replace existing files. Raise ``OSError`` if a system call fails."""
     if not dense:
         return
     with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
@@ -58,16 +62,17 @@ def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> N
             if not disk.try_link(fd, name, sparse_fd, _LINK):
                 disk.copy_file(fd, name, sparse_fd, _LINK)
             disk.rename(sparse_fd, _LINK, name, directory_fd)
-            disk.try_unlink(sparse_fd, _LINK)  # rename(2) does nothing if both names already are the same file
+            disk.try_unlink(sparse_fd, _LINK)  # rename(2) does nothing if both names already refer to the same file
     disk.sync(directory_fd)
 
 
 def withdraw(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int, *, copies: bool) -> None:
-    """Remove the links from the directory that still refer to these files.
+    """Remove names from the directory that still refer to these files.
 
     Args:
-        copies: also remove files with the same content, which exist if the file system has no hard links. Use it only
-            while the checkpoint has its final name, since another checkpoint may have equal files.
+        copies: also remove files with the same content, which exist if the file system has no hard links. Use
+            this option only while the checkpoint has its final name, since another checkpoint may have equal
+            files.
     """
     try:
         fd = disk.open_directory(DENSE, sparse_fd)

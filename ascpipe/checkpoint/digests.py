@@ -1,8 +1,7 @@
 """Digest of a file: BLAKE2b over its length and the CRC-32 of each MiB.
 
-CRC-32 is several times as fast as a cryptographic digest of all bytes, and detects damage as well.
-BLAKE2b binds the pieces to their order and number.  The digest does not prevent forgery: no digest without a key
-does.
+CRC-32 is several times as fast as a cryptographic digest of all bytes, and detects damage equally well. BLAKE2b detects
+a changed order or number of pieces. The digest does not prevent forgery, because it uses no secret key.
 """
 import hashlib
 from typing import List
@@ -25,7 +24,7 @@ class StreamDigest:
     """Incremental digest of a byte stream.
 
     Attributes:
-        size: bytes so far.
+        size: number of bytes so far.
     """
 
     def __init__(self) -> None:

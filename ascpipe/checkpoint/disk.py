@@ -1,7 +1,7 @@
 """All system calls for saving, restoring and removing checkpoints.
 
-Names are relative to directory descriptors. Links are never followed, files are created and never overwritten, and
-short writes are continued.  Failures raise ``OSError``.
+Names are relative to directory descriptors. Links are never followed. Files are created and never overwritten. Short
+writes are continued. Failures raise ``OSError``.
 """
 import concurrent.futures
 import contextlib
@@ -27,7 +27,7 @@ _SYNCS_AT_A_TIME = 8
 
 
 class Stamp(NamedTuple):
-    """Identifies a file and its content; a changed stamp means a changed file."""
+    """Identity of a file and its content. If the file changes, its stamp changes."""
 
     device: int
     inode: int
@@ -49,12 +49,12 @@ def make_path(path: str) -> None:
 
 
 def open_directory(name: str, directory_fd: Optional[int] = None) -> int:
-    """Return a descriptor of a directory. Raise ENOTDIR or ELOOP if it is a link."""
+    """Return a descriptor of a directory. Raise ENOTDIR or ELOOP if the name is a link."""
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory_fd)
 
 
 def make_directory(directory_fd: int, name: str) -> int:
-    """Create a directory and return its descriptor. Remove the directory again if it cannot be opened."""
+    """Create a directory and return its descriptor. Remove the directory if it cannot be opened."""
     os.mkdir(name, DIRECTORY_MODE, dir_fd=directory_fd)
     try:
         return open_directory(name, directory_fd)
@@ -65,7 +65,7 @@ def make_directory(directory_fd: int, name: str) -> int:
 
 
 def make_or_open_directory(directory_fd: int, name: str) -> int:
-    """Open a directory, and create it if it is missing. Other processes may create it concurrently."""
+    """Open a directory, and create it if it is missing. Other processes may create the directory concurrently."""
     try:
         os.mkdir(name, DIRECTORY_MODE, dir_fd=directory_fd)
     except FileExistsError:
@@ -80,7 +80,7 @@ def create_file(directory_fd: int, name: str, mode: int = FILE_MODE) -> int:
 
 
 def open_file(directory_fd: int, name: str, *, writing: bool = False) -> int:
-    """Return a descriptor of a regular file. Raise ELOOP for a link and EINVAL for any other kind of file."""
+    """Return a descriptor of a regular file. Raise ELOOP for a link, and EINVAL for other non-regular files."""
     flags = os.O_RDWR if writing else os.O_RDONLY
     fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory_fd)
     try:
@@ -93,7 +93,7 @@ def open_file(directory_fd: int, name: str, *, writing: bool = False) -> int:
 
 
 def close(fd: int) -> None:
-    """close(2)."""
+    """Call close(2)."""
     os.close(fd)
 
 
@@ -123,14 +123,14 @@ def write_file(directory_fd: int, name: str, content: Bytes) -> None:
 def replace_file(directory_fd: int, name: str, content: Bytes) -> None:
     """Replace a file atomically and durably."""
     new = ".{}.new".format(name)
-    try_unlink(directory_fd, new)  # left by a process that crashed
+    try_unlink(directory_fd, new)  # a process that crashed may have left it
     write_file(directory_fd, new, content)
     rename(directory_fd, new, name)
     sync(directory_fd)
 
 
 def read_into(fd: int, offset: int, out: Any) -> None:
-    """Fill a writable contiguous buffer from the file. Raise EIO at a premature end of file."""
+    """Fill a writable contiguous buffer from the file. Raise EIO if the file is too short."""
     rest = memoryview(out).cast("B")
     while rest.nbytes:
         count = os.preadv(fd, [rest], offset)
@@ -141,7 +141,7 @@ def read_into(fd: int, offset: int, out: Any) -> None:
 
 
 def read_file(directory_fd: int, name: str, limit: int) -> bytes:
-    """Return the content of a file. Raise EFBIG if it is longer than ``limit`` bytes."""
+    """Return the content of a file. Raise EFBIG if the file is longer than ``limit`` bytes."""
     with closing(open_file(directory_fd, name)) as fd:
         size = os.fstat(fd).st_size
         if size > limit:
@@ -152,7 +152,7 @@ def read_file(directory_fd: int, name: str, limit: int) -> bytes:
 
 
 def sync(fd: int) -> None:
-    """Make the content of a file, or the names in a directory, durable."""
+    """Make the content of a file or the names in a directory durable."""
     os.fsync(fd)
 
 
@@ -160,7 +160,7 @@ def sync_all(fds: Sequence[int]) -> None:
     """Sync several files concurrently, since a file system commits many changes with one write.
 
     Raises:
-        OSError: error of the first file that failed; all files are tried first.
+        OSError: a sync failed. It is the error of the first such file; the other files are synced nevertheless.
     """
     with concurrent.futures.ThreadPoolExecutor(_SYNCS_AT_A_TIME) as threads:
         waits = [threads.submit(sync, fd) for fd in fds]
@@ -169,9 +169,9 @@ def sync_all(fds: Sequence[int]) -> None:
 
 
 def begin_sync(fd: int, start: int, end: int) -> None:
-    """Start writing these bytes to the disk in the background, so that a later ``sync`` takes less time."""
+    """Start writing these bytes to the disk in the background, which shortens a later ``sync``."""
     if end > start:
-        with contextlib.suppress(OSError):  # only a hint; ``sync`` reports errors of the file
+        with contextlib.suppress(OSError):  # the call is only a hint; ``sync`` reports errors of the file
             os.posix_fadvise(fd, start, end - start, os.POSIX_FADV_DONTNEED)  # writes dirty pages, which stay cached
 
 
@@ -182,17 +182,17 @@ def stamp(fd: int) -> Stamp:
 
 
 def is_there(directory_fd: int, name: str) -> bool:
-    """Return whether a directory contains this name, of any kind."""
+    """Return whether a directory contains this name. The name may be a file, a directory or a link."""
     return inode(directory_fd, name) is not None
 
 
 def is_directory(directory_fd: int, name: str) -> bool:
-    """Return whether a name is a directory; False for a link to one."""
+    """Return whether a name is a directory. Return false for a link to a directory."""
     return stat.S_ISDIR(os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_mode)
 
 
 def inode(directory_fd: int, name: str) -> Optional[int]:
-    """Return the inode of a name, which may be a link; None if there is no such name."""
+    """Return the inode of a name, which may be a link, or None if there is no such name."""
     try:
         return os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_ino
     except FileNotFoundError:
@@ -210,12 +210,12 @@ def names(directory_fd: int) -> List[str]:
 
 
 def limit_mode(fd: int) -> None:
-    """Remove permissions that our own files do not have from a file that another program created."""
+    """Remove permissions outside ``FILE_MODE`` from a file that another program created."""
     os.fchmod(fd, stat.S_IMODE(os.fstat(fd).st_mode) & FILE_MODE)
 
 
 def free_bytes(directory_fd: int) -> int:
-    """Return the bytes available to us on the file system."""
+    """Return the number of bytes that this user may allocate on the file system."""
     found = os.fstatvfs(directory_fd)
     return found.f_bavail * found.f_frsize
 
@@ -227,7 +227,9 @@ def rename(directory_fd: int, old: str, new: str, new_directory_fd: Optional[int
 
 
 def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
-    """Make a system call. Return False if it fails with one of these errnos, which leave everything unchanged."""
+    """Make a system call. Return False if the call fails with an errno in ``unless``; such a call has changed
+    nothing.
+    """
     try:
         call(*arguments, **named)
     except OSError as error:
@@ -238,7 +240,7 @@ def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **nam
 
 
 def try_exchange(directory_fd: int, one: str, other: str) -> bool:
-    """Exchange two names atomically. Return False, without any change, if the file system cannot."""
+    """Exchange two names atomically. Return False, without any change, if the file system does not support that."""
     return _try(_CANNOT_EXCHANGE, syscalls.exchange_names, directory_fd, one, other)
 
 
@@ -260,17 +262,19 @@ def copy_file(directory_fd: int, name: str, new_directory_fd: int, new_name: str
 
 
 def unlink(directory_fd: int, name: str) -> None:
-    """Remove a name that is not a directory. A link is removed, not its target."""
+    """Remove a file or a link. The target of a link is not removed."""
     os.unlink(name, dir_fd=directory_fd)
 
 
 def try_unlink(directory_fd: int, name: str) -> bool:
-    """Remove a name as ``unlink`` does. Return False if there is no such name."""
+    """Remove a file or a link. Return False if there is no such name."""
     return _try([errno.ENOENT], unlink, directory_fd, name)
 
 
 def remove_tree(directory_fd: int, name: str, last: str = "") -> None:
-    """Remove a directory tree without following links. Remove the name ``last`` in it after all others."""
+    """Remove a directory tree without following links. The name ``last`` in the directory is removed after all other
+    names.
+    """
     with closing(open_directory(name, directory_fd)) as fd:
         for child in sorted(names(fd), key=lambda child: child == last):
             if is_directory(fd, child):
@@ -286,9 +290,9 @@ def try_remove_empty(directory_fd: int, name: str) -> bool:
 
 
 def try_lock(fd: int) -> bool:
-    """Lock a file until it is closed or the process dies. Return False if another process holds the lock.
+    """Lock a file until it is closed or the process exits. Return False if another process holds the lock.
 
     Raises:
-        OSError: the file system has no locks.
+        OSError: the file system does not support locks.
     """
     return _try([errno.EWOULDBLOCK], fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,11 +8,11 @@
     +-- NoCheckpointError           E520  there is no such checkpoint (also a FileNotFoundError)
     |   `-- NoTablesError           E526  the checkpoint has no tables (also a FileExistsError)
     +-- CheckpointPathError         E521  a path or name is not allowed (also a ValueError)
-    +-- DamagedCheckpointError      E522  the checkpoint differs from what was saved
+    +-- DamagedCheckpointError      E522  the checkpoint differs from the saved data
     +-- UnverifiedCheckpointError   E523  the checkpoint has no ascpipe manifest
     +-- CheckpointMismatchError     E524  the checkpoint does not match the tables of this program
     +-- NotRemovedError             E525  the checkpoint was not removed
-    +-- NoRoomForCopyError          E527  too little memory for a copy beside the live tables
+    +-- NoRoomForCopyError          E527  too little memory for a copy next to the live tables
     `-- NoMemoryToReadError         E528  too little memory to verify or read a checkpoint
 """
 import os
@@ -33,9 +33,9 @@ class NotSavedError(CheckpointError):
     """A save failed. Earlier checkpoints are unchanged, and training can continue.
 
     Attributes:
-        prefix: of the checkpoint that was not saved.
-        written_bytes, needed_bytes: size of its sparse part.
-        state: a sentence that says what remains on disk and what is intact.
+        prefix: prefix of the checkpoint that was not saved.
+        written_bytes, needed_bytes: written and total size of the sparse part.
+        state: a sentence about remaining files and intact checkpoints.
     """
 
     code = "E510"
@@ -67,11 +67,11 @@ class NoCheckpointError(CheckpointError, FileNotFoundError):
 
 
 class NoTablesError(NoCheckpointError, FileExistsError):
-    """A checkpoint has a dense part and no tables. It is also a FileExistsError for compatibility with Rec SDK.
+    """A checkpoint has a dense part and no tables. The error is also a FileExistsError for compatibility with Rec SDK.
 
     Attributes:
-        prefix: of the checkpoint.
-        instead: what to do.
+        prefix: prefix of the checkpoint.
+        instead: a sentence with the recommended action.
     """
 
     code = "E526"
@@ -92,11 +92,11 @@ class CheckpointPathError(CheckpointError, ValueError):
 
 
 class DamagedCheckpointError(CheckpointError):
-    """A checkpoint differs from what was saved. Nothing of it is used.
+    """A checkpoint differs from the saved data. No part of the checkpoint is used.
 
     Attributes:
-        prefix: of the checkpoint.
-        file: the damaged file, relative to its directory.
+        prefix: prefix of the checkpoint.
+        file: path of the damaged file, relative to the directory of the checkpoint.
     """
 
     code = "E522"
@@ -118,7 +118,7 @@ class CheckpointMismatchError(CheckpointError):
     """A checkpoint does not match the tables of this program.
 
     Attributes:
-        prefix: of the checkpoint.
+        prefix: prefix of the checkpoint.
         table: name of the table.
     """
 
@@ -139,9 +139,9 @@ class NoRoomForCopyError(CheckpointError):
     """There is too little memory for an evaluation session to copy a checkpoint.
 
     Attributes:
-        prefix: of the checkpoint.
+        prefix: prefix of the checkpoint.
         need_bytes: size of keys, embeddings and their index.
-        have: text with the remaining memory below each limit.
+        have: text with the available memory under each limit.
     """
 
     code = "E527"
@@ -154,10 +154,10 @@ class NoMemoryToReadError(CheckpointError):
     """There is too little memory to verify or read a checkpoint. The checkpoint may be intact.
 
     Attributes:
-        prefix: of the checkpoint.
+        prefix: prefix of the checkpoint.
         what: purpose of the memory.
         need_bytes: requested memory in bytes.
-        have: text with the remaining memory below each limit.
+        have: text with the available memory under each limit.
     """
 
     code = "E528"

@@ -1,4 +1,4 @@
-"""Writes the folders of a table block by block."""
+"""Writer of the folders of a table, block by block."""
 from typing import Dict, Iterable, List, Sequence, Union
 
 import numpy as np
@@ -13,7 +13,7 @@ _CHUNK_BYTES = 1 << 18  #: bytes copied, checksummed and written at a time
 
 
 class _Folder:
-    """One folder while it is written."""
+    """Writer of one folder."""
 
     def __init__(self, table_fd: int, piece: Piece, part: Slice) -> None:
         self.piece = piece
@@ -28,9 +28,9 @@ class _Folder:
             raise
 
     def write(self, values: np.ndarray) -> None:
-        """Write the next rows, of the piece's dtype; they may be columns of a wider array."""
+        """Write the next rows. ``values`` has the piece's dtype, and may be a view of columns of a wider array."""
         rows = max(1, _CHUNK_BYTES // self.piece.row_bytes)
-        for start in range(0, len(values), rows):  # chunks stay in the CPU cache
+        for start in range(0, len(values), rows):  # a chunk stays in the CPU cache
             # Always copy, so that the checksum matches the written data even if table rows change concurrently.
             content = memoryview(np.array(values[start:start + rows], self.piece.dtype, order="C")).cast("B")
             self._digest.update(content)
@@ -39,7 +39,7 @@ class _Folder:
         self._begun = self._digest.size
 
     def finish(self) -> SavedFile:
-        """Write the shape file; return the record of the data file."""
+        """Write the shape file, and return the record of the data file."""
         disk.write_all(self._create(self._slice.attribute), self.piece.attribute)
         return SavedFile(self._digest.size, self._digest.hexdigest())
 
@@ -59,7 +59,7 @@ class _Folder:
 
 
 class TableFolders:
-    """The folders of one table while a slice is written. Close it, or use ``with``."""
+    """Writer of the folders of one table of a slice. Close the object, or use ``with``."""
 
     def __init__(self, directory_fd: int, spec: TableSpec, part: Slice = WHOLE) -> None:
         self._spec = spec
@@ -77,7 +77,9 @@ class TableFolders:
         self._row_count = self._candidate_count = 0
 
     def write_block(self, block: Union[Block, PartedBlock]) -> int:
-        """Write keys with their rows; return the bytes written. Raise ``ValueError`` if they do not match the spec."""
+        """Write keys with their rows. Return the number of bytes. Raise ``ValueError`` if the block does not
+        match the spec.
+        """
         spec = self._spec
         n = len(block.keys)
         parts = block.parts if isinstance(block, PartedBlock) else (block.rows,)
@@ -95,19 +97,23 @@ class TableFolders:
         return _write(self._rows, [block.keys, *rows, block.counts, block.timestamps])
 
     def write_candidates(self, block: KeyBlock) -> int:
-        """Write keys without rows; return the bytes written. Raise ``ValueError`` if they do not match the spec."""
+        """Write keys without rows. Return the number of bytes. Raise ``ValueError`` if the block does not match the
+        spec.
+        """
         _check_keys(self._spec, block)
         self._candidate_count += len(block.keys)
         _check_room(self._spec, "candidates", self._candidate_count, self._spec.candidates)
         return _write(self._candidates, block)
 
     def write_deleted(self, keys: np.ndarray) -> int:
-        """Write the deleted keys; return the bytes written. Raise ``ValueError`` if the spec has another number."""
+        """Write the deleted keys. Return the number of bytes. Raise ``ValueError`` if the spec has another
+        number of keys.
+        """
         _check(self._spec, "deleted keys", keys, np.dtype(np.int64), (self._spec.deleted,))
         return _write(self._deleted, [keys]) if self._deleted else 0
 
     def write_pool(self, pool: np.ndarray) -> int:
-        """Write the pool of initial rows; return the bytes written. Raise ``ValueError`` if its shape is wrong."""
+        """Write the pool of initial rows. Return the number of bytes. Raise ``ValueError`` if the shape is wrong."""
         if not self._pool:
             raise ValueError("table {!r}: it has a pool, but its initial rows are not of kind 4".format(
                 self._spec.name))
@@ -116,7 +122,7 @@ class TableFolders:
         return _write(self._pool, [pool])
 
     def finish(self) -> Dict[str, SavedFile]:
-        """Make everything durable; return the data files by folder.
+        """Make all files durable, and return the records of the data files by folder.
 
         Raises:
             ValueError: there are fewer keys than in the spec.
@@ -152,7 +158,7 @@ class TableFolders:
 
 
 def _made(directory_fd: int, name: str, part: Slice) -> int:
-    """Return the descriptor of a new directory, or of one that another rank has already created."""
+    """Create a directory and return its descriptor. With several ranks, another rank may already have created it."""
     if part.ranks > 1:
         return disk.make_or_open_directory(directory_fd, name)
     return disk.make_directory(directory_fd, name)

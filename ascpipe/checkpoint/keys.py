@@ -1,4 +1,4 @@
-"""Operations on arrays of keys: search, duplicates, owner rank. Pure functions."""
+"""Operations on arrays of keys: search, duplicates, owner rank. The functions are pure."""
 from typing import Iterator, List, Optional, Tuple
 
 import numpy as np
@@ -12,7 +12,8 @@ def places(keys: np.ndarray, sought: np.ndarray) -> Tuple[np.ndarray, np.ndarray
         sought: int64[m].
 
     Returns:
-        int64[m]: the position of each key. bool[m]: whether it was found; otherwise its position is meaningless.
+        int64[m], the position of each sought key, and bool[m], whether the key was found. The position of a key
+        that was not found is meaningless.
     """
     if not len(keys):
         return np.zeros(len(sought), np.int64), np.zeros(len(sought), bool)
@@ -21,17 +22,18 @@ def places(keys: np.ndarray, sought: np.ndarray) -> Tuple[np.ndarray, np.ndarray
 
 
 _FEW = 1 << 12  #: arrays up to this size are sorted
-_MANY = (1 << 31) - 1  #: maximum count of an int32
+_MANY = (1 << 31) - 1  #: maximum of an int32
 _CHUNK = 1 << 16
 _FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F)  # odd multipliers
 
 
 def repeated(keys: np.ndarray) -> Optional[int]:
-    """Return a key that occurs more than once; None if there is none.
+    """Return a key that occurs more than once, or None if all keys are unique.
 
-    Exact, and several times as fast as sorting unless many hashes collide: each key writes its number to the slot of
-    its hash. A key that finds another number there is either a duplicate or is retried in the next round. At most one
-    of several duplicates keeps the slot, so duplicates are found in this round or are retried together.
+    The result is exact. The search is several times as fast as sorting unless many hashes collide. Each key writes its
+    number to the slot of its hash. A key that finds another number in its slot is either a duplicate or is retried in
+    the next round. At most one of several equal keys keeps the slot, so equal keys are found in this round or are
+    retried together.
 
     Args:
         keys: int64[n], contiguous; may be reordered.
@@ -52,7 +54,7 @@ def repeated(keys: np.ndarray) -> Optional[int]:
 def bytes_to_find_repeated(keys: np.ndarray) -> int:
     """Return the maximum memory in bytes that ``repeated`` allocates for these keys.
 
-    It allocates a hash table, and copies of the keys that collided in it.
+    The memory holds a hash table, and copies of the keys that collided in the table.
     """
     count = len(keys)
     if (keys[1:] > keys[:-1]).all():
@@ -80,9 +82,10 @@ def _contended(keys: np.ndarray, factor: int) -> Tuple[Optional[int], np.ndarray
 
 
 def _hashed(keys: np.ndarray, factor: int, shift: int) -> Iterator[Tuple[int, np.ndarray, np.ndarray]]:
-    """Yield per chunk of keys: number of its first key, hashes (upper bits of a product), key numbers.
+    """Yield for each chunk of keys: the number of the first key, the hashes (upper bits of a product), and the key
+    numbers.
 
-    The arrays are reused for the next chunk, so that they stay in the CPU cache.
+    The generator reuses the arrays for the next chunk, so that they stay in the CPU cache.
     """
     products = np.empty(_CHUNK, np.uint64)
     numbers = np.arange(_CHUNK, dtype=np.int32)
@@ -96,7 +99,7 @@ def _hashed(keys: np.ndarray, factor: int, shift: int) -> Iterator[Tuple[int, np
 
 
 def belongs(keys: np.ndarray, rank: int, ranks: int) -> np.ndarray:
-    """Return bool[n]: whether ``|key| % ranks == rank``. -2^63 has its true absolute value.
+    """Return bool[n], whether ``|key| % ranks == rank``. The absolute value of -2^63 is 2^63.
 
     Args:
         keys: int64[n].

@@ -1,6 +1,7 @@
-"""The manifest (contents of the sparse part, with a digest per file) and the pair record (the matching dense part).
+"""Manifest (contents of the sparse part, with a digest per file) and pair record (the matching dense part).
 
-Both are sealed records. The pair record is written last, so a directory that has it is complete.  Pure functions.
+Both records are sealed. The pair record is written last, so a directory with a pair record is complete. The functions
+are pure.
 """
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
@@ -21,18 +22,18 @@ _SLICE_FORMAT = "ascpipe checkpoint slice"
 
 
 class SavedFile(NamedTuple):
-    """Length and digest of a file as it was saved."""
+    """Length and digest of a saved file."""
 
     size: int
     digest: str
 
 
 class SliceContent(NamedTuple):
-    """What one rank has written.
+    """Content of the slice of one rank.
 
     Attributes:
         tables: specs, in the order of the save, with the key counts of this rank.
-        data: data files by table and folder.
+        data: records of the data files by table and folder.
         position: training position of this rank.
     """
 
@@ -45,11 +46,11 @@ class Manifest(NamedTuple):
     """Contents of the sparse part.
 
     Attributes:
-        step: step of the save; None if it had none.
+        step: step of the save, or None if the checkpoint was saved without a step.
         stem: ``base-step`` of the save, prefix of the names of the dense files.
         saved_at: seconds since 1970 by the clock of the saving machine, for display only.
-        slices: by rank.
-        parent: parent of a delta; None if the checkpoint is full.
+        slices: contents of the slices by rank.
+        parent: parent of a delta, or None if the checkpoint is full.
     """
 
     step: Optional[int]
@@ -70,7 +71,7 @@ class Manifest(NamedTuple):
 
 
     def arrays(self) -> Iterator[Tuple[str, Slice, Piece]]:
-        """Iterate over all saved arrays: table, slice, folder."""
+        """Iterate over all saved arrays. Yield (table, slice, folder)."""
         for rank, content in enumerate(self.slices):
             for spec in content.tables:
                 for piece in all_pieces(spec, rank):
@@ -81,7 +82,7 @@ def merged(slices: Sequence[SliceContent]) -> Tuple[TableSpec, ...]:
     """Return the specs merged over all ranks.
 
     Raises:
-        ValueError: tables of ranks differ; the text names rank, table and field.
+        ValueError: tables of ranks differ. The text names the rank, table and field.
     """
     of_first = slices[0].tables
     for rank, other in enumerate(slices[1:], 1):
@@ -110,7 +111,7 @@ def _together(specs: Sequence[TableSpec]) -> TableSpec:
 
 
 class Pair(NamedTuple):
-    """The match of a manifest and a dense part.
+    """Record that connects a manifest with a dense part.
 
     Attributes:
         manifest: digest of the manifest's bytes.

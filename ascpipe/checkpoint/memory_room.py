@@ -1,4 +1,4 @@
-"""Check that there is enough memory to read a checkpoint."""
+"""Check of the memory that reading a checkpoint needs."""
 import contextlib
 from typing import Iterator
 
@@ -13,10 +13,10 @@ _NO_THREAD = "can't start new thread"  #: text of Python's error if there is no 
 
 @contextlib.contextmanager
 def memory_for(prefix: str, what: str, need_bytes: int) -> Iterator[None]:
-    """Check the memory limits, then run the block and convert its memory errors.
+    """Check the memory limits, run the block, and convert memory errors of the block.
 
     Args:
-        prefix: of the checkpoint.
+        prefix: prefix of the checkpoint.
         what: purpose of the memory, for the error text.
         need_bytes: peak memory of the block in bytes.
 

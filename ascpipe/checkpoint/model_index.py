@@ -1,6 +1,6 @@
-"""Two index files of incremental training, for programs that follow it. ascpipe does not depend on them.
+"""Two index files of incremental training, for other programs.
 
-They are written after a checkpoint is complete, and are read only to extend them.
+ascpipe writes them after a checkpoint is complete, and reads them only to extend them.
 """
 import json
 import logging
@@ -20,12 +20,12 @@ DELTA_TIMES = "delta_export_time_ms.json"
 _MAX_BYTES = 16 << 20
 _BASE = "base"
 _DELTA = "delta"
-_TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: which interval of ``init`` has expired
+_TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: by kind of checkpoint, the interval of ``init`` that expired
 _log = logging.getLogger(__name__)
 
 
 def note_saved(prefix: str, *, cost_s: float) -> None:
-    """Add a complete checkpoint and drop entries of removed checkpoints. Failures are only logged.
+    """Add an entry for a complete checkpoint, and drop entries of removed checkpoints. A failure is only logged.
 
     Args:
         cost_s: duration of the save in seconds.
@@ -64,7 +64,7 @@ def _delta_name(one: Tuple[str, Optional[int]]) -> str:
 
 
 def _read(directory_fd: int, name: str, kind: type) -> Any:
-    """Return the content of an index file; empty if it is missing or has another format."""
+    """Return the content of an index file. If the file is missing or has another format, return an empty ``kind``."""
     try:
         content = json.loads(disk.read_file(directory_fd, name, _MAX_BYTES).decode("utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Paths and names of checkpoints, and the ones that are not allowed."""
+"""Paths and names of checkpoints, and checks whether they are allowed."""
 import os
 import re
 import unicodedata
@@ -12,7 +12,7 @@ PAIR = "PAIR.json"
 MARKER = "ASCPIPE"  #: marker file of a directory of ascpipe; locked while the directory is written
 DENSE = "dense-part"  #: folder of TensorFlow's files; table names have no dashes
 
-#: reserved names: every checkpoint has such a file beside the folders of tables
+#: reserved names, which a table must not have: every checkpoint has a file of this name next to the folders of tables
 TAKEN_NAMES = frozenset([MARKER])
 TABLE_NAME = re.compile(r"[0-9A-Za-z_]{1,100}\Z")
 SLOT_NAME = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}\Z")
@@ -21,14 +21,14 @@ _SPARSE = "sparse-"
 _DELTA = "delta-sparse-"
 _DISPLACED = ".displaced-"
 _MAX_PATH = 1024
-_MAX_NAME_BYTES = 200  # of 255, the rest is for prefixes and suffixes
+_MAX_NAME_BYTES = 200  # file names may have 255 bytes; the other bytes are for prefixes and suffixes
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SYSTEM = frozenset(["bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr"])
 _NOT_SYSTEM = ("/dev/shm", "/usr/local", "/usr/src")  # noqa: S108 (said of paths that the program gives)
 
 
 def slice_record(rank: int) -> str:
-    """Return the name of the file in which a rank reports to rank 0; complete checkpoints have no such file."""
+    """Return the name of the file in which a rank reports to rank 0. A complete checkpoint has no such file."""
     return "SLICE_{}.json".format(rank)
 
 
@@ -36,8 +36,8 @@ class Place(NamedTuple):
     """Location of a checkpoint.
 
     Attributes:
-        prefix: as passed by the program.
-        directory: directory of both parts.
+        prefix: the path that the program passed.
+        directory: directory of the sparse and the dense part.
         stem: ``base-step``, prefix of the names of TensorFlow's files; empty if the program passed ``directory/``
             without a step.
     """
@@ -53,12 +53,14 @@ class Place(NamedTuple):
 
     @property
     def delta(self) -> str:
-        """Return the name of this directory if the checkpoint is a delta."""
+        """Return the name of the directory of the sparse part if the checkpoint is a delta."""
         return _DELTA + self.stem
 
     @property
     def displaced(self) -> str:
-        """Return the temporary name while a full checkpoint is replaced, if the file system cannot exchange names."""
+        """Return the temporary name of a full checkpoint that is being replaced on a file system that cannot
+        exchange names.
+        """
         return _DISPLACED + self.sparse
 
     @property
@@ -137,12 +139,12 @@ def _check_stem(prefix: str, stem: str) -> None:
 
 
 def has_control_characters(path: str) -> bool:
-    """Return whether a path has control characters, which prevent displaying it or writing it to a list."""
+    """Return whether a path has control characters. Such a path cannot be displayed or written to a list."""
     return any(unicodedata.category(character) in ("Cc", "Cs") for character in path)
 
 
 def is_of_system(path: str) -> bool:
-    """Return whether an absolute path is the root or is in a system directory."""
+    """Return whether an absolute path is the root directory or is in a system directory."""
     if any(path == free or path.startswith(free + os.sep) for free in _NOT_SYSTEM):
         return False
     first = path.split(os.sep)[1]

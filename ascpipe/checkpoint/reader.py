@@ -1,4 +1,4 @@
-"""Opens checkpoints. The whole checkpoint is verified before the first row is returned."""
+"""Functions that open checkpoints. The whole checkpoint is verified before the first row is returned."""
 import contextlib
 import os
 from typing import Dict, List, Optional
@@ -19,7 +19,7 @@ ALLOW_UNVERIFIED = "ASCPIPE_ALLOW_UNVERIFIED"  #: environment variable; 1 has th
 def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoint:
     """Open a checkpoint and verify its records, the sizes and digests of all files, its keys and its counts.
 
-    A delta is verified together with all its ancestors, and is read as one merged checkpoint.
+    A delta is verified together with all its ancestors. The result is one merged checkpoint.
 
     Args:
         prefix: ``dir/base-step`` as returned by ``CheckpointWriter.commit`` and accepted by TensorFlow's Saver.
@@ -29,9 +29,9 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
     Raises:
         CheckpointPathError: the path is not allowed.
         NoCheckpointError: there is no such checkpoint (also a FileNotFoundError).
-        DamagedCheckpointError: the checkpoint differs from what was saved.
-        UnverifiedCheckpointError: there is no ascpipe manifest, and that is not allowed.
-        CheckpointError: it is a delta without an ascpipe manifest.
+        DamagedCheckpointError: the checkpoint differs from the saved data.
+        UnverifiedCheckpointError: there is no ascpipe manifest, and ``allow_unverified`` is not set.
+        CheckpointError: the checkpoint is a delta without an ascpipe manifest.
     """
     tree = open_tree(prefix)
     try:
@@ -50,12 +50,12 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
 
 
 def open_keys(prefix: str) -> Checkpoint:
-    """Open a checkpoint as ``open_checkpoint`` does, for ``counts`` only. Rows are neither verified nor readable."""
+    """Open a checkpoint for ``Checkpoint.counts`` only. Rows are neither verified nor readable."""
     return _ours(open_tree(prefix), rows=False)
 
 
 def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
-    """Open a checkpoint; merge a delta with its ancestors."""
+    """Open an ascpipe checkpoint, and merge a delta with its ancestors."""
     members: List[Checkpoint] = []  # newest first
     link: Optional[Link] = None
     with contextlib.ExitStack() as opened:
@@ -85,12 +85,12 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
 def trained_batches(prefix: str) -> Dict[str, int]:
     """Return the number of trained batches by stream name, for ``dataset.skip(n)``.
 
-    Verifies the manifest only.
+    Only the manifest is verified.
 
     Raises:
         CheckpointPathError: the path is not allowed.
         NoCheckpointError: there is no such checkpoint (also a FileNotFoundError).
-        DamagedCheckpointError: the manifest differs from what was saved.
+        DamagedCheckpointError: the manifest differs from the saved data.
         UnverifiedCheckpointError: there is no ascpipe manifest.
     """
     with contextlib.closing(open_tree(prefix)) as tree:

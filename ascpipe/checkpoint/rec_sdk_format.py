@@ -1,4 +1,4 @@
-"""Checkpoints of Rec SDK: arrays without a manifest. Only sizes and keys can be checked."""
+"""Reader of Rec SDK's checkpoints: arrays without a manifest. Only sizes and keys can be checked."""
 import logging
 import os
 import re
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def checkpoint_of(tree: Tree) -> Checkpoint:
-    """Open an unverified checkpoint. Its name has the step, and its dense part is beside it.
+    """Open an unverified checkpoint. The step is part of its name, and its dense part is in the same directory.
 
     Raises:
         DamagedCheckpointError: sizes or keys are invalid.

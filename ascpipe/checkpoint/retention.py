@@ -1,4 +1,4 @@
-"""Lists the checkpoints of a directory, and removes checkpoints that are not kept."""
+"""List the checkpoints of a directory, and remove checkpoints."""
 import contextlib
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -11,13 +11,13 @@ from ascpipe.checkpoint.tree import Records, Tree, open_place, open_tree, why
 
 
 class Found(NamedTuple):
-    """A complete checkpoint: its records are intact, and every file has the recorded size.
+    """Complete checkpoint. Its records are intact, and every file has the recorded size.
 
     Attributes:
         prefix: ``directory/base-step``.
-        step: step in the manifest; None if it was saved without one.
-        is_delta: whether it is a delta; then all its ancestors are complete, too.
-        link: parent link for a delta that is based on it.
+        step: step in the manifest, or None if the checkpoint was saved without a step.
+        is_delta: whether the checkpoint is a delta. All ancestors of a listed delta are complete.
+        link: parent link for a delta that is based on this checkpoint.
     """
 
     prefix: str
@@ -27,7 +27,8 @@ class Found(NamedTuple):
 
 
 def complete_checkpoints(directory: str) -> List[Found]:
-    """List the complete checkpoints of a directory by step, checkpoints without a step first. Digests are not verified.
+    """List the complete checkpoints of a directory by step. Checkpoints without a step are first. Digests are
+    not verified.
 
     Raises:
         CheckpointPathError: the path is not allowed.
@@ -41,7 +42,7 @@ def complete_checkpoints(directory: str) -> List[Found]:
 
 
 def deltas_of(directory: str, base: str) -> List[str]:
-    """List the prefixes of all deltas with this base name in a directory. A delta comes before its ancestors.
+    """List the prefixes of all deltas with this base name in a directory. A delta is listed before its ancestors.
 
     Raises:
         CheckpointPathError: the path is not allowed.
@@ -72,7 +73,9 @@ def is_delta(prefix: str) -> bool:
 
 
 def _records(directory: str, *, sizes: bool = True) -> Dict[str, Optional[Records]]:
-    """Return the records of each checkpoint by stem; None if the records or the files' ``sizes`` are wrong."""
+    """Return the records of each checkpoint by stem. The value is None if the records or, with ``sizes``, file sizes
+    are wrong.
+    """
     try:
         directory_fd = open_place(Place(directory, checked_directory(directory), ""))
     except NoCheckpointError:
@@ -93,7 +96,7 @@ def _whole_records(place: Place, directory_fd: int, *, sizes: bool) -> Optional[
 
 
 def _stands(records: Records, whole: Dict[str, Records]) -> bool:
-    """Return whether all ancestors of a checkpoint exist."""
+    """Return whether ``whole`` contains all ancestors of a checkpoint."""
     while records.manifest.parent is not None:
         link = records.manifest.parent
         parent = whole.get(link.stem)
@@ -112,14 +115,15 @@ def _sizes_agree(tree: Tree, records: Records) -> bool:
 
 
 def remove_checkpoint(prefix: str) -> None:
-    """Remove a checkpoint, both parts. After a kill it is either intact or gone; the next save removes remains.
+    """Remove the sparse and the dense part of a checkpoint.
 
-    Links are not followed, and dense files are removed only if they belong to it.
+    If the process is killed, the checkpoint is either intact or gone; the next save removes remaining files.
+    Links are not followed. Dense files are removed only if they belong to the checkpoint.
 
     Raises:
         CheckpointPathError: the path is not allowed.
         NoCheckpointError: there is no such checkpoint.
-        NotRemovedError: it is not an ascpipe checkpoint, a delta depends on it, or a system call failed.
+        NotRemovedError: the checkpoint was not written by ascpipe, a delta depends on it, or a system call failed.
     """
     place = place_of(prefix)
     with disk.closing(open_place(place)) as directory_fd:

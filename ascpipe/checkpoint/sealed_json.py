@@ -1,4 +1,4 @@
-"""Sealed records: canonical JSON with its own digest, so that any changed byte is detected."""
+"""Sealed records: canonical JSON with a digest of its text, so that any changed byte is detected."""
 import json
 from typing import Any, Dict, Iterable
 
@@ -6,7 +6,7 @@ from ascpipe.checkpoint.digests import digest_of
 from ascpipe.errors.base import shown
 
 _SEAL = "seal"
-_DIGITS = 20  #: length of -2**63, the longest number; limits the parsing time
+_DIGITS = 20  #: length of -2**63, the longest number. The limit bounds the parsing time
 
 
 def encoded(content: Dict[str, Any]) -> bytes:
@@ -47,7 +47,7 @@ def _no_constant(text: str) -> Any:
 
 
 def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
-    """Return ``content`` if it is an object with exactly these names; otherwise raise ``ValueError``."""
+    """Return ``content``. Raise ``ValueError`` unless it is an object with exactly these names."""
     wanted = set(names)
     if not isinstance(content, dict) or set(content) != wanted:
         raise ValueError("expected the fields {}, not {}".format(
@@ -56,7 +56,7 @@ def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
 
 
 def array(content: Any) -> list:
-    """Return ``content`` if it is an array; otherwise raise ``ValueError``."""
+    """Return ``content``. Raise ``ValueError`` unless it is an array."""
     if not isinstance(content, list):
         raise ValueError("expected an array, not {}".format(shown(content)))
     return content

@@ -1,4 +1,4 @@
-"""Writes the tables of one rank, its slice of a checkpoint."""
+"""Writer of the tables of one slice of a checkpoint."""
 from typing import Callable, Dict, Iterable, Optional, Sequence, Union
 
 import numpy as np
@@ -11,13 +11,13 @@ from ascpipe.checkpoint.table_folders import all_pieces
 
 
 class SliceTables:
-    """The tables of one slice while they are written.
+    """Writer of the tables of one slice.
 
     Args:
         part: the slice.
         tables: specs, with their numbers of rows and candidates.
         delta: whether the checkpoint is a delta.
-        wrote: called after each block with its size in bytes.
+        wrote: called after each block with the size of the block in bytes.
 
     Attributes:
         needed_bytes: size of all tables.
@@ -36,7 +36,9 @@ class SliceTables:
 
     def write(self, directory_fd: int, name: str, blocks: Iterable[Union[Block, PartedBlock]],
               candidates: Iterable[KeyBlock], pool: Optional[np.ndarray], deleted: Optional[np.ndarray]) -> None:
-        """Write one table, once. Arguments and errors are as in ``CheckpointWriter.write_table``."""
+        """Write one table. Call the method once per table. Arguments and errors are as in
+        ``CheckpointWriter.write_table``.
+        """
         spec = self._specs[name]
         rank = self._slice.rank
         with TableFolders(directory_fd, spec, self._slice) as folders:
@@ -51,7 +53,7 @@ class SliceTables:
             self._wrote(sum(len(piece.attribute) for piece in all_pieces(spec, rank)))
 
     def check(self, name: str, *, has_pool: bool) -> None:
-        """Raise ``ValueError`` unless this table can be written now."""
+        """Raise ``ValueError`` unless the table belongs to the slice, is not yet written and has its pool."""
         spec = self._specs.get(name)
         if spec is None or name in self._saved:
             raise ValueError("table {!r} {}".format(

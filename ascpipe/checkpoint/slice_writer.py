@@ -1,4 +1,4 @@
-"""Saves the slice of a rank other than 0 into the directory of rank 0."""
+"""Writer of the slice of a rank other than 0, into the directory of rank 0."""
 import contextlib
 import os
 from typing import Iterator, Optional, Sequence
@@ -15,21 +15,22 @@ from ascpipe.checkpoint.tree import why
 
 
 class SliceWriter(TablesWriter):
-    """Writes the tables of one rank beside the tables of rank 0, whose ``commit`` publishes all slices.
+    """Writer of the tables of one rank into the directory of rank 0. ``CheckpointWriter.commit`` of rank 0
+    publishes all slices.
 
     ::
 
-        with SliceWriter("dir", "model.ckpt", 100, staging, 1, 2) as writer:  # staging: sent by rank 0
+        with SliceWriter("dir", "model.ckpt", 100, staging, 1, 2) as writer:  # rank 0 sends staging
             writer.begin_tables(specs, delta=False)
             for spec in specs:
                 writer.write_table(spec.name, blocks(spec), candidates(spec))
             digest = writer.finish(position)  # for ``CheckpointWriter.commit``
 
-    Use it from one thread at a time. Any failure raises ``NotSavedError``; rank 0 or the next save then removes the
-    directory with everything in it.
+    Only one thread may use a writer at a time. Any failure raises ``NotSavedError``; rank 0 or the next save
+    then removes the whole directory.
 
     Args:
-        directory, base, step: as on rank 0.
+        directory, base, step: the arguments of rank 0.
         staging_name: ``CheckpointWriter.staging_name`` of rank 0.
         rank, ranks: number of this rank, and number of ranks.
         progress: called after each block with (bytes written, bytes needed).
@@ -71,7 +72,7 @@ class SliceWriter(TablesWriter):
         return self
 
     def begin_tables(self, tables: Sequence[TableSpec], *, delta: bool) -> None:
-        """Set the tables to write, as in ``CheckpointWriter.begin_tables``."""
+        """Set the tables to write. ``delta`` is whether rank 0 passed a ``parent``."""
         self._begin(tables, delta=delta)
         self._delta = delta
         with self._failing():

@@ -1,4 +1,4 @@
-"""A checkpoint of several ranks, whose slices are read as one checkpoint."""
+"""Checkpoint of several ranks, whose slices are read as one checkpoint."""
 from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ascpipe.checkpoint.verify import Stamps
 
 
 class Sliced(Checkpoint):
-    """Concatenated slices of several ranks. If the number of ranks is unchanged, a rank reads only its slice."""
+    """Concatenated slices of several ranks. A rank reads only its slice if the number of ranks is unchanged."""
 
     def __init__(self, tree: Tree, manifest: Manifest, dense_prefix: Optional[str], stamps: Sequence[Stamps]) -> None:
         super().__init__(tree, manifest.step, manifest.tables, manifest.position, dense_prefix, stamps[0])
@@ -23,7 +23,7 @@ class Sliced(Checkpoint):
         self.positions: Tuple[Position, ...] = tuple(content.position for content in manifest.slices)
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """Return the row counts, as in ``Checkpoint``."""
+        """Return the numbers of keys of the rank, as in ``Checkpoint``."""
         if ranks == len(self._parts):
             return self._parts[rank].rows_of(table)
         return super().rows_of(table, rank, ranks)
@@ -33,7 +33,7 @@ class Sliced(Checkpoint):
         return np.concatenate([part.deleted(table) for part in self._parts])
 
     def pool(self, table: str) -> Optional[np.ndarray]:
-        """Return the pool of initial rows, which is in the slice of rank 0."""
+        """Return the pool of initial rows from the slice of rank 0."""
         return self._parts[0].pool(table)
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,

@@ -1,7 +1,7 @@
 """Directories of unfinished saves and removals, and clean-up after crashed processes.
 
-Such a directory has a special name and always contains a marker file, which the writing process keeps locked.
-Only a directory with both, and owned by our user, is ever removed.
+Such a directory has a special name and contains a marker file, which the writing process keeps locked. A directory is
+removed only if it has the name and the marker, and our user owns it.
 """
 import contextlib
 import errno
@@ -21,15 +21,15 @@ _log = logging.getLogger(__name__)
 
 
 class Staging:
-    """A directory in which a checkpoint is written.
+    """Directory in which a checkpoint is written.
 
     Attributes:
         name: name in its parent directory.
-        fd: its descriptor.
+        fd: descriptor of the directory.
     """
 
     def __init__(self, directory_fd: int) -> None:
-        """Create it, marked and locked. Raise ``OSError`` if a system call fails."""
+        """Create the directory with a locked marker. Raise ``OSError`` if a system call fails."""
         for _ in range(_ATTEMPTS):
             self.name = new_name()
             self.fd = disk.make_directory(directory_fd, self.name)
@@ -47,7 +47,7 @@ class Staging:
     def sync_marker(self) -> None:
         """Make the marker durable before large files are written. Raise ``OSError`` if a system call fails.
 
-        This is a separate call because training waits for ``__init__`` during a background save.
+        This call is separate because training waits for ``__init__`` during a background save.
         """
         if self._marker is not None:
             disk.sync(self._marker)
@@ -60,8 +60,9 @@ class Staging:
 
 
 def _marked(fd: int) -> Optional[int]:
-    """Create and lock the marker of a new directory. Return None if another save is removing the directory, which can
-    happen before it is locked.
+    """Create and lock the marker of a new directory.
+
+    Return None if another save is removing the directory, which can happen before the marker is locked.
     """
     try:
         with disk.closing(disk.create_file(fd, MARKER)) as marker:
@@ -72,13 +73,17 @@ def _marked(fd: int) -> Optional[int]:
 
 
 def _locked_marker(fd: int) -> Optional[int]:
-    """Lock the marker of a directory and return its descriptor; None if locked. Raise ``OSError`` if missing."""
+    """Lock the marker of a directory and return its descriptor, or None if another process holds the lock.
+
+    Raises:
+        OSError: the marker is missing.
+    """
     marker = disk.open_file(fd, MARKER, writing=True)
     try:
         if disk.try_lock(marker):
             return marker
     except OSError:
-        # Without locks nothing is removed, since its writer may be alive.
+        # The file system has no locks. ``_is_dead`` is False for such directories, since their writers may be alive.
         return marker
     disk.close(marker)
     return None
@@ -90,13 +95,13 @@ def new_name() -> str:
 
 
 def discard(directory_fd: int, name: str, *, copies: bool = False) -> None:
-    """Remove a directory and the links of its dense files.
+    """Remove a directory and the links to its dense files.
 
     Args:
         copies: see ``dense_part.withdraw``.
 
     Raises:
-        OSError: a system call failed. EBUSY: another process writes or removes the directory.
+        OSError: a system call failed, or another process writes or removes the directory (EBUSY).
     """
     with contextlib.ExitStack() as opened:
         fd = opened.enter_context(disk.closing(disk.open_directory(name, directory_fd)))
@@ -113,11 +118,11 @@ def _dense_of(fd: int) -> Dict[str, SavedFile]:
     try:
         return decoded_pair(disk.read_file(fd, PAIR, MAX_BYTES)).dense
     except (OSError, ValueError, TypeError):
-        return {}  # incomplete, so it has no links
+        return {}  # the checkpoint is incomplete, so there are no links
 
 
 def remove_if_possible(directory_fd: int, name: str) -> bool:
-    """Remove as ``discard``. If that fails, log it and return False; the next save tries again."""
+    """Call ``discard``. If the call fails, log the error and return False; the next save tries again."""
     try:
         discard(directory_fd, name)
     except OSError as error:
@@ -127,9 +132,9 @@ def remove_if_possible(directory_fd: int, name: str) -> bool:
 
 
 def sweep(directory_fd: int) -> None:
-    """Remove the remains of crashed saves and removals, but nothing of live processes or other programs.
+    """Remove the remains of crashed saves and removals, but no files of live processes or other programs.
 
-    A displaced checkpoint gets its name back if its replacement was never renamed into place.
+    A displaced checkpoint is renamed to its old name if its replacement was never renamed into place.
     """
     for name in disk.names(directory_fd):
         stem = stem_of(name)
@@ -153,7 +158,7 @@ def _sweep_one(directory_fd: int, name: str) -> None:
             return
         fd = disk.open_directory(name, directory_fd)
     except OSError:
-        return  # just removed, or a link or a file
+        return  # another process just removed it, or it is a link or a file
     with disk.closing(fd):
         is_dead = disk.is_mine(fd) and _is_dead(fd)
     if is_dead and remove_if_possible(directory_fd, name):

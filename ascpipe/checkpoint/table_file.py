@@ -22,13 +22,13 @@ ENTRY = np.dtype([("key", "<i8"), ("row", "<i8")])
 MAGIC = b"ASCTABLE"
 VERSION = 1
 
-_SECTION = 64  # sections are aligned to this many bytes
-_BUCKET_KEYS = 4  # maximum mean keys per bucket; with their row numbers they fill one cache line
+_SECTION = 64  # alignment of sections in bytes
+_BUCKET_KEYS = 4  # maximum mean number of keys per bucket; these keys and their row numbers fill one cache line
 _CHUNK = 1 << 16  # entries written at a time
 
 
 class TableFile(NamedTuple):
-    """A written table file.
+    """Result of writing a table file.
 
     Attributes:
         rows: number of keys.
@@ -40,12 +40,12 @@ class TableFile(NamedTuple):
 
 
 def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name: str) -> TableFile:
-    """Write the keys that lookups find in evaluation, and their embeddings, durably.
+    """Write the keys that evaluation lookups find, and their embeddings, to a durable file.
 
     Keys below the access threshold of the checkpoint are omitted.
 
     Args:
-        checkpoint: open and verified; a delta is merged with its ancestors.
+        checkpoint: an open, verified checkpoint. A delta is merged with its ancestors.
         table: a table of the checkpoint.
         directory_fd: directory in which to create ``name``.
 
@@ -66,7 +66,7 @@ def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name
 
 
 class _Content:
-    """Writes the content and computes its checksums."""
+    """Writer of the content, which also computes the checksums."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -116,7 +116,7 @@ def _write(content: _Content, checkpoint: Checkpoint, spec: TableSpec) -> TableF
 
 
 def _blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
-    """Yield blocks of visible keys and the first ``parts`` parts of their rows, embedding first."""
+    """Yield blocks of visible keys and the first ``parts`` parts of their rows. The embedding is the first part."""
     threshold = -1 if spec.policies is None else spec.policies.access_threshold
 
     def pieces_of(saved: TableSpec) -> Sequence[Piece]:
@@ -129,7 +129,7 @@ def _blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[
 
 
 def _hashes(keys: np.ndarray) -> np.ndarray:
-    """Return uint64[n], the hashes of keys; must match ``KeyHash`` of the reader."""
+    """Return uint64[n], the hashes of keys. The hash must match ``KeyHash`` of the reader."""
     hashes = keys.astype(np.int64).view(np.uint64)
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         hashes ^= hashes >> np.uint64(33)
@@ -139,7 +139,7 @@ def _hashes(keys: np.ndarray) -> np.ndarray:
 
 
 def _bucket_starts(hashes: np.ndarray, bits: int) -> np.ndarray:
-    """Return int64[2^bits + 1]: first entry of each bucket, and the number of entries."""
+    """Return int64[2^bits + 1]: the first entry of each bucket, and finally the number of entries."""
     starts = np.zeros((1 << bits) + 1, np.int64)
     if bits == 0:
         starts[1] = len(hashes)

@@ -1,4 +1,4 @@
-"""Folders of a table, their contents and sizes. Pure functions."""
+"""Folders of a table, their contents and sizes. The functions are pure."""
 from typing import NamedTuple, Tuple
 
 import numpy as np
@@ -21,12 +21,12 @@ OURS = frozenset([*KEYS, *COUNTS, EMBEDDING, INITIAL_POOL])
 
 
 class Piece(NamedTuple):
-    """One folder of a table: a data file and a shape file, whose names depend on ``Slice``.
+    """One folder of a table. It contains a data file and a shape file, whose names depend on ``Slice``.
 
     Attributes:
         folder: name of the folder.
         rows: rows of the array.
-        width: float32 values per row; 0 if the array is int64[rows].
+        width: float32 values per row, or 0 if the array is int64[rows].
     """
 
     folder: str
@@ -56,12 +56,12 @@ class Piece(NamedTuple):
 
     @property
     def file_bytes(self) -> int:
-        """Return the total length of both files."""
+        """Return the total length of the data file and the shape file."""
         return self.data_bytes + len(self.attribute)
 
 
 def row_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Return the pieces with one row per key of ``key``: keys, parts of rows in order, counts, timestamps."""
+    """Return the pieces with one row per key that has a row: keys, parts of rows in order, counts, timestamps."""
     keys, *counts = count_pieces(spec)
     return (keys, *float_pieces(spec), *counts)
 
@@ -72,7 +72,7 @@ def count_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
 
 
 def float_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Return the parts of a row: embedding, then the optimizer slots in the order of the spec."""
+    """Return the parts of a row: the embedding, followed by the optimizer slots in the order of the spec."""
     slots = tuple(Piece(slot.name, spec.rows, slot.width) for slot in spec.slots)
     return (Piece(EMBEDDING, spec.rows, spec.dim), *slots)
 
@@ -83,12 +83,12 @@ def candidate_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
 
 
 def deleted_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Return the piece with the deleted keys, if there are any."""
+    """Return the piece with the deleted keys, or no piece if no keys were deleted."""
     return (Piece(DELETED_KEY, spec.deleted, 0),) if spec.deleted else ()
 
 
 def pool_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Return the piece with the pool of initial rows, if the table has one."""
+    """Return the piece with the pool of initial rows, or no piece if the table has no pool."""
     if spec.initial is None or spec.initial.kind != POOL:
         return ()
     return (Piece(INITIAL_POOL, spec.initial.pool_rows, spec.dim),)
@@ -100,5 +100,5 @@ def key_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
 
 
 def all_pieces(spec: TableSpec, rank: int = 0) -> Tuple[Piece, ...]:
-    """Return all pieces for which this rank has a file. Only rank 0 writes the pool, which is the same on all ranks."""
+    """Return all pieces for which this rank has a file. Only rank 0 writes the pool, which is equal on all ranks."""
     return key_pieces(spec) + float_pieces(spec) + (pool_pieces(spec) if rank == 0 else ())

@@ -13,7 +13,7 @@ Progress = Callable[[int, int], None]  #: (bytes written, bytes needed) of the s
 
 
 class TablesWriter:
-    """Writes the tables of one slice into an open folder.
+    """Base class of writers that write the tables of one slice into an open folder.
 
     Args:
         place: location of the checkpoint.
@@ -32,13 +32,13 @@ class TablesWriter:
     def write_table(self, name: str, blocks: Iterable[Union[Block, PartedBlock]],
                     candidates: Iterable[KeyBlock] = (),
                     pool: Optional[np.ndarray] = None, deleted: Optional[np.ndarray] = None) -> None:
-        """Write one table, once, in any order of tables.
+        """Write one table. Call the method once per table, in any order.
 
         Args:
-            blocks: blocks with ``rows`` unique keys in total; the arrays are not kept.
+            blocks: blocks with ``rows`` unique keys in total. The writer does not keep the arrays.
             candidates: blocks with ``candidates`` keys in total.
-            pool: float32[pool_rows, dim] if the initial rows are of kind 4; otherwise None.
-            deleted: int64[deleted], the deleted keys; None if there are none.
+            pool: float32[pool_rows, dim], or None unless the initial rows are of kind 4.
+            deleted: int64[deleted], the deleted keys, or None if there are none.
 
         Raises:
             ValueError: dtype, shape or number of keys differ from the spec.
@@ -69,7 +69,7 @@ class TablesWriter:
             self._progress(self.written_bytes, self.needed_bytes)
 
     def _folder(self) -> int:
-        """The folder of the slice."""
+        """Return the descriptor of the folder of the slice."""
         raise NotImplementedError
 
     def _failing(self) -> ContextManager[None]:

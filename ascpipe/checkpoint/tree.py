@@ -1,4 +1,4 @@
-"""Open directory of a checkpoint. All access is relative to its descriptor, so that renames do not matter."""
+"""Open directory of a checkpoint. All paths are relative to its descriptor, so renames do not matter."""
 import contextlib
 import os
 from typing import Iterator, List, NamedTuple, Optional, Sequence
@@ -17,8 +17,8 @@ def open_place(place: Place) -> int:
     """Return a descriptor of the directory that contains a checkpoint.
 
     Raises:
-        NoCheckpointError: it does not exist.
-        CheckpointPathError: it is a link or not a directory.
+        NoCheckpointError: the directory does not exist.
+        CheckpointPathError: the path is a link or not a directory.
         CheckpointError: a system call failed.
     """
     try:
@@ -30,7 +30,7 @@ def open_place(place: Place) -> int:
 
 
 def open_tree(prefix: str) -> "Tree":
-    """Open the sparse part of a checkpoint. Errors are as for ``place_of``, ``open_place`` and ``Tree``."""
+    """Open the sparse part of a checkpoint. Raise the errors of ``place_of``, ``open_place`` and ``Tree``."""
     place = place_of(prefix)
     with disk.closing(open_place(place)) as directory_fd:
         return Tree(place, directory_fd)
@@ -51,28 +51,28 @@ def why(error: OSError) -> str:
 
 
 class Records(NamedTuple):
-    """The two records of a checkpoint, which are consistent."""
+    """Two consistent records of a checkpoint."""
 
     manifest: Manifest
     pair: Pair
 
 
 class Tree:
-    """The sparse part of a checkpoint.
+    """Sparse part of a checkpoint.
 
     Attributes:
         place: location of the checkpoint.
-        name: name of its directory.
-        is_delta: whether this is the name of a delta.
-        fd: descriptor of its directory.
+        name: name of the directory.
+        is_delta: whether the checkpoint is a delta.
+        fd: descriptor of the directory.
     """
 
     def __init__(self, place: Place, directory_fd: int) -> None:
-        """Open the sparse part; ``directory_fd`` is the directory that contains it.
+        """Open the sparse part. ``directory_fd`` is the directory that contains it.
 
         Raises:
-            NoCheckpointError: it does not exist.
-            CheckpointPathError: it is a link.
+            NoCheckpointError: the directory does not exist.
+            CheckpointPathError: the sparse part is a link.
             CheckpointError: a system call failed.
         """
         self.place = place
@@ -89,7 +89,7 @@ class Tree:
 
     @property
     def path(self) -> str:
-        """Return the path of its directory, which is valid until a rename."""
+        """Return the path of the directory. The path is valid until a rename."""
         return os.path.join(self.place.directory, self.name)
 
     def is_marked(self) -> bool:
@@ -123,7 +123,7 @@ class Tree:
         return Records(manifest, pair)
 
     def open_parent(self, link: Link) -> "Tree":
-        """Open the checkpoint with the name of the parent. Raise ``DamagedCheckpointError`` if there is none."""
+        """Open the parent checkpoint by its name. Raise ``DamagedCheckpointError`` if it does not exist."""
         try:
             return open_tree(os.path.join(self.place.directory, link.stem))
         except NoCheckpointError as error:
@@ -162,7 +162,7 @@ class Tree:
         return fd
 
     def file_size(self, names: Sequence[str]) -> Optional[int]:
-        """Return the length of a file; None if it does not exist."""
+        """Return the length of a file, or None if it does not exist."""
         try:
             with self.file(names) as fd:
                 return disk.stamp(fd).size

@@ -1,4 +1,4 @@
-"""Verifies every file of a checkpoint, and that its keys and counts are valid."""
+"""Verification of all files, keys and counts of a checkpoint."""
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Dict, List, Sequence, Tuple
@@ -26,11 +26,11 @@ def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
     """Verify a checkpoint. Without ``rows``, verify only its records, keys and counts.
 
     Returns:
-        Its records, and for each slice the stamps of the verified files.
+        The records, and for each slice the stamps of the verified files.
 
     Raises:
-        DamagedCheckpointError: the checkpoint differs from what was saved.
-        NoMemoryToReadError: its keys do not fit into memory.
+        DamagedCheckpointError: the checkpoint differs from the saved data.
+        NoMemoryToReadError: the keys do not fit into memory.
     """
     with memory_for(tree.place.prefix, "its records", MAX_BYTES):
         records = tree.records()
@@ -41,7 +41,7 @@ def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
 def _stamps(tree: Tree, records: Records, *, rows: bool) -> List[Stamps]:
     slices = records.manifest.slices
     stamps: List[Dict[Tuple[str, str], Future[disk.Stamp]]] = [{} for _ in slices]
-    # One thread reads each file sequentially, for the kernel's readahead; several files are read in parallel.
+    # One thread reads each file sequentially, to use the kernel's readahead. Several files are read in parallel.
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as readers, ThreadPoolExecutor(1) as beside:
         checks: List[Future[Any]] = []
         for rank, content in enumerate(slices):
@@ -62,7 +62,7 @@ def _stamps(tree: Tree, records: Records, *, rows: bool) -> List[Stamps]:
             return [{names: stamp.result() for names, stamp in of_slice.items()} for of_slice in stamps]
         except BaseException:
             for task in [*checks, *(stamp for of_slice in stamps for stamp in of_slice.values())]:
-                task.cancel()  # the check has already failed
+                task.cancel()  # a check has failed
             raise
 
 
@@ -142,11 +142,11 @@ def _keys_of(tree: Tree, table: str, pieces: Sequence[Piece], part: Slice) -> np
 
 
 def read_all(tree: Tree, table: str, piece: Piece, part: Slice = WHOLE) -> np.ndarray:
-    """Return a folder as int64[rows] or float32[rows, width]. The caller has checked its length.
+    """Return the array of a folder: int64[rows] or float32[rows, width]. The caller has checked the file length.
 
     Raises:
-        DamagedCheckpointError: it cannot be read.
-        NoMemoryToReadError: it does not fit into memory.
+        DamagedCheckpointError: the file cannot be read.
+        NoMemoryToReadError: the array does not fit into memory.
     """
     names = (table, piece.folder, part.data)
     with tree.file(names) as file, memory_for(tree.place.prefix, os.path.join(*names), piece.data_bytes):

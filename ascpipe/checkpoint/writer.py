@@ -1,4 +1,4 @@
-"""Saves checkpoints: writes a temporary directory, makes it durable, and commits both parts with one rename."""
+"""Checkpoint writer. It writes a temporary directory, makes it durable, and commits both parts with one rename."""
 import contextlib
 import logging
 import os
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class CheckpointWriter(TablesWriter):
-    """Writes one checkpoint. Leaving the ``with`` block without a commit removes everything that was written.
+    """Writer of one checkpoint. All written files are removed if the ``with`` block exits without a commit.
 
     ::
 
@@ -38,8 +38,8 @@ class CheckpointWriter(TablesWriter):
                 writer.write_table(spec.name, blocks(spec), candidates(spec))
             prefix = writer.commit(position)  # "dir/model.ckpt-100"
 
-    Use it from one thread at a time. Any failure raises ``NotSavedError``; earlier checkpoints are unchanged. With
-    several ranks, rank 0 uses this class and the other ranks use ``SliceWriter``.
+    Only one thread may use a writer at a time. Any failure raises ``NotSavedError``; earlier checkpoints are
+    unchanged. With several ranks, rank 0 uses this class and the other ranks use ``SliceWriter``.
 
     Attributes:
         prefix: ``directory/base-step``, the user-visible name of the checkpoint.
@@ -50,10 +50,10 @@ class CheckpointWriter(TablesWriter):
 
     def __init__(self, directory: str, base: str, step: Optional[int], progress: Optional[Progress] = None, *,
                  dense: bool = True, ranks: int = 1) -> None:
-        """Check the arguments; nothing is written before ``with``.
+        """Check the arguments. Nothing is written before ``with``.
 
         Args:
-            step: step of the save, 0 or more; None: the name has no suffix.
+            step: step of the save, 0 or more. If None, the name has no suffix.
             progress: called after each block.
             dense: whether there is a dense part.
             ranks: number of ranks that write slices; this process is rank 0.
@@ -88,7 +88,9 @@ class CheckpointWriter(TablesWriter):
         return self._stage().name
 
     def has_dense_of(self, prefix: str) -> bool:
-        """Return whether the dense part equals the dense part of that checkpoint byte by byte, except for the graph."""
+        """Return whether the dense part equals the dense part of checkpoint ``prefix`` byte by byte. The graph is
+        ignored.
+        """
         try:
             with contextlib.closing(open_tree(prefix)) as tree:
                 there = tree.records().pair.dense
@@ -103,7 +105,7 @@ class CheckpointWriter(TablesWriter):
 
         Raises:
             CheckpointPathError: the directory is a link.
-            NotSavedError: no permission, or ascpipe did not create what is in this place.
+            NotSavedError: permission is denied, or another program created an existing directory of this name.
         """
         with self._failing():
             self._directory_fd = _opened(self._place)
@@ -118,12 +120,12 @@ class CheckpointWriter(TablesWriter):
 
         Args:
             tables: specs of all tables, with their numbers of rows and candidates.
-            parent: makes the checkpoint a delta of this checkpoint, with only the changes since then. A delta never
-                replaces a checkpoint.
+            parent: parent if the checkpoint is a delta, which has only the changes since its parent. A delta
+                never replaces a checkpoint.
 
         Raises:
             ValueError: a spec is invalid.
-            NotSavedError: too little space, or the name of a delta is in use.
+            NotSavedError: the disk has too little space, or the name of a delta is in use.
         """
         self._begin(tables, delta=parent is not None)
         self._parent = parent
@@ -134,7 +136,8 @@ class CheckpointWriter(TablesWriter):
             self._stage().sync_marker()
 
     def commit(self, position: Position, slices: Sequence[str] = ()) -> str:
-        """Make the checkpoint durable and rename it into place; a checkpoint of the same name is exchanged atomically.
+        """Make the checkpoint durable and rename it into place. An existing checkpoint of the same name is
+        replaced atomically.
 
         Args:
             slices: results of ``SliceWriter.finish`` on the other ranks, starting with rank 1.
@@ -176,7 +179,7 @@ class CheckpointWriter(TablesWriter):
         return self._stage().fd
 
     def _slice_of(self, rank: int, digest: str) -> SliceContent:
-        """Return what another rank has written, according to its record."""
+        """Return the content of another rank's slice, according to the record of that rank."""
         fd = self._stage().fd
         name = slice_record(rank)
         try:
@@ -198,7 +201,9 @@ class CheckpointWriter(TablesWriter):
         return self._staging
 
     def _check_place(self) -> None:
-        """Check that the place is free, or has an ascpipe checkpoint that may be replaced. A delta replaces nothing."""
+        """Check that the name is free or belongs to an ascpipe checkpoint that may be replaced. A delta
+        replaces nothing.
+        """
         taken = [name for name in self._place.names if disk.is_there(self._directory(), name)]
         if self._parent is not None and taken:
             raise self._failure("{} already exists, and a delta does not replace anything. Save a full checkpoint"
@@ -215,7 +220,9 @@ class CheckpointWriter(TablesWriter):
                                     "another name".format(self._name))
 
     def _take_place(self, name: str) -> Optional[str]:
-        """Commit: rename ours into place. Return the new name of the checkpoint that it replaced, or None."""
+        """Rename directory ``name`` into place; this is the commit. Return the new name of the replaced
+        checkpoint, or None.
+        """
         directory_fd = self._directory()
         place = self._place
         if not disk.is_there(directory_fd, self._name):
@@ -223,7 +230,7 @@ class CheckpointWriter(TablesWriter):
             return None
         if disk.try_exchange(directory_fd, name, place.sparse):
             return name
-        # Until the next rename only the displaced one exists. Readers and the next save handle that.
+        # Until the next rename, only the displaced checkpoint exists. Readers and the next save handle this state.
         disk.rename(directory_fd, place.sparse, place.displaced)
         try:
             disk.rename(directory_fd, name, place.sparse)
@@ -233,7 +240,7 @@ class CheckpointWriter(TablesWriter):
         return place.displaced
 
     def _publish(self, stage: staging.Staging, dense: Dict[str, SavedFile], replaced: Optional[str]) -> None:
-        """Finish after the commit: sync the name, link TensorFlow's files, remove the replaced checkpoint."""
+        """Finish after the commit. Sync the name, link TensorFlow's files, and remove the replaced checkpoint."""
         self._staging = None
         directory_fd = self._directory()
         try:
@@ -264,7 +271,7 @@ class CheckpointWriter(TablesWriter):
             raise
 
     def _failure(self, reason: str) -> NotSavedError:
-        """Clean up, and return the error together with the result of the clean-up."""
+        """Clean up, and return an error that includes the result of the clean-up."""
         state = "Nothing was left behind."
         if self._staging is not None and not self._abandon_staging():
             state = "Partial files are left in {}; the next save removes them.".format(self._place.directory)
@@ -287,7 +294,7 @@ class CheckpointWriter(TablesWriter):
         return staging.remove_if_possible(self._directory(), stage.name)
 
     def _abandon(self) -> None:
-        """Remove everything that is not committed. Idempotent."""
+        """Remove all files that are not committed. The method is idempotent."""
         try:
             self._abandon_staging()
         finally:

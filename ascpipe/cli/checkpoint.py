@@ -1,4 +1,4 @@
-"""``ascpipe checkpoint list | verify | show``: inspects checkpoints without TensorFlow and without a daemon."""
+"""Verbs ``ascpipe checkpoint list | verify | show``. They need neither TensorFlow nor a daemon."""
 import contextlib
 import datetime
 import json
@@ -23,14 +23,14 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints.")
 def command() -> None:
-    """Group of verbs, whose imports are delayed until a verb is called."""
+    """Group of verbs. Each verb imports its modules when it is called."""
 
 
 @command.command("list", help="List the checkpoints of a directory without reading rows.")
 @click.argument("directory", metavar="DIR")
 @_as_json
 def list_checkpoints(directory: str, as_json: bool) -> None:
-    """List all checkpoints, including unusable ones, which explain gaps in the steps."""
+    """List all checkpoints. Unusable checkpoints are listed because they explain gaps in the steps."""
     from ascpipe.cli.found_checkpoints import look_at_all
 
     found = look_at_all(directory)
@@ -68,7 +68,7 @@ def verify(path: str, as_json: bool) -> None:
 @click.argument("prefix", metavar="DIR/BASE-STEP")
 @_as_json
 def show(prefix: str, as_json: bool) -> None:
-    """Show one checkpoint. For a delta, only the delta itself is shown, not its parents."""
+    """Show one checkpoint. The ancestors of a delta are not shown."""
     from ascpipe.checkpoint.errors import UnverifiedCheckpointError
     from ascpipe.cli.found_checkpoints import look_at
 
@@ -191,7 +191,7 @@ def _threshold(value: int) -> str:
 
 
 def _time(seconds: float) -> Optional[str]:
-    """Format as UTC; None if the date is out of range."""
+    """Format as UTC, or None if the date is out of range."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return None

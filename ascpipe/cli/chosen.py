@@ -1,4 +1,4 @@
-"""Selects the daemon for a command: the named daemon, or the only one."""
+"""Selection of the daemon of a command."""
 import contextlib
 import os
 from typing import Optional
@@ -23,16 +23,16 @@ def is_named(name: Optional[str]) -> bool:
 def chosen(name: Optional[str], *, or_the_only: bool = True) -> RunDir:
     """Return the run directory of the daemon named by ``name`` or $ASCPIPE_NAME; defaults to ``default``.
 
-    If no name is given and ``default`` is not running, use the user's only daemon and print its name to stderr. Private
-    daemons of trainers have random names.
+    The function selects the user's only daemon if no name is given and ``default`` is not running. It prints
+    the name of that daemon on stderr. Private daemons of trainers have random names.
 
     Args:
         name: name from the command line.
-        or_the_only: False: accept only a named daemon or ``default``.
+        or_the_only: whether to select the only daemon if no name is given.
 
     Raises:
-        NotRunningError: no daemon of that name is running, or there are several; they are listed on stderr.
-        NameRefusedError, EndpointTooLongError, RunDirError
+        NotRunningError: no daemon is selected. Running daemons are listed on stderr.
+        NameRefusedError, EndpointTooLongError, RunDirError: the name or the run directory is invalid.
     """
     run = names.run_dir(names.daemon_name(name))
     with contextlib.suppress(NotRunningError):

@@ -1,4 +1,4 @@
-"""``ascpipe clean``: removes remains of dead daemons and old compiled kernels, or all files of ascpipe."""
+"""Verb ``ascpipe clean``, which removes remains of dead daemons and old compiled kernels, or all files of ascpipe."""
 import contextlib
 import json
 import os
@@ -28,7 +28,9 @@ _WHEELS = "wheels"  # of `make ranks`, in the user's cache
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -> None:
-    """Remove remains, never files of live daemons. Only ``--everything`` removes the logs of failed sessions."""
+    """Remove remaining files, but no files of live daemons. Only ``--everything`` removes the logs of failed
+    sessions.
+    """
     from ascpipe.config import load_settings
     from ascpipe.daemon.run_directory import remove_dead_runs
     from ascpipe.directories import refusing
@@ -94,7 +96,7 @@ def _refuse_where_a_daemon_lives() -> None:
 
 
 def _remove_empty(cache_dir: str) -> None:
-    """Remove the parent folders, unless another program has files there."""
+    """Remove the parent folders if they are empty."""
     from ascpipe.daemon import kept_logs, kernel_cache
 
     for folder in {kernel_cache.base_dir(cache_dir), kernel_cache.base_dir(""), os.path.dirname(kept_logs.base_dir()),

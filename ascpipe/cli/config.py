@@ -1,4 +1,4 @@
-"""``ascpipe config``: shows the settings and the origin of each value."""
+"""Verb ``ascpipe config``, which shows the settings and the origin of each value."""
 import json
 from typing import Any, Tuple
 
@@ -19,7 +19,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @setting_options
 def show(origin: bool, as_json: bool, others: Tuple[str, ...], **options: Any) -> None:
-    """Show the current settings; a running daemon keeps the settings of its start."""
+    """Show the current settings. A running daemon keeps the settings with which it was started."""
     settings = load_settings(given(others, **options))
     names = sorted(Settings.__fields__)
     if as_json:

@@ -1,4 +1,4 @@
-"""``ascpipe doctor``: checks the requirements of a daemon and a trainer, and says how to fix problems."""
+"""Verb ``ascpipe doctor``, which checks the requirements of a daemon and a trainer and recommends solutions."""
 import importlib.util
 import json
 import os
@@ -39,10 +39,10 @@ class Finding(NamedTuple):
     """Result of a check.
 
     Attributes:
-        subject: what was checked.
+        subject: name of the check.
         state: OK, WARNING or PROBLEM.
         text: result of the check.
-        cure: what to do; empty if the state is OK.
+        cure: recommended action, or an empty text if the state is OK.
     """
 
     subject: str
@@ -54,7 +54,7 @@ class Finding(NamedTuple):
 @click.command("doctor", help="Check the requirements of daemon and trainer. Exit code 1 if there is a problem.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
-    """Run all checks; change nothing and start nothing."""
+    """Run all checks. The command changes no files and starts no processes."""
     found = findings()
     if as_json:
         click.echo(json.dumps([one._asdict() for one in found], indent=2))
@@ -68,10 +68,10 @@ def command(as_json: bool) -> None:
 
 
 def findings(places: Places = Places()) -> List[Finding]:  # noqa: B008  (immutable)
-    """Run all checks; a check that fails is a problem.
+    """Run all checks. An error of a check is reported as a problem.
 
     Args:
-        places: where to read memory sizes and limits.
+        places: files and folders with memory sizes and limits.
     """
     looks: Tuple[Tuple[str, Callable[[], Iterator[Finding]]], ...] = (
         ("Python", python), ("TensorFlow", tensorflow), ("ops", ops), ("processor", processor),
@@ -113,7 +113,7 @@ def tensorflow() -> Iterator[Finding]:
 
 
 def tensorflow_version() -> Any:
-    """Return the version of the TensorFlow distribution; None if it is not installed."""
+    """Return the version of the TensorFlow distribution, or None if it is not installed."""
     import importlib_metadata
 
     for name in ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"):
@@ -125,7 +125,7 @@ def tensorflow_version() -> Any:
 
 
 def ops() -> Iterator[Finding]:
-    """Check that the op library exists and matches. The C++ ABI is checked only against the build record."""
+    """Check that the op library exists and matches this ascpipe and TensorFlow, according to its build record."""
     from ascpipe.layout import structs
     from ascpipe.tfops import load
 
@@ -145,7 +145,7 @@ def ops() -> Iterator[Finding]:
 
 
 def is_whole(path: str) -> bool:
-    """Return whether a file is a complete shared library; False if it is truncated, for example by a full disk."""
+    """Return whether a file is a complete shared library. A full disk, for example, may have truncated the file."""
     try:
         with open(path, "rb") as file:
             head = file.read(_ELF.size)
@@ -159,7 +159,7 @@ def is_whole(path: str) -> bool:
 
 
 def processor() -> Iterator[Finding]:
-    """Check the available cores and instruction sets: TensorFlow wheels need AVX."""
+    """Check the available cores and instruction sets. TensorFlow wheels need AVX."""
     cores = len(os.sched_getaffinity(0))
     yield Finding("cores", OK if cores > 1 else WARNING, "{} of {} may be used".format(cores, os.cpu_count()),
                   "" if cores > 1 else "workers and training share one processor: allow this process a second one")
@@ -174,7 +174,7 @@ def processor() -> Iterator[Finding]:
 
 
 def shared_memory(places: Places) -> Iterator[Finding]:
-    """Check shared memory. Too little is not a problem, since the daemon falls back to memory without a file system."""
+    """Check shared memory. Too little shared memory is only a warning, since the daemon falls back to memfds."""
     from ascpipe.shm import memory
 
     room = memory.shm_room(places.shm_dir)
@@ -198,7 +198,7 @@ def memory_limits(places: Places) -> Iterator[Finding]:
 
 
 def limits() -> Iterator[Finding]:
-    """Check the limit of open files, and report the limit of locked memory, which is not needed."""
+    """Check the limit of open files, and report the limit of locked memory. ascpipe locks no memory."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     is_low = hard != resource.RLIM_INFINITY and hard < _LEAST_FILES
     yield Finding("open files", WARNING if is_low else OK, "limit {}, at most {}".format(_limit(soft), _limit(hard)),
@@ -217,7 +217,7 @@ def settings() -> Iterator[Finding]:
 
 
 def metrics() -> Iterator[Finding]:
-    """Check that metrics can be exported if they are configured."""
+    """Check that configured metrics can be exported."""
     from ascpipe.config import load_settings
 
     found = load_settings()
@@ -239,10 +239,10 @@ def metrics() -> Iterator[Finding]:
 
 
 def is_taken(address: str, port: int) -> bool:
-    """Return whether it is impossible to listen on a port."""
+    """Return whether listening on a port fails."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # like the exporter
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the exporter sets this option, too
         try:
             sock.bind((address, port))
         except OSError:
@@ -251,7 +251,7 @@ def is_taken(address: str, port: int) -> bool:
 
 
 def why_not_writable(path: str) -> str:
-    """Return why no file can be created in a folder, which may not exist yet; empty if one can."""
+    """Return the reason why no file can be created in a folder, or an empty text. The folder may not exist yet."""
     while not os.path.lexists(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
     try:
@@ -290,7 +290,7 @@ def kernels() -> Iterator[Finding]:
     setting = load_settings().cache_dir
     folder = kernel_cache.folder_of(setting)
     if os.path.isdir(folder):
-        make_safe_dir(folder)  # exists already, so this only checks it
+        make_safe_dir(folder)  # the folder exists, so this call only checks it
     library = kernel_cache.library(folder, os.environ)
     if not library and (not os.path.isdir(folder) or not kernel_cache.count(folder)):
         reason = why_not_writable(folder)
@@ -306,7 +306,7 @@ def kernels() -> Iterator[Finding]:
         if any(map(shutil.which, COMPILERS)):
             yield Finding("kernels", WARNING, text, "run `ascpipe warmup`; otherwise daemons take half a second "
                                                     "longer to start")
-        else:  # not a fault, and only another package helps
+        else:  # this is no fault, and only an additional package would help
             yield Finding("kernels", OK, text + ": there is no C compiler; daemons take half a second longer to start")
     else:
         yield Finding("kernels", OK, "compiled, {}".format(library))

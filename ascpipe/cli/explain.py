@@ -1,4 +1,6 @@
-"""``ascpipe explain``: explains an error code: meaning, state of the data, what to do."""
+"""Verb ``ascpipe explain``, which prints the meaning of an error code, the state of the data and the
+recommended action.
+"""
 import difflib
 import json
 import textwrap
@@ -26,7 +28,7 @@ _UNCHANGED = ("Nothing was changed.", "The session is not affected.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", is_flag=True, help="Print all codes as Markdown, for the documentation.")
 def command(code: Optional[str], as_json: bool, markdown: bool) -> None:
-    """Print explanations, without a daemon."""
+    """Print explanations. The command needs no daemon."""
     if markdown:
         click.echo(page(), nl=False)
         return
@@ -45,7 +47,7 @@ def known(code: str) -> str:
     """Return the canonical form of a code such as ``e122``, ``122`` or ``E122:``.
 
     Raises:
-        click.BadParameter: the code does not exist; the text has the nearest one.
+        click.BadParameter: the code does not exist. The text lists similar codes.
     """
     name = code.strip().rstrip(":").upper()
     name = name if name.startswith("E") else "E" + name

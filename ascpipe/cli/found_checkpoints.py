@@ -1,4 +1,4 @@
-"""Finds and verifies the checkpoints of a directory for the command line."""
+"""Functions that find and verify the checkpoints of a directory for the command line."""
 import contextlib
 import os
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
@@ -17,14 +17,14 @@ DAMAGED = "damaged"
 UNVERIFIED = "unverified"
 
 class Looked(NamedTuple):
-    """State of a checkpoint according to its records; its files were not read.
+    """State of a checkpoint according to its records. The data files were not read.
 
     Attributes:
         place: location of the checkpoint.
         state: COMPLETE. INCOMPLETE: files or ancestors are missing or have other lengths. DAMAGED: the records cannot
             be read. UNVERIFIED: there are no records.
-        problem: what is wrong with a damaged checkpoint.
-        records: None if damaged or unverified.
+        problem: error that describes the damage, or None.
+        records: records of the checkpoint, or None if it is damaged or unverified.
     """
 
     place: Place
@@ -34,13 +34,13 @@ class Looked(NamedTuple):
 
     @property
     def order(self) -> Tuple[int, str]:
-        """Sort key for lists: by step, checkpoints without a step first."""
+        """Return the sort key for lists. Lists are sorted by step; checkpoints without a step are first."""
         step = None if self.records is None else self.records.manifest.step
         return -1 if step is None else step, self.place.stem
 
 
 class Verdict(NamedTuple):
-    """Result of verifying a checkpoint; ``problem`` is None if it is intact."""
+    """Result of verifying a checkpoint. ``problem`` is None if the checkpoint is intact."""
 
     looked: Looked
     problem: Optional[CheckpointError]
@@ -53,7 +53,7 @@ def saved_bytes(records: Records) -> int:
 
 
 def look_at(prefix: str) -> Looked:
-    """Look at one checkpoint.
+    """Return the state of one checkpoint.
 
     Raises:
         CheckpointPathError: the path is not allowed.
@@ -65,7 +65,7 @@ def look_at(prefix: str) -> Looked:
 
 
 def look_at_all(directory: str) -> List[Looked]:
-    """Look at all checkpoints of a directory, in list order.
+    """Return the states of all checkpoints of a directory, in list order.
 
     Raises:
         CheckpointPathError: the path is not allowed.
@@ -83,7 +83,11 @@ def look_at_all(directory: str) -> List[Looked]:
 
 
 def verdicts(prefix: str) -> Iterator[Verdict]:
-    """Verify one checkpoint or all checkpoints of a directory, lazily. Errors are as in ``look_at``."""
+    """Verify one checkpoint or all checkpoints of a directory. The iterator verifies a checkpoint when it is requested.
+
+    Raises:
+        The errors of ``look_at``.
+    """
     if not os.path.isdir(prefix):
         looked = look_at(prefix)
         yield Verdict(looked, _problem(lambda: open_checkpoint(prefix).close()))
@@ -97,14 +101,15 @@ def verdicts(prefix: str) -> Iterator[Verdict]:
 
 
 class _Verifier:
-    """Verifies checkpoints of a directory; reads each one once, even if several deltas depend on it."""
+    """Verifier of the checkpoints of a directory. It reads each checkpoint once, even if several deltas depend on it.
+    """
 
     def __init__(self, found: List[Looked]) -> None:
         self._found = {looked.place.stem: looked for looked in found}
         self._problems: Dict[str, Optional[CheckpointError]] = {}
 
     def problem(self, looked: Looked) -> Optional[CheckpointError]:
-        """Return what is wrong with a checkpoint or its ancestors; None if nothing is."""
+        """Return the error of a checkpoint or its ancestors, or None if they are intact."""
         below = [looked]
         while below[-1].place.stem not in self._problems:
             parent = self._parent(below[-1])
@@ -128,7 +133,7 @@ class _Verifier:
             return _problem(lambda: open_checkpoint(prefix).close())
         found = _problem(lambda: _verify_files(looked))
         if found is None and looked.records.manifest.parent is not None:
-            found = _problem(lambda: open_keys(prefix).close())  # checks the ancestors' tables, too
+            found = _problem(lambda: open_keys(prefix).close())  # this also checks the tables of the ancestors
         below = None if parent is None else self._problems.get(parent.place.stem)
         if found is None and isinstance(below, DamagedCheckpointError):
             found = DamagedCheckpointError(prefix, below.file, below.reason)
@@ -156,7 +161,7 @@ def _problem(verify: Callable[[], object]) -> Optional[CheckpointError]:
 
 @contextlib.contextmanager
 def _opened(directory: str) -> Iterator[int]:
-    """Open a directory; system errors of the block raise ``CheckpointError``."""
+    """Open a directory. System errors of the block are converted to ``CheckpointError``."""
     with disk.closing(open_place(Place(directory, directory, ""))) as directory_fd:
         try:
             yield directory_fd
@@ -167,7 +172,7 @@ def _opened(directory: str) -> Iterator[int]:
 
 
 def _look(place: Place, directory_fd: int, complete: Set[str]) -> Looked:
-    """Look at one checkpoint; ``complete`` has the stems of complete checkpoints."""
+    """Return the state of one checkpoint. ``complete`` has the stems of complete checkpoints."""
     try:
         with contextlib.closing(Tree(place, directory_fd)) as tree:
             if not tree.is_marked():

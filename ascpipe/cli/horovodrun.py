@@ -1,10 +1,14 @@
-"""Runs Horovod's launcher ``horovodrun``, wherever its script is installed.
+"""Program that runs Horovod's launcher ``horovodrun``, independent of the location of its script.
+
+::
 
     python horovodrun.py ARGUMENTS OF HOROVODRUN...
 
 The working directory is not on ``sys.path``, unlike with ``python -m``. Errors of failed ranks, or of a Horovod without
-MPI, are printed without the launcher's traceback. Horovod starts mpirun through a shell, which mpirun replaces here, so
-that mpirun receives the signals to this process, also when the parent of this process dies.
+MPI, are printed without the launcher's traceback.
+
+Horovod starts mpirun through a shell. This program makes mpirun replace that shell. So mpirun receives the signals to
+this process, even if the parent of this process dies.
 """
 import os
 import sys
@@ -12,7 +16,7 @@ from typing import List, Mapping
 
 
 def main() -> None:
-    """Run the launcher; return if all ranks succeeded."""
+    """Run the launcher. Return if all ranks succeeded."""
     del sys.path[0]  # this folder
     from horovod.runner import mpi_run
     from horovod.runner.launch import run_commandline
@@ -25,7 +29,7 @@ def main() -> None:
 
 
 class _Os:
-    """``os``, with an ``execve`` that replaces the shell by its only command."""
+    """Module ``os`` with an ``execve`` that replaces the shell by its only command."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)

@@ -1,4 +1,4 @@
-"""``ascpipe hotkeys``: shows the most frequent keys of a table of a running daemon."""
+"""Verb ``ascpipe hotkeys``, which shows the most frequent keys of a table of a running daemon."""
 import json
 from typing import Optional
 
@@ -8,7 +8,7 @@ from ascpipe.cli import printing
 from ascpipe.cli.chosen import name_option
 from ascpipe.cli.readers import table_reader
 
-_SAMPLED_S = 3.0  # default, if the table does not count occurrences
+_SAMPLED_S = 3.0  # default if the table does not count occurrences
 
 
 @click.command("hotkeys", help="Show the most frequent keys of a table.")
@@ -19,7 +19,7 @@ _SAMPLED_S = 3.0  # default, if the table does not count occurrences
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, count: int, seconds: Optional[float], name: Optional[str], as_json: bool) -> None:
-    """Print keys by the counts of the table, or by a sample; the output says which."""
+    """Print the most frequent keys according to the counts of the table or to a sample. The output names the source."""
     with table_reader(name, table) as (reader, status):
         if seconds is None and not reader.has_counts:
             seconds = _SAMPLED_S

@@ -1,4 +1,4 @@
-"""``ascpipe inspect``: shows the state of keys of a table of a running daemon."""
+"""Verb ``ascpipe inspect``, which shows the state of keys of a table of a running daemon."""
 import json
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -20,7 +20,7 @@ _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned b
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: bool) -> None:
-    """Read shared memory without disturbing the workers."""
+    """Print the state of keys. The command only reads shared memory, so it does not disturb the workers."""
     with table_reader(name, table) as (reader, _):
         threshold = reader.access_threshold
         pins = reader.pins(keys)
@@ -41,7 +41,7 @@ def told(seen: KeyState, threshold: int, pins: List[int]) -> Dict[str, Any]:
 
     Args:
         seen: state of the key.
-        threshold: occurrences before a key gets a row; -1 if admission is off.
+        threshold: occurrences before a key gets a row, or -1 if admission is off.
         pins: tickets of the batches in flight that use the key.
     """
     places = (("device", seen.slot), ("host", seen.home), ("disk", seen.disk_slot))

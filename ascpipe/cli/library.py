@@ -1,10 +1,10 @@
-"""``ascpipe library``: prints the path of the TensorFlow op library."""
+"""Verb ``ascpipe library``, which prints the path of the TensorFlow op library."""
 import click
 
 
 @click.command("library", help="Print the path of the op library, for tf.load_op_library.")
 def command() -> None:
-    """Print the path. A program that serves an exported SavedModel needs only this file of ascpipe."""
+    """Print the path of the library. It is the only file of ascpipe that a program needs to serve a SavedModel."""
     from ascpipe.tfops import load
 
     click.echo(load.library_path())

@@ -1,4 +1,4 @@
-"""``ascpipe list``: lists the daemons of this user."""
+"""Verb ``ascpipe list``, which lists the daemons of this user."""
 import json
 from typing import Any, Dict, List
 
@@ -18,7 +18,7 @@ _COLUMNS = ["daemon", "state", "pid", "private", "trainer", "up"]
 @click.command("list", help="List the daemons of this user.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
-    """Query each daemon without disturbing it."""
+    """Print the state of each daemon."""
     found = daemons()
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -29,12 +29,12 @@ def command(as_json: bool) -> None:
 
 
 def daemons() -> List[Dict[str, Any]]:
-    """Return the ``--json`` output: name, state, pid, private, trainer and uptime_s per daemon; None if unknown."""
+    """Return the ``--json`` output. Values of a daemon that does not answer are None."""
     found = []
     for name in running_daemons():
         try:
             status = ask(names.run_dir(name), messages.Status(), _TIMEOUT_S)
-        except NotRunningError:  # it has just exited
+        except NotRunningError:  # the daemon has just exited
             continue
         except (DaemonError, MessageError) as error:
             found.append({"name": name, "state": _SILENT, "pid": None, "private": names.is_private_name(name),

@@ -1,4 +1,4 @@
-"""``ascpipe logs``: prints or follows the log of a daemon or one of its workers."""
+"""Verb ``ascpipe logs``, which prints or follows the log of a daemon or one of its workers."""
 import contextlib
 import datetime
 import json
@@ -49,10 +49,10 @@ def command(name: Optional[str], worker: Optional[str], lines: Optional[int], fo
 
 
 def folder_of(name: Optional[str]) -> str:
-    """Return the folder with the logs of a daemon: its run directory or the kept copy.
+    """Return the folder with the logs of a daemon. It is the run directory or the folder of kept logs.
 
     Raises:
-        NotRunningError: there are no logs, or no daemon is named and none is running.
+        NotRunningError: there are no logs, or no daemon is named and no daemon is running.
     """
     from ascpipe.daemon import kept_logs
 
@@ -103,7 +103,7 @@ def _list_failed(as_json: bool) -> None:
     from ascpipe.daemon.run_directory import sweep_dead_runs
 
     if names.known_names():
-        sweep_dead_runs("")  # keeps the logs of killed daemons
+        sweep_dead_runs("")  # this keeps the logs of killed daemons
     found = kept_logs.kept()
     if as_json:
         click.echo(json.dumps([one._asdict() for one in found], indent=2))

@@ -1,4 +1,4 @@
-"""The command line ``ascpipe VERB``. Each verb has a file, which is loaded when the verb is called.
+"""Command line ``ascpipe VERB``. Each verb has a module, which is loaded when the verb is called.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 daemon not running. ``run`` returns the exit code of its program.
 """
@@ -28,7 +28,7 @@ _VERBS = tuple(verb for _, verbs in _GROUPS for verb in verbs)
 
 
 class _Verbs(near_verbs.Group):
-    """Finds the file of a verb by its name, and converts our errors to one line and an exit code."""
+    """Group that finds the module of a verb by its name, and converts ascpipe's errors to one line and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
         return list(_VERBS)

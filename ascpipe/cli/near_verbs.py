@@ -1,4 +1,4 @@
-"""A group of verbs that suggests the nearest verb for a misspelt one."""
+"""Group of verbs that suggests the nearest verb for a misspelt verb."""
 import difflib
 from typing import List, Optional, Tuple
 
@@ -6,11 +6,11 @@ import click
 
 
 class Group(click.Group):
-    """Suggests the nearest verb, or all verbs of a small group, if a verb does not exist."""
+    """Group that suggests similar verbs if a verb does not exist."""
 
     def resolve_command(self, ctx: click.Context,
                         args: List[str]) -> Tuple[Optional[str], Optional[click.Command], List[str]]:
-        """Resolve as click does, but raise a usage error for an unknown verb."""
+        """Return the command of a verb. Raise a usage error for an unknown verb."""
         verbs = self.list_commands(ctx)
         if args[0] in verbs or args[0].startswith("-"):
             return super().resolve_command(ctx, args)

@@ -1,4 +1,4 @@
-"""``ascpipe plan``: estimates the memory of a table per tier."""
+"""Verb ``ascpipe plan``, which estimates the memory of a table per tier."""
 import json
 from typing import Any, Dict, List, NamedTuple, Optional
 
@@ -21,7 +21,7 @@ _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 class Shape(NamedTuple):
-    """Size of a table: rows per tier, as for ``create_table``."""
+    """Size of a table. The rows per tier are the arguments of ``create_table``."""
 
     keys: int
     dim: int
@@ -44,7 +44,7 @@ class Shape(NamedTuple):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], host_rows: Optional[int], ssd_rows: int,
             as_json: bool) -> None:
-    """Print estimates for a full table, without a daemon."""
+    """Print estimates for a full table. The command needs no daemon."""
     device = keys if device_rows is None else device_rows
     if host_rows is None:
         host_rows = max(device, keys - ssd_rows) if ssd_rows or device < keys else 0
@@ -64,7 +64,7 @@ def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], hos
 
 
 def figures(shape: Shape) -> Dict[str, Any]:
-    """Return upper limits in bytes: device rows, host rows, disk rows, other data, total memory."""
+    """Return upper limits in bytes for device rows, host rows, disk rows, other data and total memory."""
     row_bytes = 4 * shape.dim * (1 + OPTIMIZERS[shape.optimizer])
     on_disk = file_bytes(shape.host_rows + shape.ssd_rows, row_bytes, 1) if shape.ssd_rows else 0
     beside = _OF_KEY * shape.keys + (_OF_CACHED_ROW if shape.host_rows else _OF_DEVICE_ROW) * shape.device_rows
@@ -77,7 +77,7 @@ def figures(shape: Shape) -> Dict[str, Any]:
 
 
 def human(count: float) -> str:
-    """Format with decimal prefixes, as in ``"1.28 GB"``."""
+    """Format a number of bytes with decimal prefixes, as in ``"1.28 GB"``."""
     for unit, name in _UNITS:
         if count >= unit:
             return "{:.2f} {}".format(count / unit, name)

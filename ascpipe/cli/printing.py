@@ -1,4 +1,4 @@
-"""Prints lines and tables to a terminal, file or pipe. Markup and control characters in texts have no effect."""
+"""Functions that print lines and tables to a terminal, file or pipe. Markup and control characters have no effect."""
 import sys
 from typing import Any, Iterable, List, Sequence, Tuple
 
@@ -11,7 +11,7 @@ _WIDTH = 160  # line width for files and pipes
 
 
 def show(lines: Iterable[str], tables: Sequence[Table]) -> None:
-    """Print lines, then tables."""
+    """Print lines, followed by tables."""
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
@@ -22,12 +22,12 @@ def show(lines: Iterable[str], tables: Sequence[Table]) -> None:
 
 
 def ticket_text(ticket: int) -> str:
-    """Format as ``"3:117"``: run 3, batch 117; a dash for none."""
+    """Format a ticket as ``"3:117"`` (run 3, batch 117). Ticket 0 is a dash."""
     return "{}:{}".format(ticket >> SEQUENCE_BITS, sequence_of(ticket)) if ticket else "-"
 
 
 def duration(seconds: float) -> str:
-    """Format with the two largest units: ``"59 s"``, ``"3 min 20 s"``, ``"2 h 5 min"``, ``"3 d 4 h"``."""
+    """Format a duration with the two largest units, for example ``"59 s"``, ``"3 min 20 s"`` or ``"3 d 4 h"``."""
     left = int(seconds)
     for size, unit, smaller_size, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if left >= size:
@@ -36,7 +36,7 @@ def duration(seconds: float) -> str:
 
 
 def rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
-    """Build a table for a rich console; markup in cells is ignored."""
+    """Build a table for a rich console. Markup in cells is ignored."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -45,5 +45,5 @@ def rich_table(title: str, columns: List[str], rows: List[List[str]]) -> Any:
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index == 0 else "right")
     for row in rows:
-        table.add_row(*[Text(one_line(cell)) for cell in row])  # Text: names may contain square brackets
+        table.add_row(*[Text(one_line(cell)) for cell in row])  # Text has no markup; names may have square brackets
     return table

@@ -1,13 +1,17 @@
-"""Runs a program as ``python PROGRAM ARGS...`` does, with a folder of stand-in packages last on its path.
+"""Program that runs another program like ``python PROGRAM ARGS...``. The last entry of ``sys.path`` is a folder of
+stand-ins.
+
+::
 
     python program.py STANDINS COLUMNS PROGRAM ARGS...
 
-``ascpipe run`` executes this separate program so that no modules of the command line are loaded beside the user's. The
-folder is not in the environment, because it is not meant for child processes. COLUMNS is empty, or JSON with arguments
-for ``ascpipe.tf.use_for_feature_columns``, which is called as soon as the program has imported TensorFlow.
+``ascpipe run`` executes this separate program so that the user's process loads no modules of the command line. The
+environment does not contain the folder, because child processes must not use it. COLUMNS is empty, or JSON with
+arguments for ``ascpipe.tf.use_for_feature_columns``, which is called immediately after the program has imported
+TensorFlow.
 
-With several ranks (``ascpipe run --ranks``), the environment has the rank of the program, and the cause of a failure
-is left for the launcher.
+With several ranks (``ascpipe run --ranks``), this program adds the rank to the environment, and records the cause of a
+failure for the launcher.
 """
 import importlib.abc
 import importlib.machinery
@@ -25,15 +29,16 @@ _INIT = 1  # parent of orphaned processes
 
 
 class _ProgramLoader(importlib.machinery.SourceFileLoader):
-    """Disables compiled files (.pyc) for the program, as Python does for its main program."""
+    """Loader that uses no compiled files (.pyc), like Python for its main program."""
 
     def get_code(self, fullname: str) -> types.CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 class _AfterTensorFlow(importlib.abc.MetaPathFinder):
-    """Calls ``use_for_feature_columns`` after the program has imported TensorFlow, since it may set environment
-    variables before the import.
+    """Import hook that calls ``use_for_feature_columns`` after the program has imported TensorFlow.
+
+    The call is not made earlier, because the program may set environment variables before the import.
 
     Args:
         settings: keyword arguments of the call.
@@ -44,7 +49,7 @@ class _AfterTensorFlow(importlib.abc.MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Optional[Sequence[Union[bytes, str]]],
                   target: Optional[types.ModuleType] = None) -> Optional[importlib.machinery.ModuleSpec]:
-        """Return a wrapper of the loader that Python finds, once."""
+        """Wrap the loader that Python finds for TensorFlow. The hook removes itself before."""
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
@@ -65,12 +70,12 @@ class _LoaderOfTensorFlow(importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         self._plain.exec_module(module)
-        # Import by name: the command line does not depend on TensorFlow, which belongs to the program.
+        # The import is by name, because the command line must not depend on TensorFlow.
         importlib.import_module("ascpipe.tf").use_for_feature_columns(**self._settings)
 
 
 def main() -> None:
-    """Run the program; return when it ends, and pass on its exceptions."""
+    """Run the program. Return when the program ends, and propagate its exceptions."""
     shell = os.getppid()
     standins, columns, program = sys.argv[1:4]
     sys.argv = sys.argv[3:]
@@ -94,8 +99,8 @@ def main() -> None:
 def _end_with_the_shell(shell: int) -> None:
     """Have the kernel kill this process when the shell that horovodrun started exits.
 
-    A launcher that ends its ranks looks for the children of that shell. If they have not started yet, it kills only the
-    shell and then waits for this process.
+    A launcher that ends its ranks kills the children of that shell. If the children have not started yet, the
+    launcher kills only the shell and then waits for this process.
     """
     import ctypes
 
@@ -122,10 +127,12 @@ def _run_as_rank(program: Callable[[], None]) -> None:
 
 
 def _know_levels() -> None:
-    """Accept other spellings of log levels, such as "Debug", which programs read from their settings."""
+    """Register other spellings of log levels, such as "Debug", because programs read such levels from their
+    settings.
+    """
     for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL):
         name = logging.getLevelName(level)
-        for spelling in (name.lower(), name.capitalize(), name):  # records show the last spelling
+        for spelling in (name.lower(), name.capitalize(), name):  # log records show the last spelling
             logging.addLevelName(level, spelling)
 
 

@@ -1,4 +1,4 @@
-"""The folder in which ranks of a run record why they failed. The next run removes folders of killed runs."""
+"""Folder in which the ranks of a run record the causes of failures. The next run removes folders of killed runs."""
 import contextlib
 import fcntl
 import os
@@ -9,12 +9,12 @@ import time
 from typing import Iterator, List
 
 _PREFIX = "ascpipe-ranks-"
-_YOUNG_S = 60.0  # a new folder may not be locked by its run yet
+_YOUNG_S = 60.0  # a run may not have locked a new folder yet
 
 
 @contextlib.contextmanager
 def ranks_folder() -> Iterator[str]:
-    """Create a locked folder, and remove it at the end of the block. The lock ends with this process."""
+    """Create a locked folder, and remove it at the end of the block. The lock is released when this process exits."""
     sweep()
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -26,7 +26,7 @@ def ranks_folder() -> Iterator[str]:
 
 
 def sweep() -> List[str]:
-    """Remove the folders of this user's killed runs; return their paths."""
+    """Remove the folders of this user's killed runs. Return their paths."""
     swept = []
     parent = tempfile.gettempdir()
     for name in os.listdir(parent):

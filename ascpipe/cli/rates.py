@@ -1,7 +1,7 @@
 """Rates and the bottleneck of a daemon, computed from successive answers to ``status``.
 
-Rates are differences of counters.  A wait is a state, so its share of time is the share of answers that show it. The
-rule for the bottleneck is in docs/how-to/operations.md.
+Rates are differences of counters. The share of time that a process waits is the share of answers in which it waits.
+docs/how-to/operations.md describes the rule for the bottleneck.
 """
 import collections
 from typing import Any, Counter, Dict, Iterator, List, Mapping, Optional, Sequence
@@ -26,19 +26,19 @@ TABLE_WORKER = "table worker"
 DISK = "disk"
 PEER = "peer"
 STEP = "step"
-NOTHING = "-"  #: there is no session
+NOTHING = "-"  #: shown if there is no session
 
-#: what the training step waits for -> bottleneck
+#: bottleneck by the reason for which the training step waits
 _LIMITS = {WAIT_SENTENCES[wait]: word for wait, word in (
     (WAIT_KEYS, KEY_WORKER), (WAIT_PLAN, TABLE_WORKER), (WAIT_READ, TABLE_WORKER), (WAIT_CUT, TABLE_WORKER),
     (WAIT_DISK, DISK), (WAIT_SAVE, DISK), (WAIT_RANKS, PEER))}
 
 _NOTICED = 0.1  # minimum share of waiting time that counts
-_NEAR_EMPTY = 2  # frames: the batch in training, and one in flight
+_NEAR_EMPTY = 2  # frames: one batch in training, and one batch in flight
 
 
 def rates(before: Status, after: Status) -> Dict[str, Any]:
-    """Return what the daemon did between two of its answers.
+    """Return the rates of a daemon between two of its answers.
 
     Returns:
         ``seconds`` between the answers. ``steps``, ``ids``, ``rows_in`` and ``rows_out`` (of the device), ``rows_read``
@@ -65,7 +65,7 @@ def rates(before: Status, after: Status) -> Dict[str, Any]:
 
 
 def waiting(looks: Sequence[Status]) -> float:
-    """Return the share of time that the training step waited for ascpipe or other ranks."""
+    """Return the share of time in which the training step waited for ascpipe or other ranks."""
     waits = [_waits_for(look) is not None for look in looks if look["rings"]]
     return min(1.0, sum(waits) / max(1, len(waits)) + _for_ranks(looks))
 
@@ -73,12 +73,12 @@ def waiting(looks: Sequence[Status]) -> float:
 def bottleneck(looks: Sequence[Status]) -> str:
     """Return the bottleneck: ``input``, ``key worker``, ``table worker``, ``disk``, ``peer`` or ``step``.
 
-    It is what the step waits for most, if it waits at least 10 % of the time while further batches are in flight.
-    Otherwise it is ``input`` if usually no batch is in flight and no process has work, and ``step`` if not. It is a
-    dash if there is no session.
+    If the step waits at least 10 % of the time while more batches are in flight, the bottleneck is the process or disk
+    for which it waits most. Otherwise, the bottleneck is ``input`` if usually no batch is in flight and no process has
+    work. Otherwise, the bottleneck is ``step``. The result is a dash if there is no session.
 
     Args:
-        looks: answers of one daemon, oldest first; more answers give a finer resolution.
+        looks: answers of one daemon, oldest first. More answers result in a finer resolution.
     """
     found = _reasons(looks)
     looked = sum(found.values())
@@ -92,7 +92,7 @@ def bottleneck(looks: Sequence[Status]) -> str:
 
 
 def busy(looks: Sequence[Status]) -> Dict[str, float]:
-    """Return the share of time that each process was awake, by its name in ``waits``."""
+    """Return the share of time in which each process was awake, by its name in ``waits``."""
     awake: Counter[str] = collections.Counter()
     seen: Counter[str] = collections.Counter()
     for look in looks:
@@ -103,12 +103,12 @@ def busy(looks: Sequence[Status]) -> Dict[str, float]:
 
 
 def _reasons(looks: Sequence[Status]) -> "Counter[str]":
-    """Count the bottlenecks in answers with a session."""
+    """Count the bottlenecks of all answers with a session."""
     return collections.Counter(_reason(look) for look in looks if look["rings"])
 
 
 def _waits_for(look: Status) -> Optional[str]:
-    """Return the bottleneck for what the step waits for; None if it does not wait for ascpipe."""
+    """Return the bottleneck for which the step waits, or None if the step does not wait for ascpipe."""
     found = [_LIMITS.get(wait["waits_for"]) for wait in look["waits"] if wait["who"] == "trainer"]
     return found[0] if found else None
 
@@ -127,7 +127,7 @@ def _reason(look: Status) -> str:
 
 
 def _for_ranks(looks: Sequence[Status]) -> float:
-    """Return the share of time that this rank waited for the last rank in exchanges."""
+    """Return the share of time in which this rank waited for the last rank in exchanges."""
     told = [look for look in looks if look["exchanges"] is not None]
     if len(told) < 2 or _run(told[0]) != _run(told[-1]):
         return 0.0

@@ -1,4 +1,4 @@
-"""Opens a table of a running daemon for reading during training, for ``ascpipe inspect`` and ``ascpipe hotkeys``."""
+"""Reader of a table of a running daemon during training, for ``ascpipe inspect`` and ``ascpipe hotkeys``."""
 import contextlib
 import functools
 import os
@@ -18,7 +18,7 @@ def table_reader(name: Optional[str], table: str) -> Iterator[Tuple[TableReader,
     """Yield a reader of a table, and the entry of the table in ``status``.
 
     Raises:
-        click.BadParameter: the session has no such table; the text lists its tables.
+        click.BadParameter: the session has no such table. The text lists the tables of the session.
         WrongStateError: there is no session.
     """
     run = chosen(name)

@@ -1,4 +1,4 @@
-"""``ascpipe run``: runs a program for an Ascend server on a machine without a card."""
+"""Verb ``ascpipe run``, which runs a program for an Ascend server on a machine without a card."""
 import json
 import os
 import sys
@@ -24,7 +24,7 @@ _ONE_RANK = {
     "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "RANK_ID": "0", "RANK_SIZE": "1", "DEVICE_ID": "0", "ASCEND_DEVICE_ID": "0",
     "DEVICE_INDEX": "0", "JOB_ID": "10086",
 }
-_SIZE = "RANK_SIZE"  # set by run scripts of Ascend servers for their own launchers
+_SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False},
@@ -53,7 +53,7 @@ _SIZE = "RANK_SIZE"  # set by run scripts of Ascend servers for their own launch
 def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: Optional[str], columns: bool,
             min_buckets: Optional[int], device_vocabulary_size: Optional[int], host_vocabulary_size: Optional[int],
             script: str, args: Tuple[str, ...]) -> None:
-    """Run the program. A single rank replaces this process, and so has its exit code, output and signals."""
+    """Run the program. A single rank replaces this process, and so has the same exit code, output and signals."""
     options = {"min_buckets": min_buckets, "device_vocabulary_size": device_vocabulary_size,
                "host_vocabulary_size": host_vocabulary_size}
     sizes = {name: value for name, value in options.items() if value is not None}
@@ -80,7 +80,7 @@ def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: 
 
 
 def environment_of(given: Mapping[str, str]) -> Dict[str, str]:
-    """Return the environment of the program: ``given`` with a rank, which is 0 of 1 if no launcher has set it.
+    """Return the environment of the program: ``given`` with a rank. The rank is 0 of 1 if no launcher has set the rank.
 
     Raises:
         RanksError: a run script of an Ascend server requests several ranks without a launcher, or RANK_SIZE is invalid.

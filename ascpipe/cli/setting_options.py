@@ -1,4 +1,4 @@
-"""Command-line options for settings: a settings file, and single settings."""
+"""Command-line options for a settings file and for single settings."""
 import os
 from typing import Any, Callable, Dict, Optional, Sequence
 
@@ -15,7 +15,9 @@ config_option = click.option(
 
 
 def setting_options(command: _Command) -> _Command:
-    """``--config``, ``--workers``, ``--table-workers``, ``--ring-bytes``, ``--bind-cpu`` and ``--set``."""
+    """Add the options ``--config``, ``--workers``, ``--table-workers``, ``--ring-bytes``, ``--bind-cpu`` and
+    ``--set``.
+    """
     for option in reversed((
             config_option,
             click.option("--workers", type=int, default=None, help="Number of key workers."),
@@ -29,10 +31,10 @@ def setting_options(command: _Command) -> _Command:
 
 
 def given(others: Sequence[str], **options: Any) -> Dict[str, Any]:
-    """Return the given settings; ``--set`` overrides a dedicated option.
+    """Return the given settings. ``--set`` overrides a dedicated option.
 
     Raises:
-        click.BadParameter: one of ``others`` has no equals sign.
+        click.BadParameter: a text in ``others`` has no equals sign.
     """
     found = {name: value for name, value in options.items() if value is not None}
     for other in others:
@@ -44,6 +46,6 @@ def given(others: Sequence[str], **options: Any) -> Dict[str, Any]:
 
 
 def take_file(path: Optional[str]) -> None:
-    """Use this settings file here, and in daemons and programs that are started."""
+    """Use this settings file in this process, and in daemons and programs that this process starts."""
     if path is not None:
         os.environ[FILE_VARIABLE] = os.path.abspath(path)

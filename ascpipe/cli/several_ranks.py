@@ -1,7 +1,8 @@
-"""Starts several ranks of a program with Horovod's launcher, and reports why they failed.
+"""Start of several ranks of a program with Horovod's launcher, and report of the causes of failures.
 
-Horovod starts and connects the processes. This module adds checks, signal handling, the exit code of the program,
-the causes recorded by ranks, and restarts.
+Horovod starts and connects the processes. This module adds:
+
+- checks, - signal handling, - the exit code of the program, - the causes that ranks have recorded, - restarts.
 """
 import contextlib
 import ctypes
@@ -24,13 +25,13 @@ from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, LOCAL_RANK, causes, check_
 
 _HOROVODRUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "horovodrun.py")
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([1-9][0-9]{0,3}))?")
-_FIRST_FAILURES = (  # output of horovodrun, and of mpirun if a rank exited or was killed
+_FIRST_FAILURES = (  # output of horovodrun, of mpirun if a rank exited, and of mpirun if a rank was killed
     re.compile(rb"Process name: ([0-9]+)\s+Exit code: +([0-9]+)"),
     re.compile(rb"Process name: \[\[[0-9]+,[0-9]+\],([0-9]+)\]\s+Exit code: +([0-9]+)"),
     re.compile(rb"process rank ([0-9]+) with PID [0-9]+ on node \S+ exited on signal ([0-9]+)"))
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
-_FUSED_FROM = 3  # ranks; with fewer, all sums have the same order
+_FUSED_FROM = 3  # minimum number of ranks; with fewer ranks, all sums have the same order
 _END_S = 30.0  # from a signal to the exit of the launcher; horovodrun kills ranks after 10 s
 _LAST_WORDS_S = 5.0  # from the exit of the launcher to the end of its stderr
 _KEPT_BYTES = 65536
@@ -38,19 +39,19 @@ _SHOWN_CAUSES = 20
 
 
 class Ranks:
-    """The ranks to start.
+    """Launcher of several ranks.
 
     Args:
         program: command of each rank.
         count: number of ranks.
-        hosts: ``HOST:N,...``; None: this machine.
+        hosts: ``HOST:N,...``, or None for this machine.
         mpi: start the ranks with mpirun instead of horovodrun's own method.
-        daemon: name of the daemon of each rank; None or empty: private daemons.
+        daemon: name of the daemon of each rank. If None or empty, the ranks use private daemons.
 
     Raises:
         click.BadParameter: hosts are invalid or too few, or ranks of a machine would share a daemon.
         HorovodMissingError, HorovodVersionError: Horovod is missing or has another version.
-        RanksError: a host has no address, or other machines could not reach this one.
+        RanksError: a host has no address, or other machines could not reach this machine.
     """
 
     def __init__(self, program: Sequence[str], count: int, hosts: Optional[str], mpi: bool,
@@ -77,10 +78,10 @@ class Ranks:
                 "-np", str(self._count), "-H", self._hosts, *self._program]
 
     def run(self, environment: Mapping[str, str], restarts: int) -> int:
-        """Run the ranks until they end; after a failure restart all of them, up to ``restarts`` times.
+        """Run the ranks until they exit. After a failure, restart all ranks, up to ``restarts`` times.
 
         Returns:
-            Exit code of the first failed rank, or 0; 128 plus the signal number after a signal to this process.
+            Exit code of the first failed rank, or 0. After a signal to this process, 128 plus the signal number.
         """
         mine = {name for launcher in LAUNCHERS for name in launcher}
         given = {name: value for name, value in environment.items() if name not in mine}
@@ -95,11 +96,11 @@ class Ranks:
         return code
 
     def _run_once(self, environment: Mapping[str, str]) -> Tuple[int, bool]:
-        """Run once; return (exit code, whether a signal to this process caused it)."""
+        """Run the ranks once. Return (exit code, whether a signal to this process caused the exit)."""
         with ranks_folder() as folder:
             launcher = _Launcher(self.command(), {**environment, FOLDER_VARIABLE: folder})
             code, first = launcher.wait()
-            with contextlib.suppress(FileNotFoundError):  # no rank has reported to its daemon
+            with contextlib.suppress(FileNotFoundError):  # no daemon has been started
                 sweep_dead_runs("")  # a launcher that kills a rank may also kill its daemon
             if launcher.signalled:
                 return 128 + launcher.signalled, True
@@ -119,7 +120,7 @@ class Ranks:
 
 
 class _Launcher:
-    """Horovod's launcher as a child process in its own session; it is ended together with this process.
+    """Horovod's launcher as a child process in a new session. The kernel ends the launcher when this process dies.
 
     Attributes:
         signalled: number of the first signal that this process received, or 0.
@@ -138,7 +139,7 @@ class _Launcher:
             self._process.terminate()
 
     def wait(self) -> Tuple[int, Optional[int]]:
-        """Wait until it exits; return (exit code, first failed rank if the launcher names it)."""
+        """Wait until the launcher exits. Return (exit code, first failed rank or None)."""
         process = self._process
         if process is None or process.stderr is None:
             raise RanksError("the launcher of ranks was not started")
@@ -159,7 +160,7 @@ class _Launcher:
         return (0, None) if code == 0 else _failure(code, self._tail)
 
     def _pass_on(self, number: int, frame: Any) -> None:
-        """Ask the launcher to end its ranks. A second signal kills it, which the ranks detect."""
+        """Ask the launcher to end its ranks. A second signal kills the launcher; the ranks detect its death."""
         again, self.signalled = bool(self.signalled), self.signalled or number
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL if again else signal.SIGTERM)
@@ -172,7 +173,9 @@ class _Launcher:
 
 
 def _failure(code: int, said: bytes) -> Tuple[int, Optional[int]]:
-    """Return (exit code, rank) of the first failure in the launcher's output; (``code``, None) if it names no rank."""
+    """Return (exit code, rank) of the first failure in the launcher's output, or (``code``, None) if it names
+    no rank.
+    """
     for kind, words in enumerate(_FIRST_FAILURES):
         found = words.findall(said)
         if found:
@@ -192,7 +195,7 @@ def _parsed(hosts: str) -> List[Tuple[str, int]]:
 
 
 def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, int]]:
-    """Return the first ``count`` slots in order. horovodrun would start a rank in every slot, regardless of ``-np``."""
+    """Return the first ``count`` slots in order. horovodrun would start a rank in each slot, regardless of ``-np``."""
     taken = []
     for name, slots in places:
         if count > 0:
@@ -202,7 +205,7 @@ def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, in
 
 
 def _check_addresses(names: Sequence[str]) -> None:
-    """Reject names that ranks could not reach. On machines that others refer to, each checks its own name."""
+    """Raise an error for host names that other machines could not reach. Check also the name of this machine."""
     import psutil
 
     here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
@@ -231,7 +234,9 @@ def _ending(code: int) -> str:
 
 
 def _end_with(owner: int) -> None:
-    """Run in the child before the launcher: have the kernel signal it when this process dies."""
+    """Have the kernel send SIGTERM to the launcher when this process dies. The child process runs this before
+    the launcher.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != owner:
         os._exit(1)

@@ -1,4 +1,4 @@
-"""``ascpipe start``: starts a daemon in the background or the foreground."""
+"""Verb ``ascpipe start``, which starts a daemon in the background or the foreground."""
 import contextlib
 import os
 import socket
@@ -18,7 +18,7 @@ from ascpipe.cli.setting_options import given, setting_options
 @setting_options
 @click.option("--foreground", is_flag=True, help="Run in the foreground, log to stderr; Ctrl-C stops it.")
 def command(name: Optional[str], foreground: bool, others: Tuple[str, ...], **options: Any) -> None:
-    """Check the settings first, so that a wrong one is a usage error."""
+    """Check the settings, then start the daemon. A wrong setting is a usage error."""
     from ascpipe import names
     from ascpipe.config import load_settings
 
@@ -50,4 +50,4 @@ def _start_in_background(name: str, options: Dict[str, Any]) -> None:
 
     launched = Launching(name, options=options).wait()
     click.echo("ascpipe: daemon {!r} started, pid {}".format(launched.name, launched.pid))
-    launched.process.returncode = 0  # prevents a warning: the child is meant to outlive us
+    launched.process.returncode = 0  # prevents a warning about the child, which runs longer than this process

@@ -1,4 +1,4 @@
-"""``ascpipe stats``: prints throughput and the bottleneck of a daemon, one line per interval."""
+"""Verb ``ascpipe stats``, which prints throughput and the bottleneck of a daemon, one line per interval."""
 import json
 import time
 from typing import Any, Dict, Iterator, List, Optional
@@ -25,7 +25,7 @@ _COLUMNS = (("steps/s", 9), ("ids/s", 12), ("device hit", 11), ("host hit", 9), 
 @click.option("-n", "--count", type=click.IntRange(min=1), default=None, help="Number of lines; unlimited by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(name: Optional[str], interval: float, count: Optional[int], as_json: bool) -> None:
-    """Query the daemon several times per interval, without disturbing workers or the trainer."""
+    """Query the daemon several times per interval. Queries do not disturb the workers or the trainer."""
     run = chosen(name)
     try:
         for number, looks in enumerate(watched(run, interval)):
@@ -42,10 +42,10 @@ def command(name: Optional[str], interval: float, count: Optional[int], as_json:
 
 
 def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
-    """Poll a daemon; yield the answers of each interval, including the answers at its two ends.
+    """Poll a daemon. Yield the answers of each interval, including the answers at the start and the end.
 
     Raises:
-        NotRunningError, NoAnswerError: it has exited, or does not answer.
+        NotRunningError, NoAnswerError: the daemon has exited, or does not answer.
     """
     pause_s = max(_LEAST_PAUSE_S, interval_s / LOOKS)
     looks = [ask(run, messages.Status())]
@@ -58,13 +58,13 @@ def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
             looks.append(ask(run, messages.Status()))
             if left_s <= pause_s:
                 break
-        due = max(due, time.monotonic() - interval_s)  # after this process was suspended
+        due = max(due, time.monotonic() - interval_s)  # this process may have been suspended
         yield looks
         looks = looks[-1:]
 
 
 def summary(looks: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """Return ``rates`` of an interval with the waiting share of the step and the bottleneck."""
+    """Return ``rates`` of an interval, the waiting share of the step, and the bottleneck."""
     return {**rates(looks[0], looks[-1]), "step_waits": waiting(looks), "bottleneck": bottleneck(looks)}
 
 
@@ -78,5 +78,5 @@ def line(told: Dict[str, Any]) -> str:
 
 
 def percent(rate: Optional[float]) -> str:
-    """Format as ``"95.4 %"``; a dash for None."""
+    """Format a rate as ``"95.4 %"``. None is a dash."""
     return "-" if rate is None else "{:.1f} %".format(100.0 * rate)

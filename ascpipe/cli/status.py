@@ -1,4 +1,5 @@
-"""``ascpipe status``: prints the state of a daemon as tables or JSON. Imports only what the query needs."""
+"""Verb ``ascpipe status``, which prints the state of a daemon as tables or JSON. It imports only modules of the query.
+"""
 import json
 import time
 from typing import Any, Dict, List, Optional
@@ -26,7 +27,7 @@ _LATE_S = 0.1  # shorter delays of a rank are not shown
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: Optional[str], as_json: bool) -> None:
-    """Query the daemon once, without disturbing workers or the trainer."""
+    """Query the daemon once. The query does not disturb the workers or the trainer."""
     run = chosen(name)
     status = {**ask(run, messages.Status()), "logs": run.path}
     if as_json:
@@ -69,7 +70,7 @@ def _of_ranks(exchanges: Optional[Dict[str, Any]]) -> List[str]:
 
 
 def state_of(worker: Dict[str, Any], daemon: str) -> str:
-    """Return the state of a worker. A missing worker is starting, unless its daemon starts no more workers."""
+    """Return the state of a worker. A missing worker is starting unless its daemon has failed or stopped."""
     if worker["hangs_s"] > 0:
         return "has made no progress for {:.0f} s".format(worker["hangs_s"])
     if worker["attached"]:
@@ -117,7 +118,7 @@ def tables(status: Dict[str, Any]) -> List[Any]:
 
 
 def _found_on_host(table: Dict[str, Any]) -> Optional[float]:
-    """Return the share of swapped-in rows that needed no disk read; None if no rows were swapped in."""
+    """Return the share of swapped-in rows that were read without disk I/O, or None if no rows were swapped in."""
     return max(0.0, 1 - table["fetches"] / table["loads"]) if table["loads"] else None
 
 

@@ -1,4 +1,4 @@
-"""``ascpipe stop``: stops a daemon and waits until it has exited."""
+"""Verb ``ascpipe stop``, which stops a daemon and waits until it has exited."""
 import time
 from typing import Optional
 
@@ -18,7 +18,7 @@ _PAUSE_S = 0.01
 @click.command("stop", help="Stop a daemon and wait until it has exited.")
 @click.option("--name", default=None, help="Name of the daemon. Default: $ASCPIPE_NAME, otherwise 'default'.")
 def command(name: Optional[str]) -> None:
-    """Stop the daemon; its trainer gets an error."""
+    """Stop the daemon. The trainer of the daemon then raises an error."""
     run = chosen(name, or_the_only=False)
     pid = ask(run, messages.Stop())["pid"]
     deadline = time.monotonic() + TIMEOUT_S
@@ -30,6 +30,6 @@ def command(name: Optional[str]) -> None:
 
 
 def _is_there(pid: int) -> bool:
-    """Return whether a process is alive; False for a zombie."""
+    """Return whether a process is alive. A zombie is not alive."""
     stat = read_stat(pid)
     return stat is not None and not stat.has_ended

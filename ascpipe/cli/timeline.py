@@ -1,4 +1,7 @@
-"""``ascpipe timeline``: writes the activity of workers and ranks as a Chrome trace, or merges it into another one."""
+"""Verb ``ascpipe timeline``, which writes the activity of workers and ranks as a Chrome trace.
+
+The verb can merge the activity into a trace of TensorFlow.
+"""
 import contextlib
 import json
 import os
@@ -13,7 +16,7 @@ from ascpipe.control.client import ask, running_daemons
 from ascpipe.errors import ConfigError, NotRunningError
 from ascpipe.shm import exchange_spans, spans
 
-_MARGIN_US = 100000.0  # of activity kept before and after a merged trace
+_MARGIN_US = 100000.0  # activity of this length before and after a merged trace is kept
 
 
 class Recorded(NamedTuple):
@@ -21,7 +24,7 @@ class Recorded(NamedTuple):
 
     Attributes:
         name: name of the daemon.
-        exchanges: exchanges of its trainer with other ranks; None with one rank.
+        exchanges: exchanges of the trainer with other ranks, or None with one rank.
         workers: workers with spans.
     """
 
@@ -40,7 +43,7 @@ class Recorded(NamedTuple):
               help="TensorFlow timeline to merge into, with 0.1 s before and after it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
-    """Write the trace. The daemons must record spans, see `ascpipe trace` and ``timeline_spans``; they keep running."""
+    """Write the trace. The daemons must record spans (see `ascpipe trace` and ``timeline_spans``) and keep running."""
     if given and of_all:
         raise click.UsageError("--all selects all daemons: omit --name")
     events = events_of_daemons(_of_all() if of_all else [
@@ -59,7 +62,7 @@ def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[s
 def _of_all() -> List[Recorded]:
     found = []
     for name in running_daemons():
-        with contextlib.suppress(ConfigError, NotRunningError):  # it records no spans, or has just exited
+        with contextlib.suppress(ConfigError, NotRunningError):  # the daemon records no spans, or has just exited
             found.append(_of_daemon(name))
     if not found:
         raise ConfigError(
@@ -75,7 +78,7 @@ def _of_daemon(name: str) -> Recorded:
         workers = [spans.read(os.path.join(run.path, file)) for file in run.span_files()]
         exchanges = exchange_spans.read(run.exchange_spans) if os.path.exists(run.exchange_spans) else None
         exchanges = within(exchanges, trace["since_ns"], trace["until_ns"])
-    except FileNotFoundError:  # it has just exited
+    except FileNotFoundError:  # the daemon has just exited
         raise NotRunningError(run.name, run.path) from None
     if not workers and exchanges is None:
         raise ConfigError(
@@ -86,7 +89,9 @@ def _of_daemon(name: str) -> Recorded:
 
 def within(recorded: Optional[exchange_spans.RecordedExchanges], since_ns: int,
            until_ns: int) -> Optional[exchange_spans.RecordedExchanges]:
-    """Return the exchanges during the recorded time, since a trainer records all; None if nothing was recorded."""
+    """Return the exchanges during the recorded time, or None if the daemon did not record. A trainer records
+    all exchanges.
+    """
     if recorded is None or not since_ns:
         return None
     return recorded._replace(spans=[span for span in recorded.spans if span.start_ns >= since_ns and (
@@ -94,7 +99,7 @@ def within(recorded: Optional[exchange_spans.RecordedExchanges], since_ns: int,
 
 
 def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:
-    """Return the events of all rows. Ranks are in order, below a merged trace."""
+    """Return the events of all rows. The viewer shows the rows in the order of ranks."""
     rows = []
     for daemon in sorted(daemons, key=lambda one: -1 if one.exchanges is None else one.exchanges.rank):
         of = " of {}".format(daemon.name) if len(daemons) > 1 else ""
@@ -109,7 +114,7 @@ def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:
 
 
 def events_of(worker: spans.Recorded, of: str = "") -> List[Dict[str, Any]]:
-    """Return an event with the process name, and a complete event per span; times are in microseconds since 1970."""
+    """Return an event with the process name, and an event per span. Times are in microseconds since 1970."""
     return [_named(worker.pid, "{} worker {}{}".format(worker.kind, worker.number, of))] + [_event(
         worker.pid, span, ", ".join("{} {}".format(what, last) for what, _, last in span.done),
         {"stream": span.stream, "batches": {what: batches for what, batches, _ in span.done}})
@@ -117,7 +122,7 @@ def events_of(worker: spans.Recorded, of: str = "") -> List[Dict[str, Any]]:
 
 
 def events_of_exchanges(recorded: exchange_spans.RecordedExchanges) -> List[Dict[str, Any]]:
-    """Return the events of the exchanges of a rank, as ``events_of``."""
+    """Return an event with the process name, and an event per exchange of a rank."""
     return [_named(recorded.pid, "exchanges of rank {}".format(recorded.rank))] + [_event(
         recorded.pid, span, "{} {}".format(span.kind, span.ticket) if span.ticket else span.kind,
         {name: getattr(span, name) for name in (
@@ -135,7 +140,7 @@ def _event(pid: int, span: Any, name: str, arguments: Dict[str, Any]) -> Dict[st
 
 
 def merged(theirs: List[Dict[str, Any]], ours: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Return all events of a trace, and our events near it in time."""
+    """Return all events of a trace, and ascpipe's events from 0.1 s before it to 0.1 s after it."""
     timed = [event for event in theirs if "ts" in event]
     if not timed:
         raise click.BadParameter("it has no events with times", param_hint="--merge")

@@ -1,4 +1,4 @@
-"""``ascpipe top``: live view of a daemon, refreshed every second."""
+"""Verb ``ascpipe top``, a live view of a daemon that is refreshed every second."""
 import contextlib
 import select
 import sys
@@ -20,7 +20,7 @@ _TABLE_COLUMNS = ["table", "batches/s", "ids/s", "device hit", "host hit", "in/s
 @click.command("top", help="Show a live view of a daemon; q or Ctrl-C quits.")
 @name_option
 def command(name: Optional[str]) -> None:
-    """Show the view on a terminal; use ``ascpipe stats`` for files and pipes."""
+    """Show the view on a terminal. For files and pipes, use ``ascpipe stats``."""
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise click.UsageError("top needs a terminal. Use `ascpipe stats` for a file or a pipe")
     from rich.live import Live
@@ -70,7 +70,7 @@ def _drawn(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> Any:
 
 @contextlib.contextmanager
 def _single_keys() -> Iterator[None]:
-    """Read single key presses without echo; restore the terminal afterwards."""
+    """Read single key presses without echo. Restore the terminal at the end of the block."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     tty.setcbreak(fd)

@@ -1,4 +1,4 @@
-"""``ascpipe trace``: starts or stops recording for ``ascpipe timeline`` in a running daemon."""
+"""Verb ``ascpipe trace``, which starts or stops recording for ``ascpipe timeline`` in a running daemon."""
 import json
 import os
 import time
@@ -41,7 +41,7 @@ def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
               help="Number of spans per worker; older ones are overwritten.")
 @_daemon_options
 def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
-    """Start recording; workers begin between two batches, and training continues."""
+    """Start recording. Workers start recording between two batches, and training continues."""
     answers = [(run, ask(run, messages.Trace(spans))) for run in _runs(given, of_all=of_all)]
     silent = {run.name: _wait_for_workers(run) for run, _ in answers}
     _tell(answers, "records up to {} spans per worker; `ascpipe timeline --output FILE` writes them".format(spans),
@@ -57,7 +57,7 @@ def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> No
 @command.command("stop", help="Stop recording; records are kept until the next start.")
 @_daemon_options
 def stop(given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
-    """Stop recording; it has no overhead afterwards."""
+    """Stop recording."""
     answers = [(run, ask(run, messages.Trace(0))) for run in _runs(given, of_all=of_all)]
     _tell(answers, "stopped recording; `ascpipe timeline --output FILE` writes the records", as_json=as_json)
 
@@ -84,7 +84,7 @@ def _tell(answers: List[Tuple[RunDir, Dict[str, Any]]], text: str, *, as_json: b
 
 
 def _wait_for_workers(run: RunDir) -> List[str]:
-    """Return the workers of a session that have not created a span file in time."""
+    """Return the workers that have not created a span file within ``_BEGINS_S``."""
     end = time.monotonic() + _BEGINS_S
     while True:
         workers = ["{kind}-{index}".format(**worker) for worker in ask(run, messages.Status())["workers"]

@@ -1,4 +1,4 @@
-"""Version information of ``ascpipe --version --verbose``, for bug reports."""
+"""Version information for bug reports, printed by ``ascpipe --version --verbose``."""
 import platform
 from typing import List
 
@@ -6,7 +6,7 @@ from ascpipe.errors import AscpipeError
 
 
 def lines() -> List[str]:
-    """Return lines ``name: version``, without expensive imports."""
+    """Return lines ``name: version``. The function avoids slow imports."""
     from ascpipe.cli.doctor import tensorflow_version
     from ascpipe.layout import structs
     from ascpipe.layout.kernel_library import sources_digest

@@ -1,4 +1,6 @@
-"""``ascpipe warmup``: compiles the kernels of the workers in advance, so that the first daemon starts fast."""
+"""Verb ``ascpipe warmup``, which compiles the kernels of the workers in advance, so that the first daemon
+starts fast.
+"""
 import json
 
 import click
@@ -10,7 +12,10 @@ from ascpipe.cli.setting_options import config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(as_json: bool) -> None:
-    """Compile the kernels and print their location; takes less than 1 min, or 1 s if they exist."""
+    """Compile the kernels and print their location.
+
+    The compilation needs less than 1 min. If the kernels exist, the command needs 1 s.
+    """
     from ascpipe.config import load_settings
     from ascpipe.daemon.warm_up import warm_up
 

@@ -1,4 +1,4 @@
-"""Start and end child processes within time limits, even if a signal stops one before it executes its program."""
+"""Start and end child processes within time limits, even if a signal stops a child before it executes its program."""
 import contextlib
 import errno
 import os
@@ -11,17 +11,17 @@ from typing import Any, Optional, Sequence
 from ascpipe.control.proc_stat import read_stat
 
 EXEC_TIMEOUT_S = 3.0  #: limit between fork and exec
-KILLED_S = 2.0  #: for a killed child to exit; one blocked in the kernel exits later
+KILLED_S = 2.0  #: for a killed child to exit; a child that is blocked in the kernel exits later
 EXIT_TIMEOUT_S = 20.0  #: for a child that was asked to exit
-_STOPPED_S = 1.0  # for one that was asked to exit and is stopped
+_STOPPED_S = 1.0  # for a child that was asked to exit and is stopped
 _LOOK_S = 0.2
 
 
 class Child(subprocess.Popen):
-    """A ``Popen`` that kills a child which does not execute its program in time, where ``Popen`` would wait forever.
+    """``Popen`` that kills a child which does not execute its program in time. A plain ``Popen`` would wait forever.
 
     Attributes:
-        is_late: the child was killed because it did not execute its program within ``EXEC_TIMEOUT_S``.
+        is_late: whether the child was killed because it did not execute its program within ``EXEC_TIMEOUT_S``.
 
     Raises:
         OSError: no more processes, threads or files are available.
@@ -50,14 +50,15 @@ class Child(subprocess.Popen):
 
 
 class Stops:
-    """Measures how long process ``pid`` has been stopped by a signal.  An invalid PID is never stopped."""
+    """Duration for which a signal has stopped process ``pid``. The duration is 0 if the process does not exist.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._since: Optional[float] = None
 
     def seconds(self) -> float:
-        """Return the seconds since the first call that found the process stopped; 0 if it is not stopped."""
+        """Return the seconds since the first call that found the process stopped, or 0 if it is not stopped."""
         stat = read_stat(self._pid)
         if stat is None or not stat.is_stopped:
             self._since = None
@@ -68,7 +69,7 @@ class Stops:
 
 
 def reap(process: "subprocess.Popen[bytes]", patience_s: float = EXIT_TIMEOUT_S) -> None:
-    """Wait for a child to exit by itself.  Kill it after ``patience_s``, or earlier if it is stopped."""
+    """Wait until a child exits. Kill the child after ``patience_s``, or earlier if a signal has stopped it."""
     stops = Stops(process.pid)
     end = time.monotonic() + patience_s
     while process.poll() is None:
@@ -80,7 +81,7 @@ def reap(process: "subprocess.Popen[bytes]", patience_s: float = EXIT_TIMEOUT_S)
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a child, and its process group if it is the leader, and reap it."""
+    """Kill and reap a child. If the child leads a process group, kill the group."""
     if process.poll() is not None:
         return
     try:

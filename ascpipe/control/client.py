@@ -1,4 +1,4 @@
-"""Client of the control plane: sends one request and waits for its reply, with a timeout."""
+"""Client of the control plane. It sends one request and waits for the reply, with a timeout."""
 import contextlib
 import os
 import secrets
@@ -22,16 +22,16 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
-    """Send a request to the daemon of ``run`` and return the body of its reply.  Received descriptors are closed.
+    """Send a request to the daemon of ``run`` and return the body of the reply. Received descriptors are closed.
 
-    Each call opens a new connection, so later forks of the program inherit none.
+    Each call opens and closes a connection, so later forks of the program inherit no connection.
 
     Raises:
         NotRunningError: no daemon is running, or it exited before it replied.
-        RunDirError: other users can access its directory.
-        NoAnswerError: no reply within ``timeout_s``, or the daemon was stopped by a signal for ``TIMEOUT_S``.
+        RunDirError: other users can access the run directory.
+        NoAnswerError: there was no reply within ``timeout_s``, or a signal stopped the daemon for ``TIMEOUT_S``.
         MessageError: the reply is invalid.
-        AscpipeError: the error that it replied.
+        AscpipeError: the daemon replied with this error.
     """
     with asked(run, body, timeout_s) as (answer, _):
         return answer
@@ -39,7 +39,7 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
 
 @contextlib.contextmanager
 def asked(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Iterator[Tuple[Dict[str, Any], List[int]]]:
-    """Yield the reply and its descriptors, which are closed at the end.  Otherwise like ``ask``."""
+    """Send a request like ``ask``. Yield the reply and its descriptors, which are closed at the end of the block."""
     request_id = secrets.randbits(62)
     request = messages.request_bytes(request_id, body)
     deadline = time.monotonic() + timeout_s
@@ -60,13 +60,13 @@ def asked(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Ite
 
 
 def running_daemons() -> List[str]:
-    """Return the names of this user's running daemons.  Raises the errors of ``names.known_names``."""
+    """Return the names of this user's running daemons. Raise the errors of ``names.known_names``."""
     return [name for name in names.known_names() if is_held(RunDir(name))]
 
 
 def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
               verb: str) -> Optional[Tuple[bytes, List[int]]]:
-    """Return the reply and its descriptors; None after the deadline, or if the daemon did not read the request."""
+    """Return the reply and its descriptors, or None after the deadline or if the daemon did not read the request."""
     try:
         fdsocket.connect(sock, run.control, max(0.001, deadline - time.monotonic()))
         sock.send(request, socket.MSG_NOSIGNAL)
@@ -96,7 +96,7 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
 
 def _body_of(answer: bytes, request_id: int) -> Dict[str, Any]:
     reply = messages.parse_reply(answer)
-    if reply.id not in (request_id, 0):  # 0: the daemon could not read the id
+    if reply.id not in (request_id, 0):  # the id is 0 if the daemon could not read it
         raise MessageError("it answers request {}, this is {}".format(reply.id, request_id))
     if reply.error is not None:
         raise reply.error
@@ -104,7 +104,9 @@ def _body_of(answer: bytes, request_id: int) -> Dict[str, Any]:
 
 
 def check_run_directory(run: RunDir) -> None:
-    """Raise NotRunningError if the run directory is missing, RunDirError if other users can access it or its parent."""
+    """Raise NotRunningError if the run directory is missing. Raise RunDirError if other users can access it or its
+    parent.
+    """
     try:
         for path in (os.path.dirname(run.path), run.path):
             names.check_private_dir(path)
@@ -113,7 +115,7 @@ def check_run_directory(run: RunDir) -> None:
 
 
 def check_running(run: RunDir) -> None:
-    """Call ``check_run_directory``, and raise NotRunningError if no daemon holds the lock or listens."""
+    """Call ``check_run_directory``. Raise NotRunningError if no daemon holds the lock or listens."""
     check_run_directory(run)
     if not is_held(run) and not is_listening(run.lifeline):  # a running daemon's lock file may have been removed
         raise NotRunningError(run.name, run.path)

@@ -1,8 +1,8 @@
-"""Encode and decode control messages, which are msgpack maps.
+"""Encoder and decoder of control messages, which are msgpack maps.
 
-The decoder is our own, with limits of size and depth.  The C unpacker of msgpack 1.0.5 leaks memory if a text is not
-UTF-8 or a hook raises, so a peer could exhaust the supervisor's memory.  It also reserves the size that a header
-claims.  This decoder creates a value only when all its bytes are there.
+ascpipe has its own decoder, which limits size and depth. The C unpacker of msgpack 1.0.5 leaks memory if a text is not
+UTF-8 or a hook raises, so a peer could exhaust the supervisor's memory. The unpacker also reserves the size that a
+header claims. This decoder creates a value only when all bytes of the value are present.
 """
 import math
 import struct
@@ -12,9 +12,9 @@ import msgpack
 
 from ascpipe.errors import MessageError
 
-MESSAGE_BYTES = 64 * 1024  #: longer messages are refused unread
+MESSAGE_BYTES = 64 * 1024  #: longer messages are rejected without decoding
 MAX_DEPTH = 8
-MAX_VALUES = 16384  #: including keys; bounds the time to decode a message
+MAX_VALUES = 16384  #: including keys; the limit bounds the time to decode a message
 MAX_VALUES_SHORT = 128  #: for requests without streams and tables
 MAX_STRING_BYTES = 4096
 MAX_BINARY_BYTES = 16384
@@ -50,8 +50,8 @@ def unpack(data: bytes, most_values: int = MAX_VALUES) -> Dict[str, Any]:
     """Decode a map of at most ``most_values`` values.
 
     Raises:
-        MessageError: ``data`` is not one valid map within the limits.  Duplicate keys, keys that are not text, invalid
-            UTF-8, non-finite numbers and other msgpack types are invalid.
+        MessageError: ``data`` is not one valid map within the limits. Duplicate keys, keys that are not text,
+            invalid UTF-8, non-finite numbers and other msgpack types are invalid.
     """
     if len(data) > MESSAGE_BYTES:
         raise MessageError("it has {} bytes; at most {} are accepted".format(len(data), MESSAGE_BYTES))
@@ -65,7 +65,7 @@ def unpack(data: bytes, most_values: int = MAX_VALUES) -> Dict[str, Any]:
 
 
 class _Reader:
-    """Decodes values from ``data``; raises only ``MessageError``."""
+    """Decoder of the values in ``data``. It raises only ``MessageError``."""
 
     def __init__(self, data: bytes, most_values: int) -> None:
         self._data = data
@@ -116,7 +116,7 @@ class _Reader:
         return self._data[begin:self._at]
 
     def _enter(self, values: int, depth: int) -> None:
-        """Check the limits of depth and values when a list or map begins.  Each value takes at least one byte."""
+        """Check the limits of depth and values at the start of a list or map. Each value has at least one byte."""
         if depth > MAX_DEPTH:
             raise MessageError("it is nested deeper than {}".format(MAX_DEPTH))
         if values > self.left():

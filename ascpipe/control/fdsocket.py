@@ -1,7 +1,7 @@
 """Messages with file descriptors over a unix stream socket.
 
-A message is its length (u32, little-endian) and a msgpack map; descriptors travel with the first byte.  The same socket
-is the lifeline between two processes: its end of file means that the peer is gone.
+A message consists of its length (u32, little-endian) and a msgpack map. Descriptors are sent with the first
+byte. The socket is also the lifeline between two processes: end of file means that the peer is gone.
 """
 import array
 import os
@@ -21,12 +21,12 @@ _TIMEVAL = struct.Struct("@ll")
 _FD_BYTES = array.array("i").itemsize
 ANCILLARY_BYTES = socket.CMSG_SPACE(MAX_FDS * _FD_BYTES)  #: size of the ``recvmsg`` buffer for descriptors
 _SEND_TIMEOUT_S = 10.0
-_REST_S = 0.2  # for the rest of a message after its first byte
-_LONGEST_POLL_S = 3600.0  # poll takes milliseconds in 32 bits
+_REST_S = 0.2  # for the remaining bytes of a message after its first byte
+_LONGEST_POLL_S = 3600.0  # the argument of poll is a 32-bit number of milliseconds
 
 
 def connect(sock: socket.socket, path: str, timeout_s: float) -> None:
-    """Connect a unix socket.  Wait if the listen queue is full, which a non-blocking connect would not.
+    """Connect a unix socket. Wait while the listen queue is full.
 
     Raises:
         BlockingIOError: the queue was full for ``timeout_s``.
@@ -36,7 +36,7 @@ def connect(sock: socket.socket, path: str, timeout_s: float) -> None:
 
 
 def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> None:
-    """Send one message.  The descriptors stay open in this process.  Blocks for at most 10 s.
+    """Send one message. The descriptors stay open in this process. The call blocks for at most 10 s.
 
     Raises:
         ConnectionClosedError: the peer is gone.
@@ -77,14 +77,14 @@ def descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
 
 
 def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List[int]]:
-    """Receive one message and its descriptors, which are not inheritable.  The caller must close them.
+    """Receive one message and its descriptors, which are not inheritable. The caller must close them.
 
     The stream is unusable after an error, except after a MessageTimeoutError before the first byte.
 
     Raises:
-        ConnectionClosedError: end of file.
-        MessageTimeoutError: no complete message within ``timeout_s``.
-        MessageError: invalid message.
+        ConnectionClosedError: the peer is gone.
+        MessageTimeoutError: no complete message arrived within ``timeout_s``.
+        MessageError: the message is invalid.
     """
     fds: List[int] = []
     deadline = time.monotonic() + timeout_s
@@ -100,10 +100,10 @@ def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List
 
 
 def whole(data: bytes, most: int) -> Optional[Dict[str, Any]]:
-    """Decode a message from the bytes read so far.  Return None if it is incomplete.
+    """Decode a message from the bytes read so far. Return None if it is incomplete.
 
     Raises:
-        MessageError: invalid message, more than one message, or more than ``most`` bytes.
+        MessageError: the message is invalid or has more than ``most`` bytes, or more bytes follow.
     """
     if len(data) < _LENGTH.size:
         return None
@@ -114,7 +114,7 @@ def whole(data: bytes, most: int) -> Optional[Dict[str, Any]]:
 
 
 def receive_body(sock: socket.socket, timeout_s: float) -> Dict[str, Any]:
-    """Receive a message as ``receive`` does, and close any descriptors."""
+    """Receive a message like ``receive``, and close its descriptors."""
     body, fds = receive(sock, timeout_s)
     for fd in fds:
         os.close(fd)
@@ -122,7 +122,7 @@ def receive_body(sock: socket.socket, timeout_s: float) -> Dict[str, Any]:
 
 
 def receive_if_available(sock: socket.socket) -> Dict[str, Any]:
-    """Receive a message that has begun to arrive; raise MessageTimeoutError at once if there is none."""
+    """Receive a message whose first byte has arrived. Raise MessageTimeoutError immediately if no byte has arrived."""
     return receive_body(sock, _REST_S if is_readable(sock) else 0.0)
 
 
@@ -134,7 +134,7 @@ def is_readable(sock: socket.socket) -> bool:
 
 
 def is_closed(sock: socket.socket) -> bool:
-    """Return True if the peer is gone.  Never blocks and consumes nothing."""
+    """Return True if the peer is gone. The call does not block and does not consume data."""
     try:
         return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
     except (BlockingIOError, InterruptedError):

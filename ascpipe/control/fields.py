@@ -1,6 +1,7 @@
-"""Strict validation of messages: exact types, limits, no unknown fields.
+"""Strict validation of messages: exact types, limits, and no unknown fields.
 
-A rule takes a value and the name of its field.  It returns the value, or raises ``MessageError`` with that name.
+The arguments of a rule are a value and the name of its field. A rule returns the value, or raises ``MessageError`` with
+that name.
 """
 import dataclasses
 from typing import Any, Callable, Dict, Mapping, Tuple, Type
@@ -23,7 +24,7 @@ def fields(value: Any, where: str, rules: Mapping[str, Rule]) -> Dict[str, Any]:
 
 
 def record(kind: Type[Any], also: Callable[[Any, str], None] = lambda record, where: None) -> Rule:
-    """Return the rule of a map that becomes a dataclass ``kind``.  ``also`` checks several fields together."""
+    """Return the rule of a map that is converted to dataclass ``kind``. ``also`` checks several fields together."""
     rules = {field.name: field.metadata[RULE] for field in dataclasses.fields(kind)}
 
     def check(value: Any, where: str) -> Any:
@@ -35,7 +36,7 @@ def record(kind: Type[Any], also: Callable[[Any, str], None] = lambda record, wh
 
 
 def of_type(kind: type) -> Rule:
-    """Return the rule of a value of exactly this type: a bool is not an int."""
+    """Return the rule of a value of exactly this type. A bool is not accepted as an int."""
     def check(value: Any, where: str) -> Any:
         if type(value) is not kind:
             raise MessageError("{} is a {}, expected {}".format(where, type(value).__name__, kind.__name__))
@@ -93,7 +94,7 @@ def exact_bytes(size: int) -> Rule:
 
 
 def items(rule: Rule, longest: int, least: int = 1) -> Rule:
-    """Return the rule of a list of ``least`` to ``longest`` items that obey ``rule``; it becomes a tuple."""
+    """Return the rule of a list of ``least`` to ``longest`` items that obey ``rule``. The result is a tuple."""
     is_list = of_type(list)
 
     def check(value: Any, where: str) -> Tuple[Any, ...]:

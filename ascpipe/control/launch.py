@@ -1,6 +1,6 @@
 """Start a daemon as a separate process and wait until it is ready.
 
-``ascpipe start`` and trainers with a private daemon use it.
+``ascpipe start`` and trainers with a private daemon use this module.
 """
 import json
 import os
@@ -17,8 +17,8 @@ from ascpipe.errors import NotStartedError, received
 
 MODULE = "ascpipe.daemon.start"  #: module to run
 READY_TIMEOUT_S = 30.0
-STOPPED_S = 10.0  #: maximum time for which a signal may stop it
-_EXIT_AFTER_REPORT_S = 5.0  # between its report and its exit
+STOPPED_S = 10.0  #: maximum time for which a signal may stop the daemon
+_EXIT_AFTER_REPORT_S = 5.0  # between the report of the daemon and its exit
 _LOOK_S = 0.5
 
 _PASSED_ON = frozenset({
@@ -29,7 +29,7 @@ _PASSED_ON = frozenset({
 
 
 class Launched(NamedTuple):
-    """A daemon that is ready.  The caller may wait for ``process`` or leave it running."""
+    """Daemon that is ready. The caller may wait for ``process`` or leave it running."""
 
     process: "subprocess.Popen[bytes]"
     pid: int
@@ -48,10 +48,10 @@ def child_environment(environment: Optional[Mapping[str, str]] = None) -> Dict[s
 
 
 class Launching:
-    """A daemon that is starting, in its own session.  Call ``wait`` or ``end`` next.
+    """Daemon that is starting in a new session. The caller must call ``wait`` or ``end``.
 
     Args:
-        private: the daemon exits with the trainer that registers, or if none registers soon.
+        private: whether the daemon exits together with its trainer. It also exits if no trainer registers soon.
         options: settings from the command line.
 
     Raises:
@@ -77,7 +77,7 @@ class Launching:
             os.close(write)
 
     def is_current(self) -> bool:
-        """Return True if the daemon is our running child and a new one would get the same environment."""
+        """Return True if the daemon is our running child, and a new daemon would have the same environment."""
         return (self._owner == os.getpid() and self._environment == child_environment()
                 and self._process.poll() is None)
 
@@ -86,7 +86,7 @@ class Launching:
 
         Raises:
             AscpipeError: the daemon refused to start.
-            NotStartedError: the daemon died without a report or took too long; it has exited.
+            NotStartedError: the daemon died without a report or was not ready in time. It has exited.
         """
         told = self._read_report(timeout_s)
         process = self._process
@@ -101,7 +101,9 @@ class Launching:
         return Launched(process, told["pid"], self._name)
 
     def end(self) -> None:
-        """End the daemon after its start, so that it cleans up.  A forked child only closes its own descriptor."""
+        """End the daemon after its start, so that it cleans up. In a forked child, only close the child's
+        descriptor.
+        """
         if self._owner != os.getpid():
             os.close(self._read)
             return
@@ -122,7 +124,9 @@ class Launching:
 
 
 def _read_all(fd: int, timeout_s: float, stops: Stops) -> Dict[str, Any]:
-    """Return the JSON object that the daemon reports; ``{}`` if it exits without one, an error text if it is late."""
+    """Return the JSON object that the daemon reports. If it exits without a report, return ``{}``. If it is
+    late, return an error text.
+    """
     deadline = time.monotonic() + timeout_s
     data = b""
     poll = select.poll()  # not select(), which fails for large descriptors

@@ -1,6 +1,7 @@
-"""Lock of a run directory: the process that holds it is the daemon.  The kernel releases it when that process dies.
+"""Lock of a run directory. The process that holds the lock is the daemon.
 
-Cleaners of /tmp or users may remove the lock file, so a process that listens on the lifeline also counts as the daemon.
+The kernel releases the lock when that process exits. Cleaners of /tmp or users may remove the lock file, so a process
+that listens on the lifeline also counts as the daemon.
 """
 import fcntl
 import os
@@ -10,12 +11,13 @@ from typing import Optional
 
 from ascpipe.names import RunDir
 
-_PATIENCE_S = 1.0  # another process's ``is_held`` takes the lock for a moment
+_PATIENCE_S = 1.0  # ``is_held`` of another process acquires the lock for a moment
 _PAUSE_S = 0.01
 
 
 def try_acquire(run: RunDir) -> Optional[int]:
-    """Take the lock and return its descriptor, which is not inherited; None if a daemon holds it.
+    """Acquire the lock and return its descriptor, or None if a daemon holds the lock. Child processes do not
+    inherit it.
 
     Raises:
         OSError: the directory is missing, or the file cannot be opened (a symbolic link, for instance).
@@ -69,7 +71,7 @@ def is_locked(path: str) -> bool:
 
 
 def is_current(fd: int, run: RunDir) -> bool:
-    """Return True if ``fd`` is still the file at the path; a sweep or a user may have removed it."""
+    """Return True if ``fd`` is still the file at the path. A sweep or a user may have removed the file."""
     try:
         there = os.stat(run.lock)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The control messages, with a rule for each field.
+"""Control messages, with a rule for each field.
 
-Request: ``{"v": 1, "id": int, "verb": str, "body": map}``.  Reply: ``{"v": 1, "id": int, "ok": true, "body": map}`` or
-``{"v": 1, "id": int, "ok": false, "error": {"code": "E210", "text": str}}``.  ``codec`` limits size and depth.
+A request is ``{"v": 1, "id": int, "verb": str, "body": map}``. A reply is ``{"v": 1, "id": int, "ok": true, "body":
+map}`` or ``{"v": 1, "id": int, "ok": false, "error": {"code": "E210", "text": str}}``. ``codec`` limits size and depth.
 """
 import re
 from dataclasses import asdict, dataclass, field, replace
@@ -30,20 +30,21 @@ _TOKEN = {RULE: exact_bytes(TOKEN_BYTES)}
 
 @dataclass(frozen=True)
 class Status:
-    """Report the state of the daemon."""
+    """Request for the state of the daemon."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop the daemon, even if it serves a trainer."""
+    """Request to stop the daemon, even if it serves a trainer."""
 
 
 @dataclass(frozen=True)
 class Bye:
-    """End the trainer's session.
+    """Request to end the trainer's session.
 
     Attributes:
-        token: token of its ``Register``; each request that changes the session needs it, and other processes lack it.
+        token: token of the trainer's ``Register``. Each request that changes the session needs the token.
+            Other processes do not have it.
     """
 
     token: bytes = field(repr=False, metadata=_TOKEN)
@@ -51,11 +52,11 @@ class Bye:
 
 @dataclass(frozen=True)
 class Register:
-    """Register a trainer that has sent ``token`` over its lifeline.
+    """Request to register a trainer that has sent ``token`` over its lifeline.
 
     Attributes:
         layout: ``layout.layout_hash()`` of the trainer's build.
-        version: version of its ascpipe, for the error message.
+        version: version of the trainer's ascpipe, for the error message.
     """
 
     pid: int = field(metadata={RULE: integer(1, _INT31)})
@@ -69,10 +70,10 @@ class Stream:
     """Description of a ring.
 
     Attributes:
-        stream: its number.
-        channel: 0 train, 1 evaluation, 2 local.
+        stream: number of the stream.
+        channel: 0 for training, 1 for evaluation, 2 for local ids.
         tables: table numbers in ring order.
-        rank_size: number of ranks that own the keys of a local ring, 2 or more; 1 for other rings.
+        rank_size: number of ranks that own the keys of a local ring (2 or more), or 1 for other rings.
     """
 
     stream: int = field(metadata={RULE: integer(0, _INT31)})
@@ -83,18 +84,18 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """Description of a table.  Tables are numbered from 0 without gaps.
+    """Description of a table. Table numbers start at 0 and have no gaps.
 
     Attributes:
-        dim: floats of an embedding.
-        device_rows: rows on the device; 0 for an expansion table.
-        home_rows: maximum number of home rows; 0 if all rows stay on the device.
-        row_floats: floats of a home row: embedding and optimizer slots.
-        access_threshold: occurrences before a key gets a row; -1 = no admission.
-        faae_coefficient: count of one occurrence.
-        eviction_threshold: age at which an eviction deletes a key; -1 = never.
-        disk_rows: maximum number of rows in host memory and on disk together; 0 = no rows on disk.
-        directories: absolute paths for row files; at least one if rows go to disk.
+        dim: number of floats of an embedding.
+        device_rows: number of rows on the device, or 0 for an expansion table.
+        home_rows: maximum number of home rows, or 0 if all rows stay on the device.
+        row_floats: number of floats of a home row, which consists of the embedding and the optimizer slots.
+        access_threshold: occurrences before a key gets a row, or -1 without admission.
+        faae_coefficient: weight of one occurrence.
+        eviction_threshold: age at which an eviction deletes a key, or -1 without eviction.
+        disk_rows: maximum number of rows in host memory and on disk together, or 0 without rows on disk.
+        directories: absolute paths of the directories for row files. A table with rows on disk has at least one.
     """
 
     table: int = field(metadata={RULE: _TABLE_NUMBER})
@@ -130,7 +131,7 @@ def _check_rows(table: Table) -> None:
 
 @dataclass(frozen=True)
 class Start:
-    """Create the segments of these streams and tables, and attach the workers."""
+    """Request to create the segments of these streams and tables, and to attach the workers."""
 
     streams: Tuple[Stream, ...] = field(metadata={RULE: items(record(Stream), MAX_STREAMS)})
     tables: Tuple[Table, ...] = field(metadata={RULE: items(record(Table), MAX_TABLES)})
@@ -139,7 +140,7 @@ class Start:
 
 @dataclass(frozen=True)
 class AddStream:
-    """Add a ring to the running session."""
+    """Request to add a ring to the running session."""
 
     stream: Stream = field(metadata={RULE: record(Stream, _check_stream)})
     token: bytes = field(repr=False, metadata=_TOKEN)
@@ -147,7 +148,7 @@ class AddStream:
 
 @dataclass(frozen=True)
 class AddTable:
-    """Add a table to the running session, or replace a table that has not been trained."""
+    """Request to add a table to the running session, or to replace a table that has not been trained."""
 
     table: Table = field(metadata={RULE: record(Table)})
     token: bytes = field(repr=False, metadata=_TOKEN)
@@ -155,14 +156,14 @@ class AddTable:
 
 @dataclass(frozen=True)
 class ReadTable:
-    """Request read-only descriptors of the memory of a table."""
+    """Request for read-only descriptors of the memory of a table."""
 
     table: str = field(metadata={RULE: printable(255)})
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Keep the newest ``spans`` spans of each worker from now on; 0 = stop recording."""
+    """Request to record the newest ``spans`` spans of each worker, or to stop recording if ``spans`` is 0."""
 
     spans: int = field(metadata={RULE: integer(0, MAX_SPANS)})
 
@@ -172,7 +173,7 @@ Body = Union[Status, Stop, Bye, Register, Start, AddStream, AddTable, ReadTable,
 
 @dataclass(frozen=True)
 class Request:
-    """A request; its reply has the same ``id``."""
+    """Request. Its reply has the same ``id``."""
 
     id: int
     verb: str
@@ -181,7 +182,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply.  ``error`` is None after success; ``body`` is empty after a failure."""
+    """Reply. ``error`` is None after success; ``body`` is empty after a failure."""
 
     id: int
     body: Dict[str, Any]
@@ -189,7 +190,7 @@ class Reply:
 
 
 def verb_of(body: Body) -> str:
-    """Return the verb of a body: ``"add_stream"`` for an AddStream."""
+    """Return the verb of a body, for example ``"add_stream"`` for an AddStream."""
     return re.sub(r"\B([A-Z])", r"_\1", type(body).__name__).lower()
 
 
@@ -197,8 +198,8 @@ def extended(start: Start, stream: Stream) -> Start:
     """Return a copy of ``start`` with one more stream.
 
     Raises:
-        MessageError: the number is taken, a table does not exist or another stream trains it, or there are too many
-            streams.
+        MessageError: the number is in use, a table does not exist or is trained by another stream, or there
+            are too many streams.
     """
     where = "stream {}".format(stream.stream)
     if any(stream.stream == other.stream for other in start.streams):
@@ -214,11 +215,11 @@ def extended(start: Start, stream: Stream) -> Start:
 
 
 def with_table(start: Start, table: Table) -> Start:
-    """Return a copy of ``start`` with one more table, or with a table replaced that is in no training stream.
+    """Return a copy of ``start`` with a new table, or with a replaced table that no stream trains.
 
     Raises:
-        MessageError: the number leaves a gap, or belongs to a table that is trained or differs in name, dim or
-            device rows.
+        MessageError: the number leaves a gap, or the table with this number is trained or has another name,
+            dim or number of device rows.
     """
     where = "table {}".format(table.table)
     _check_rows(table)
@@ -239,7 +240,7 @@ def _trained(start: Start) -> Set[int]:
 
 
 def request_bytes(request_id: int, body: Body) -> bytes:
-    """Encode a request after checking it as the receiver will."""
+    """Check a request with the rules of the receiver, and encode it."""
     plain = _plain(asdict(body))
     _BODIES[verb_of(body)](plain, "body")
     return codec.pack({"v": VERSION, "id": request_id, "verb": verb_of(body), "body": plain})
@@ -260,7 +261,7 @@ def parse_request(data: bytes, most_values: int = codec.MAX_VALUES) -> Request:
     """Decode a request of at most ``most_values`` values.
 
     Raises:
-        MessageError: the request is invalid; the message names the field.
+        MessageError: the request is invalid. The text names the field.
     """
     found = fields(codec.unpack(data, most_values), "request", {**_ENVELOPE, "verb": text(32), "body": of_type(dict)})
     if found["verb"] not in _BODIES:
@@ -269,10 +270,10 @@ def parse_request(data: bytes, most_values: int = codec.MAX_VALUES) -> Request:
 
 
 def parse_reply(data: bytes) -> Reply:
-    """Decode a reply.  Its body is any map.
+    """Decode a reply. The body may be any map.
 
     Raises:
-        MessageError
+        MessageError: the reply is invalid.
     """
     body = codec.unpack(data)
     rules = {**_ENVELOPE, "ok": of_type(bool)}
@@ -285,7 +286,7 @@ def parse_reply(data: bytes) -> Reply:
 
 
 def _plain(value: Any) -> Any:
-    """Convert tuples to lists recursively, because the codec refuses tuples."""
+    """Convert tuples to lists recursively, because the codec does not accept tuples."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

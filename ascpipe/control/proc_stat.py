@@ -6,7 +6,8 @@ class ProcStat(NamedTuple):
     """State of a process.
 
     Attributes:
-        state: R running, S sleeping, D waiting for I/O, T stopped by a signal, t by a debugger, Z zombie, X dead.
+        state: R running, S sleeping, D waiting for I/O, T stopped by a signal, t stopped by a debugger, Z
+            zombie, X dead.
         ticks: processor time used, in ticks of usually 10 ms.
     """
 
@@ -15,12 +16,12 @@ class ProcStat(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """True if the process runs no code any more."""
+        """Return True if the process has exited."""
         return self.state in ("Z", "X")
 
     @property
     def is_stopped(self) -> bool:
-        """True if a signal has stopped the process."""
+        """Return True if a signal has stopped the process."""
         return self.state == "T"
 
 
@@ -35,7 +36,7 @@ def read_stat(pid: int) -> Optional[ProcStat]:
 
 
 def transfers(pid: int) -> int:
-    """Return a number that grows with each read and write that the process completes; 0 if it cannot be read."""
+    """Return a number that increases with each completed read and write of a process, or 0 if it is not available."""
     try:
         with open("/proc/{}/io".format(pid)) as file:
             return sum(int(line.split()[1]) for line in file)

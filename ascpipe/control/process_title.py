@@ -7,7 +7,9 @@ _KEEP_ENVIRONMENT = "SPT_NOENV"  # setproctitle must not overwrite /proc/PID/env
 
 
 def set_process_title(title: str) -> None:
-    """Show ``"ascpipe: TITLE"`` as the name of this process, cut to the length of its command line."""
+    """Set the name of this process to ``"ascpipe: TITLE"``. The kernel truncates it to the length of the
+    command line.
+    """
     os.environ[_KEEP_ENVIRONMENT] = "1"
     setproctitle.setproctitle("ascpipe: " + title)
     del os.environ[_KEEP_ENVIRONMENT]

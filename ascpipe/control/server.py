@@ -1,9 +1,12 @@
-"""Server of the control plane: a SOCK_SEQPACKET unix socket, one request per connection.
+"""Server of the control plane. It is a SOCK_SEQPACKET unix socket with one request per connection.
 
-Requests wait in the kernel, charged to the senders, until they are read (ADR 46).  There are few connections, messages
-are read one at a time, and messages of dead peers are not read.  Only the trainer may send more than
-``codec.MAX_VALUES_SHORT``.  So the memory and work that all peers can cause together are bounded.  An invalid request
-is counted and answered with an error; it raises nothing.
+Requests wait in the kernel, charged to the senders, until the daemon reads them (ADR 46). The memory and work that all
+peers can cause together are bounded:
+
+- There are few connections. - Messages are read one at a time, and messages of dead peers are not read. - Only the
+trainer may send more than ``codec.MAX_VALUES_SHORT`` values.
+
+An invalid request is counted and answered with an error. It raises no exception.
 """
 import os
 import select
@@ -16,7 +19,7 @@ from ascpipe.control import codec, fdsocket, messages
 from ascpipe.control.fdsocket import is_readable
 from ascpipe.errors import AscpipeError, MessageError
 
-MAX_PEERS = 4  #: open connections; as many more can wait to be accepted
+MAX_PEERS = 4  #: maximum number of open connections; the same number can wait to be accepted
 PATIENCE_S = 10.0  #: maximum time to wait for the request of a connection
 TURN_S = 0.02  #: a turn ends after the first request that exceeds this time
 _ACCEPTS_PER_TURN = 200
@@ -27,25 +30,25 @@ Peer = socket.socket
 
 
 class _Arrival(NamedTuple):
-    """Time at which a peer connected, and its PID; 0 if it is in another PID namespace."""
+    """Time at which a peer connected, and its PID. The PID is 0 if the peer is in another PID namespace."""
 
     at: float
     pid: int
 
 
 class Server:
-    """Receives requests and sends replies; never blocks.
+    """Server that receives requests and sends replies. Its methods never block.
 
     Args:
         path: path of the socket, in a locked directory that only this user can access.
-        clock: returns seconds.
+        clock: function that returns the time in seconds.
 
     Raises:
         OSError: the socket cannot be created.
 
     Attributes:
-        dropped: connections closed without a reply: the peer was gone or sent nothing in time.
-        refused: invalid messages that were answered with an error.
+        dropped: number of connections closed without a reply, because the peer was gone or sent no request in time.
+        refused: number of invalid messages that were answered with an error.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -63,10 +66,12 @@ class Server:
         return [self._listener.fileno(), *(peer.fileno() for peer in self._peers)]
 
     def requests(self, trainer: Optional[int] = None) -> Iterator[Tuple[Peer, messages.Request]]:
-        """Yield (peer, request) for pending requests, oldest first, for about ``TURN_S``.  The caller must answer each.
+        """Yield (peer, request) for pending requests, oldest first, for about ``TURN_S``. The caller must
+        answer each request.
 
         Args:
-            trainer: PID of the process that may send more than ``codec.MAX_VALUES_SHORT``; 0 in another PID namespace.
+            trainer: PID of the process that may send more than ``codec.MAX_VALUES_SHORT`` values. The PID is
+                0 if the process is in another PID namespace.
         """
         end = self._clock() + TURN_S
         self._accept()
@@ -80,7 +85,8 @@ class Server:
                     yield peer, request
 
     def reply(self, peer: Peer, request_id: int, body: Mapping[str, object], fds: Sequence[int] = ()) -> None:
-        """Send a reply with descriptors, which stay open in this process.  A peer that is gone is ignored."""
+        """Send a reply with descriptors. The descriptors stay open in this process. It is no error if the peer is gone.
+        """
         self._send(peer, messages.reply_bytes(request_id, body), fds)
 
     def refuse(self, peer: Peer, request_id: int, error: AscpipeError) -> None:
@@ -88,7 +94,7 @@ class Server:
         self._send(peer, messages.error_bytes(request_id, error))
 
     def close(self) -> None:
-        """Close the socket.  Sent replies can still be read; the socket file is removed with the run directory."""
+        """Close the socket. Peers can still read sent replies. The socket file is removed with the run directory."""
         for peer in self._peers:
             peer.close()
         self._peers.clear()
@@ -100,7 +106,7 @@ class Server:
                 return
             try:
                 peer, _ = self._listener.accept()
-            except OSError:  # the peer is gone, or no descriptor is free: it is accepted later
+            except OSError:  # the peer is gone, or no descriptor is free and a later call accepts the peer
                 return
             peer.setblocking(False)
             credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -110,7 +116,8 @@ class Server:
                 self._drop(peer)
 
     def _make_room(self) -> bool:
-        """Drop the oldest connection without a request; its peer may connect again.  Return False if there is none."""
+        """Drop the oldest connection without a request, and return True. Return False if each connection has a request.
+        """
         for peer in self._peers:
             if _events(peer) != select.POLLIN:
                 self._drop(peer)

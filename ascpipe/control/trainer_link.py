@@ -1,6 +1,6 @@
-"""The trainer's connection to its daemon: find or start a daemon, register, receive the segments.
+"""Trainer's connection to its daemon. It finds or starts a daemon, registers, and receives the segments.
 
-Each side detects the death of the other by the lifeline's end of file (POLLHUP).
+Each process detects the death of the other process by the lifeline's end of file (POLLHUP).
 """
 import contextlib
 import os
@@ -26,13 +26,13 @@ Piece = Tuple[int, int]
 
 
 class Segments(NamedTuple):
-    """The received segments.  ``close_segments`` or ``close`` closes their descriptors.
+    """Received segments. ``close_segments`` or ``close`` closes their descriptors.
 
     Attributes:
         session: the session segment.
-        streams: stream number -> its ring.
-        tables: table number -> its segment.
-        exchange_spans: file that records exchanges among ranks; its descriptor is -1 if they are not recorded.
+        streams: rings by stream number.
+        tables: segments by table number.
+        exchange_spans: file that records exchanges among ranks. The descriptor is -1 if exchanges are not recorded.
     """
 
     session: Piece
@@ -42,15 +42,15 @@ class Segments(NamedTuple):
 
 
 class TrainerLink:
-    """A registered trainer, created by ``connect``.
+    """Registered trainer, created by ``connect``.
 
     Attributes:
-        run: run number, 1 to 32767; the upper 16 bits of every ticket.
+        run: run number from 1 to 32767. It is the upper 16 bits of every ticket.
         daemon_pid: PID of the supervisor.
-        lifeline_fd: poll it for POLLHUP; owned by the link.
-        name: of the daemon.
-        private: the daemon exits with this process.
-        settings: settings of this process; those of a named daemon may differ.
+        lifeline_fd: descriptor to poll for POLLHUP. The link owns the descriptor.
+        name: name of the daemon.
+        private: whether the daemon exits together with this process.
+        settings: settings of this process. The settings of a named daemon may differ.
     """
 
     def __init__(self, run_dir: RunDir, sock: socket.socket, token: bytes, answer: Dict[str, Any],
@@ -70,10 +70,10 @@ class TrainerLink:
         self.lifeline_fd = sock.fileno()
 
     def start(self, streams: Sequence[messages.Stream], tables: Sequence[messages.Table]) -> Segments:
-        """Request the segments and attach the workers; once per link.
+        """Request the segments and attach the workers. The method may be called once per link.
 
         Raises:
-            OutOfSharedMemoryError: too little memory; the link remains usable.
+            OutOfSharedMemoryError: there is too little memory. The link remains usable.
             WorkerError: the workers cannot run.
             MessageError: an argument is out of range.
             SupervisorGoneError: the daemon died.
@@ -91,18 +91,18 @@ class TrainerLink:
         """Add a stream to the session.
 
         Returns:
-            Its ring; ``close_segments`` or ``close`` closes the descriptor.
+            The ring. ``close_segments`` or ``close`` closes the descriptor.
 
         Raises:
-            OutOfSharedMemoryError: too little memory; the session continues without the stream.
-            AscpipeError: as ``start``, or the error by which the session failed.
+            OutOfSharedMemoryError: there is too little memory. The session continues without the stream.
+            AscpipeError: one of the errors of ``start``, or the error with which the session failed.
         """
         return self._add("add_stream", messages.AddStream(stream, self._token))
 
     def add_table(self, table: messages.Table) -> Piece:
         """Add a table to the session, or replace a table that has not been trained.
 
-        Returns and raises as ``add_stream``.
+        The return value and the errors are as in ``add_stream``.
         """
         return self._add("add_table", messages.AddTable(table, self._token))
 
@@ -135,7 +135,8 @@ class TrainerLink:
     def close_segments(self) -> None:
         """Close the descriptors of the segments after mapping them.
 
-        Forked children inherit descriptors but not mappings, so a surviving child would keep the memory.
+        A forked child inherits descriptors but not mappings. With open descriptors, a surviving child would
+        keep the memory.
         """
         for fd in self._fds:
             os.close(fd)
@@ -155,15 +156,16 @@ class TrainerLink:
         return answer
 
     def close(self) -> None:
-        """End the session and release everything.  Idempotent; a private daemon has exited when this returns.
+        """End the session and release all resources. A private daemon has exited when the method returns. It is
+        idempotent.
 
-        In a forked child, it only closes the child's copies, because the parent owns the session.
+        In a forked child, the method only closes the child's copies, because the parent owns the session.
         """
         if self._closed:
             return
         self._closed = True
         is_ours = os.getpid() == self._owner
-        with contextlib.suppress(errors.AscpipeError):  # the daemon is gone, or will see the lifeline close
+        with contextlib.suppress(errors.AscpipeError):  # the daemon is gone, or will detect that the lifeline is closed
             if is_ours and not fdsocket.is_closed(self._sock):
                 ask(self._run_dir, messages.Bye(self._token), _UNRESPONSIVE_TIMEOUT_S if self._is_silent else TIMEOUT_S)
         self._sock.close()
@@ -174,9 +176,11 @@ class TrainerLink:
 
 
 class Begun:
-    """A private daemon that starts while the trainer does other work; created by ``begin``, taken by ``connect``.
+    """Private daemon that starts while the trainer does other work. ``begin`` creates the object, and
+    ``connect`` uses it.
 
-    ``settings`` are in force at its start.
+    Args:
+        settings: settings of the daemon.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -184,7 +188,9 @@ class Begun:
         self._launching: Optional[launch.Launching] = _launch(settings)
 
     def take(self, settings: Settings) -> Optional[launch.Launched]:
-        """Return the daemon when it is ready, or None if a new one would differ.  Raises as ``Launching.wait``."""
+        """Wait for the daemon and return it, or None if a new daemon would differ. Raise the errors of
+        ``Launching.wait``.
+        """
         launching = self._launching
         if launching is None or not launching.is_current() or settings != self._settings:
             return None
@@ -192,22 +198,24 @@ class Begun:
         return launching.wait()
 
     def end(self) -> None:
-        """End the daemon unless it was taken.  Idempotent."""
+        """End the daemon unless ``take`` has returned it. The method is idempotent."""
         launching, self._launching = self._launching, None
         if launching is not None:
             launching.end()
 
 
 def require(daemon: str) -> None:
-    """Raise NotRunningError if no daemon of this name runs, RunDirError if other users can access its directory."""
+    """Raise NotRunningError if no daemon of this name runs. Raise RunDirError if other users can access its
+    directory.
+    """
     check_running(names.run_dir(daemon_of_this_rank(daemon)))
 
 
 def begin(daemon: Optional[str] = None) -> Optional[Begun]:
-    """Start the private daemon that ``connect`` will need, and return at once; None if it will need none.
+    """Start the private daemon that ``connect`` will need. Return immediately; return None if no daemon is needed.
 
-    This is optional and reports no errors: ``connect`` starts a daemon if none has begun, if it exited because no
-    trainer registered, or if the settings have changed.
+    The call is optional and reports no errors. ``connect`` starts another daemon if this daemon was not
+    started, has exited because no trainer registered, or has other settings.
     """
     try:
         if daemon or os.environ.get(names.NAME_VARIABLE) or is_held(names.run_dir(names.DEFAULT_NAME)):
@@ -221,29 +229,30 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
     """Find a daemon and register with it.
 
     Args:
-        daemon: name of the daemon, see ``ascpipe.ranks.LOCAL_RANK``; defaults to $ASCPIPE_NAME.  If both are missing,
-            the daemon ``default`` is used if it is ours and free, otherwise a private one that exits with this process.
+        daemon: name of the daemon, see ``ascpipe.ranks.LOCAL_RANK``. It defaults to $ASCPIPE_NAME. Without a
+            name, the daemon ``default`` is used if it is free and belongs to this user. Otherwise, the function
+            starts a private daemon, which exits with this process.
         layout: ``ascpipe.layout.structs.layout_hash()``.
-        begun: result of ``begin``; it is used as the private daemon, or ended.
+        begun: result of ``begin``. The function uses this private daemon or ends it.
 
     Raises:
         NotRunningError: the named daemon does not run.
         BusyError: the named daemon serves another trainer.
         NoAnswerError: the named daemon or ``default`` runs but does not respond.
         VersionError: the daemon has another layout.
-        AscpipeError: any other reason, for example a private daemon that cannot start.
+        AscpipeError: another error occurred, for example a private daemon cannot start.
     """
     try:
         settings = load_settings()
         named = daemon or os.environ.get(names.NAME_VARIABLE)
         if named:
             return _register(names.run_dir(daemon_of_this_rank(named)), layout, settings, None)
-        # usually there is no free default daemon of ours
+        # usually there is no free daemon ``default`` of this user
         with contextlib.suppress(errors.NotRunningError, errors.BusyError, errors.RunDirError):
             return _register(names.run_dir(names.DEFAULT_NAME), layout, settings, None)
         ready = None if begun is None else begun.take(settings)
         if ready is not None:
-            # it exits if no trainer registers in time
+            # the daemon exits if no trainer registers in time
             with contextlib.suppress(errors.NotRunningError):
                 return _register_with_private(ready, layout, settings)
         return _register_with_private(_launch(settings).wait(), layout, settings)
@@ -253,7 +262,7 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
 
 
 def _launch(settings: Settings) -> launch.Launching:
-    """Start a private daemon.  Each rank's daemon has its own metrics port and file."""
+    """Start a private daemon. The daemons of several local ranks have different metrics ports and files."""
     options: Dict[str, Any] = {}
     if (settings.metrics_port or settings.metrics_file) and launched() and get_local_rank_size() > 1:
         number = daemon_of_this_rank(LOCAL_RANK)
@@ -293,7 +302,7 @@ def _register(run: RunDir, layout: int, settings: Settings,
         return TrainerLink(run, sock, token, answer, settings, process)
     except errors.ConnectionClosedError:
         sock.close()
-        check_running(run)  # it died: another daemon may take its place
+        check_running(run)  # the daemon died; another daemon may have replaced it
         raise
     except BaseException:
         sock.close()

@@ -1,4 +1,4 @@
-"""Check that disks have room for all rows that tables may write to them."""
+"""Check that disks have enough free space for all rows that tables may write to them."""
 import os
 from typing import Iterable, Mapping, NamedTuple, Optional
 
@@ -9,14 +9,14 @@ from ascpipe.layout.row_blocks import file_bytes
 
 
 class Need(NamedTuple):
-    """The growth in bytes that a row file still needs, and the device number of its disk."""
+    """Remaining growth of a row file in bytes, and the device number of its disk."""
 
     disk: int
     bytes: int
 
 
 class Shortage(NamedTuple):
-    """A disk (device number) with too little room: bytes needed and free."""
+    """Disk (device number) with too little free space, with the numbers of needed and free bytes."""
 
     disk: int
     need: int
@@ -24,7 +24,7 @@ class Shortage(NamedTuple):
 
 
 def shortage(needs: Iterable[Need], free: Mapping[int, int]) -> Optional[Shortage]:
-    """Return the first disk whose free bytes are too few for the growth of its files, or None."""
+    """Return the first disk with too little free space for the growth of its files, or None."""
     total = dict.fromkeys(free, 0)
     for need in needs:
         total[need.disk] += need.bytes
@@ -33,15 +33,15 @@ def shortage(needs: Iterable[Need], free: Mapping[int, int]) -> Optional[Shortag
 
 def require_room(table: messages.Table, files: Mapping[int, Iterable[RowFile]],
                  tables: Mapping[int, messages.Table]) -> None:
-    """Raise an error if the rows of a new table, together with all other tables, do not fit on its disks.
+    """Raise an error if the disks of a new table have too little space for the rows of all tables.
 
     Args:
         table: the new table.
-        files: row files by table number, including those of ``table``.
+        files: row files by table number, including the files of ``table``.
         tables: tables by number.
 
     Raises:
-        RowFileError
+        RowFileError: a disk has too little free space.
     """
     needs = []
     free = {}

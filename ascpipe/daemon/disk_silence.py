@@ -1,23 +1,23 @@
 """Detection of disks that no longer respond.
 
-A slow disk still completes a system call of the disk worker now and then, so it gets unlimited time.  A disk is
-considered dead if it completes no call for ``disk_patience_s`` while operations are in flight and a step waits for
-rows. Time without observations, for example while the daemon was stopped, does not count.
+A slow disk still completes system calls of the disk worker, so it has unlimited time. A disk is considered dead if it
+completes no call for ``disk_patience_s`` while operations are in flight and a step waits for rows. Time without
+observations, for example while the daemon was stopped, is not counted.
 """
 from typing import Any, Mapping, Optional, Sequence
 
 from ascpipe.errors import DiskSilentError
 
-_LONGEST_LOOK_S = 2.0  # counted at most between two observations, made once a second
+_LONGEST_LOOK_S = 2.0  # maximum time counted between two observations; the daemon makes one per second
 
 Lines = Sequence[Mapping[str, Any]]
 
 
 class DiskSilence:
-    """Measures how long the disks of a session have completed nothing while a step waits for rows.
+    """Timer that runs while a step waits for rows and the disks of a session complete no call.
 
     Attributes:
-        seconds: duration so far.
+        seconds: current duration.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class DiskSilence:
             disks: lines of ``statistics.disks``.
             calls: ``transfers`` of the disk worker.
             now: seconds, monotonic.
-            is_awaited: a step waits for rows, and the disk worker is not stopped.
+            is_awaited: whether a step waits for rows and the disk worker is not stopped.
         """
         ended = calls, sum(disk["rows_read"] + disk["rows_written"] for disk in disks)
         if is_awaited and ended == self._ended and any(disk["under_way"] for disk in disks):
@@ -43,11 +43,13 @@ class DiskSilence:
         self._at = now
 
     def sentence(self, disks: Lines) -> str:
-        """Return the directories with operations in flight: ``"3 in /ssd0"``."""
+        """Return the directories with operations in flight, for example ``"3 in /ssd0"``."""
         return ", ".join("{} in {}".format(disk["under_way"], disk["directory"]) for disk in disks if disk["under_way"])
 
     def verdict(self, disks: Lines, patience_s: float) -> Optional[DiskSilentError]:
-        """Return the error that ends the session if the disks were silent for ``patience_s``; 0 = never."""
+        """Return the error that ends the session if the disks were silent for ``patience_s``, or None. The
+        result is always None if ``patience_s`` is 0.
+        """
         if not patience_s or self.seconds < patience_s:
             return None
         return DiskSilentError(self.seconds, self.sentence(disks))

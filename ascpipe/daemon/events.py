@@ -1,4 +1,4 @@
-"""Events of a daemon and the actions that respond to them, for ``lifecycle``."""
+"""Events of a daemon, and the actions with which ``lifecycle`` responds to them."""
 from dataclasses import dataclass
 from typing import Optional, Union
 
@@ -14,7 +14,7 @@ class TrainerRegistered:
 
 @dataclass(frozen=True)
 class SessionStarted:
-    """The segments were created.  ``has_disk``: a table has rows on disk."""
+    """The segments were created. ``has_disk`` is whether a table has rows on disk."""
 
     has_disk: bool = False
 
@@ -28,7 +28,9 @@ class StreamAdded:
 
 @dataclass(frozen=True)
 class TableAdded:
-    """The segment of a table was created; the workers have not mapped it.  ``has_disk``: the table has rows on disk."""
+    """The segment of a table was created. The workers have not mapped it. ``has_disk`` is whether the table has rows on
+    disk.
+    """
 
     table: int
     has_disk: bool = False
@@ -51,7 +53,7 @@ class RunDirLost:
 
 @dataclass(frozen=True)
 class StopRequested:
-    """The daemon must stop because of ``reason``: ``ascpipe stop`` or the name of a signal."""
+    """The daemon must stop. ``reason`` is ``ascpipe stop`` or the name of a signal."""
 
     reason: str
 
@@ -61,12 +63,12 @@ class WorkerEnded:
     """A worker was reaped.
 
     Attributes:
-        generation: of the process.
+        generation: generation of the process.
         signal_number: signal that killed it, or 0.
         cause: text for the log and the error.
         report: error that the worker sent before it exited, or None.
-        broken_kernels: it could not read compiled kernels.
-        retry: those kernels were removed, so a restart may succeed.
+        broken_kernels: whether the worker could not read compiled kernels.
+        retry: whether the broken kernels were removed, so that a restart may succeed.
     """
 
     worker: Worker
@@ -92,7 +94,7 @@ Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, Traine
 
 @dataclass(frozen=True)
 class StartWorker:
-    """Start a worker, and attach it if there are segments."""
+    """Start a worker. Attach the worker if there are segments."""
 
     worker: Worker
     generation: int
@@ -106,21 +108,26 @@ class AttachWorkers:
 
 @dataclass(frozen=True)
 class SendStream:
-    """Send the ring of a stream to all running workers.  Later workers get it when they are attached."""
+    """Send the ring of a stream to all running workers. Workers that start later receive the ring when they are
+    attached.
+    """
 
     stream: int
 
 
 @dataclass(frozen=True)
 class SendTable:
-    """Send the segment of a table to all running workers.  Later workers get it when they are attached."""
+    """Send the segment of a table to all running workers. Workers that start later receive it when they are
+    attached.
+    """
 
     table: int
 
 
 @dataclass(frozen=True)
 class ClearClaim:
-    """Release the claims of the dead worker of this generation, and ring the bells that it may not have rung."""
+    """Release the claims of the dead worker of this generation, and ring the bells that the worker may not have rung.
+    """
 
     generation: int
 
@@ -139,7 +146,7 @@ class EndWorkers:
 
 @dataclass(frozen=True)
 class CloseSession:
-    """Release the segments, if any."""
+    """Release the segments if they exist."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""The daemon's handle of the metrics process, ``ascpipe.metrics.exporter``.
+"""Daemon's handle of the metrics process, ``ascpipe.metrics.exporter``.
 
-The daemon owns the listening socket.  So a port in use is detected before the daemon is ready, and scrapes wait in the
+The daemon owns the listening socket. So a port in use is detected before the daemon is ready, and scrapes wait in the
 kernel while the process restarts.
 """
 import contextlib
@@ -25,13 +25,13 @@ _LOG = "metrics-0"
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _BACKLOG = 8
 _RENEWAL_S = 10.0  # minimum time between two starts
-_END_S = 3.0  # for its exit: it may wait 2 s for a reply of the daemon
+_END_S = 3.0  # for the exit of the process, which may wait 2 s for a reply of the daemon
 
 _log = logging.getLogger("ascpipe.daemon")
 
 
 class Exporter:
-    """Starts the metrics process and restarts it when it exits, if ``settings`` enable metrics.
+    """Handle that starts the metrics process, and restarts it when it exits, if ``settings`` enable metrics.
 
     Raises:
         MetricsMissingError: the required package is not installed.
@@ -54,11 +54,11 @@ class Exporter:
 
     @property
     def pid(self) -> int:
-        """PID of the process, 0 if it does not run."""
+        """Return the PID of the process, or 0 if the process does not run."""
         return 0 if self._process is None else self._process.pid
 
     def look(self, now: float) -> None:
-        """Start the process if it does not run.  ``now``: seconds, monotonic."""
+        """Start the process if it does not run. ``now`` is the monotonic time in seconds."""
         if self._process is not None and self._process.poll() is not None:
             _log.warning("the process that exports metrics (pid %d) exited with %d and is restarted", self.pid,
                          self._process.returncode)
@@ -105,7 +105,7 @@ def require_writable(path: str) -> None:
         raise MetricsError("metrics_file", path, "files cannot be created in {}".format(folder))
     if os.path.isdir(path):
         raise MetricsError("metrics_file", path, "it is a directory")
-    with contextlib.suppress(OSError):  # missing or unreadable: the metrics process reports why
+    with contextlib.suppress(OSError):  # the metrics process reports why a file is unreadable
         if is_locked(path):
             raise MetricsError("metrics_file", path, "another daemon writes it")
 

@@ -1,6 +1,7 @@
-"""Detection of processes that hang: they are stopped, or are waited for and use no processor time.
+"""Detection of processes that hang.
 
-The module does no I/O and reads no clock.  A wrong verdict is harmless: restarting a healthy worker takes 0.1 s and
+A process hangs if a signal has stopped it, or if another process waits for it and it uses no processor time. The module
+does no I/O and reads no clock. A wrong verdict is harmless, because restarting a healthy worker needs only 0.1 s and
 changes no result.
 """
 from typing import Dict, FrozenSet, Hashable, Mapping, NamedTuple, Tuple
@@ -13,13 +14,11 @@ LOG_AFTER_S = 5.0  #: a hang is logged after this time
 
 
 def awaited(waits_for: int, table: int, settings: Settings) -> FrozenSet[Worker]:
-    """Return the workers that the trainer waits for.
-
-    The disk worker uses no processor time while it waits for a slow disk, so ``DiskSilence`` judges it.
+    """Return the workers for which the trainer waits.
 
     Args:
         waits_for: WAIT_*, from the trainer's bell.
-        table: number of the table that the trainer waits for, or -1.
+        table: number of the table for which the trainer waits, or -1.
     """
     if waits_for == WAIT_KEYS:
         return frozenset(Worker(KEY, index) for index in range(settings.workers))
@@ -32,9 +31,9 @@ class Seen(NamedTuple):
     """Observed state of a process.
 
     Attributes:
-        ticks: processor time that it has used.
-        is_stopped: a signal has stopped it.
-        is_awaited: another process waits for its work.
+        ticks: processor time that the process has used.
+        is_stopped: whether a signal has stopped the process.
+        is_awaited: whether another process waits for the work of this process.
     """
 
     pid: int
@@ -44,20 +43,20 @@ class Seen(NamedTuple):
 
 
 class Hangs:
-    """Measures how long processes have hung."""
+    """Durations for which processes have hung."""
 
     def __init__(self) -> None:
-        self._since: Dict[Hashable, Tuple[int, int, float]] = {}  # pid, ticks, time of the first observation of both
+        self._since: Dict[Hashable, Tuple[int, int, float]] = {}  # pid, ticks, time of their first observation
 
     def look(self, seen: Mapping[Hashable, Seen], now: float) -> Dict[Hashable, float]:
         """Process one observation.
 
         Args:
-            seen: all watched processes; others are forgotten.
+            seen: all watched processes. The object forgets processes that are missing.
             now: seconds, monotonic.
 
         Returns:
-            Seconds for which each hanging process has hung.
+            By hanging process, the time in seconds for which it has hung.
         """
         before, self._since = self._since, {}
         hanging = {}

@@ -1,7 +1,7 @@
-"""Keep the logs of private daemons whose session failed, because their run directories are removed.
+"""Copies of the logs of private daemons whose session failed. The run directories of these daemons are removed.
 
-The last ``KEPT`` daemons have one directory each, below ``$XDG_STATE_HOME/ascpipe/log``, by default
-``~/.local/state/ascpipe/log``.  Only this user can access them (0700).
+The logs of the last ``KEPT`` daemons are in one directory per daemon below ``$XDG_STATE_HOME/ascpipe/log``. The default
+is ``~/.local/state/ascpipe/log``. Only this user can access the directories (0700).
 """
 import os
 import re
@@ -13,18 +13,18 @@ from ascpipe.directories import refusing
 from ascpipe.names import RunDir
 
 KEPT = 10  #: maximum number of directories
-MOST_BYTES = 8 << 20  #: maximum size of a copied log; a longer log loses its beginning
+MOST_BYTES = 8 << 20  #: maximum size of a copied log; the beginning of a longer log is not copied
 
 _CAUSE = re.compile(r" ERROR session failed: (.*)$", re.MULTILINE)
 
 
 class KeptLogs(NamedTuple):
-    """The kept logs of one daemon.
+    """Kept logs of one daemon.
 
     Attributes:
-        path: the directory.
-        ended: seconds since 1970.
-        cause: error of the session; empty if the log has none, for example after SIGKILL.
+        path: directory of the logs.
+        ended: time of the end in seconds since 1970.
+        cause: error of the session, or an empty text if the log has no error, for example after SIGKILL.
     """
 
     name: str
@@ -34,7 +34,7 @@ class KeptLogs(NamedTuple):
 
 
 def base_dir() -> str:
-    """Return the parent of all log directories, which may not exist."""
+    """Return the parent of all log directories. The parent may not exist."""
     state = os.environ.get("XDG_STATE_HOME", "")
     return os.path.join(state if os.path.isabs(state) else os.path.expanduser("~/.local/state"), "ascpipe", "log")
 
@@ -43,8 +43,8 @@ def make_base_dir() -> str:
     """Create the parent of all log directories.
 
     Raises:
-        RunDirError: other users can access it, or it cannot be created.
-        DirectoryFullError: there is no room.
+        RunDirError: other users can access the directory, or it cannot be created.
+        DirectoryFullError: the file system is full.
     """
     base = base_dir()
     with refusing(base):
@@ -63,10 +63,10 @@ def keep(run: RunDir) -> str:
     """Copy the logs of a dead or exiting daemon, and remove the oldest directories beyond ``KEPT``.
 
     Returns:
-        The directory; empty if all logs are empty.
+        The directory, or an empty text if all logs are empty.
 
     Raises:
-        RunDirError, DirectoryFullError: as ``make_base_dir``, or the logs cannot be copied.
+        RunDirError, DirectoryFullError: see ``make_base_dir``, or the logs cannot be copied.
     """
     logs = [name for name in run.files() if name.endswith(".log") and os.path.getsize(os.path.join(run.path, name))]
     if not logs:
@@ -92,7 +92,7 @@ def kept() -> List[KeptLogs]:
             ended = os.path.getmtime(path)
             with open(os.path.join(path, "daemon.log"), encoding="utf-8", errors="replace") as file:
                 causes = _CAUSE.findall(file.read())
-        except OSError:  # removed by another daemon, or there is no log
+        except OSError:  # another daemon has removed it, or there is no log
             continue
         found.append(KeptLogs(name, path, ended, causes[-1] if causes else ""))
     return sorted(found, key=lambda one: one.ended, reverse=True)

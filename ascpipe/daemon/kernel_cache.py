@@ -1,13 +1,14 @@
-"""Cache of compiled kernels: one directory for each version of their sources, with a seal of SHA-256 digests.
+"""Cache of compiled kernels. It has one directory for each version of the sources, with a seal of SHA-256 digests.
 
-numba checks only the time stamp of one source file, so it misses changes in files that it imports.  A directory's
-content is executed, so only this user and root may be able to change it or any parent directory.
+numba checks only the time stamp of one source file, so it does not detect changes in files that this file imports.
+Processes execute the content of a directory. So only this user and root may be able to change the directory or any
+parent directory.
 
-A full disk, a crash of the machine or a bad copy may leave damaged files.  ``SEAL`` lists the digests of intact files.
-A damaged file is recompiled and never executed; files that are not listed are new and left alone.
+A full disk, a crash of the machine or a bad copy may leave damaged files. ``SEAL`` lists the digests of intact files.
+A damaged file is recompiled and never executed. Files that are not listed are new and are kept.
 
-``warm_up`` builds a library of all kernels (``ascpipe.kernels.library``), which is loaded only if the seal lists it.
-numba's own files are used only if no library can be built.  An installed package has its own libraries.
+``warm_up`` builds a library of all kernels (``ascpipe.kernels.library``). A process loads the library only if the seal
+lists it. numba's own files are used only if no library can be built. An installed package has its own libraries.
 """
 import functools
 import hashlib
@@ -35,16 +36,16 @@ SEAL = "seal.json"  #: file that maps paths to SHA-256 digests
 _PREFIX = "kernels-"
 _BY_NUMBA = (".nbi", ".nbc")
 _COMPILED = (*_BY_NUMBA, ".so")
-_OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # settings with kernels that no library has
+_OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # settings for which no library has kernels
 
 
 def base_dir(setting: str) -> str:
-    """Return the parent of all kernel directories: the setting, by default ``user_cache()``."""
+    """Return the parent of all kernel directories. It is the setting, or ``user_cache()`` if the setting is empty."""
     return os.path.abspath(setting) if setting else user_cache()
 
 
 def folder_of(setting: str) -> str:
-    """Return the directory for the current sources, which may not exist."""
+    """Return the directory for the current sources. The directory may not exist."""
     return os.path.join(os.path.realpath(base_dir(setting)), _PREFIX + sources_digest())
 
 
@@ -57,20 +58,20 @@ def other_folders(setting: str) -> List[str]:
 
 
 def prepare(setting: str) -> str:
-    """Return the directory for the current sources.  Create it if it is missing, and remove old directories.
+    """Return the directory for the current sources. Create it if it is missing, and remove old directories.
 
-    It may not be writable, as in a container image built by root or on a read-only file system.
+    The directory may not be writable, for example in a container image built by root or on a read-only file system.
 
     Raises:
-        RunDirError: other users could change it or a parent directory.
-        DirectoryFullError: there is no room to create it.
+        RunDirError: other users could change the directory or a parent directory.
+        DirectoryFullError: the file system is full.
     """
     base = make_safe_dir(base_dir(setting))
     path = make_safe_dir(os.path.join(base, _PREFIX + sources_digest()))
     try:
         os.utime(path)
     except OSError:
-        return path  # not writable, so old directories stay, too
+        return path  # the directory is not writable, so old directories also stay
     others = [os.path.join(base, name) for name in os.listdir(base) if name.startswith(_PREFIX)]
     for old in sorted(others, key=os.path.getmtime)[:-KEPT - 1]:
         shutil.rmtree(old, ignore_errors=True)
@@ -78,11 +79,11 @@ def prepare(setting: str) -> str:
 
 
 def require_writable(folder: str) -> None:
-    """Refuse a directory without a library in which numba cannot write; numba would silently use another one.
+    """Raise an error unless numba can write to the directory. Otherwise, numba would use another directory.
 
     Raises:
-        RunDirError: it is read-only or belongs to another user.
-        DirectoryFullError
+        RunDirError: the directory is read-only or belongs to another user.
+        DirectoryFullError: the file system is full.
     """
     try:
         tempfile.TemporaryFile(dir=folder).close()
@@ -93,7 +94,7 @@ def require_writable(folder: str) -> None:
 
 
 def clear(path: str) -> None:
-    """Empty the directory, because a killed process may have left incomplete files."""
+    """Remove all files in the directory, because a killed process may have left incomplete files."""
     for entry in os.listdir(path):
         inside = os.path.join(path, entry)
         if os.path.isdir(inside) and not os.path.islink(inside):
@@ -105,9 +106,9 @@ def clear(path: str) -> None:
 # ---- the library
 
 def library(folder: str, environment: Mapping[str, str]) -> str:
-    """Return the path of the library that processes with ``environment`` load; empty if there is none.
+    """Return the path of the library that processes with ``environment`` load, or an empty text if there is no library.
 
-    A library of the installed package is trusted like its Python files.  A library in ``folder`` must be sealed.
+    A library of the installed package is trusted like its Python files. A library in ``folder`` must be sealed.
     """
     if not may_link(environment):
         return ""
@@ -123,7 +124,7 @@ def may_link(environment: Mapping[str, str]) -> bool:
 
 
 def compile_notice(folder: str, environment: Mapping[str, str]) -> str:
-    """Return a notice that the first daemon will compile; empty if kernels exist or are not compiled."""
+    """Return the notice that the first daemon compiles the kernels, or an empty text if it does not compile."""
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
     text = ("ascpipe: {}the kernels of the workers are being compiled, once for this version, into {}. The first "
@@ -132,7 +133,9 @@ def compile_notice(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def mismatch_reason(names: Sequence[str], processor: Mapping[str, str]) -> str:
-    """Return why no library of the installed package fits, as the start of a sentence; empty if it has none.
+    """Return the reason why no library of the installed package can be used, as the start of a sentence.
+
+    The text is empty if the package has no library.
 
     Args:
         names: file names of the package's libraries.
@@ -155,31 +158,34 @@ def levels() -> List[str]:
 
 
 def level() -> str:
-    """Return the target of compilation: the best level, which similar processors share, or this processor."""
+    """Return the compilation target: the best level of this processor, or ``NATIVE`` if it supports no level.
+
+    Similar processors share a level.
+    """
     return next(iter(levels()), NATIVE)
 
 
 def library_name() -> str:
-    """Return the name of the library file that is compiled here."""
+    """Return the file name of a library that is compiled on this machine."""
     return file_name(level())
 
 
 # ---- the seal
 
 def drop_damaged(folder: str) -> List[str]:
-    """Remove and return all files that differ from the seal.  An unreadable seal lists nothing."""
+    """Remove all files that differ from the seal, and return their names. An unreadable seal lists no files."""
     sealed = _read(folder)
     damaged = [name for name in _compiled(folder) if name in sealed and _digest(folder, name) != sealed[name]]
     for name in damaged:
         os.unlink(os.path.join(folder, name))
-    if damaged:  # these functions get new files and digests
+    if damaged:  # new files and digests are written for these functions
         functions = {_function(name) for name in damaged}
         _write(folder, {name: digest for name, digest in sealed.items() if _function(name) not in functions})
     return damaged
 
 
 def seal(folder: str) -> None:
-    """Record the digests of new files and drop those of removed files.  Idempotent."""
+    """Record the digests of new files, and drop the digests of removed files. The function is idempotent."""
     sealed = _read(folder)
     listed = {name: sealed.get(name) or _digest(folder, name) for name in _compiled(folder)}
     if listed != sealed:
@@ -187,7 +193,7 @@ def seal(folder: str) -> None:
 
 
 def _function(name: str) -> str:
-    """Return the common prefix of a function's index and code files: module.function-line.pyXX."""
+    """Return the common prefix module.function-line.pyXX of the index file and code files of a function."""
     return ".".join(name.split(".")[:3])
 
 

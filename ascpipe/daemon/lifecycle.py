@@ -1,7 +1,7 @@
-"""State machine of a daemon: it maps ``events`` to actions.  It does no I/O and reads no clock.
+"""State machine of a daemon, which maps ``events`` to actions. It does no I/O and reads no clock.
 
-Workers killed by SIGKILL, which the OOM killer also uses, are replaced: the truth is in shared memory that the
-supervisor holds.  A worker that ends in any other way may have corrupted that memory, so the session fails.
+A worker that SIGKILL ended is replaced, because its state is in shared memory, which the supervisor keeps. The OOM
+killer also uses SIGKILL. A worker that ended in any other way may have corrupted that memory, so the session fails.
 """
 import signal
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ from ascpipe.errors import (
     TableWorkerDiedError,
 )
 
-IDLE = "idle"  #: workers are waiting, no trainer
-REGISTERED = "registered"  #: registered, not started
+IDLE = "idle"  #: workers are waiting; there is no trainer
+REGISTERED = "registered"  #: the trainer is registered; the session has not started
 SERVING = "serving"  #: segments exist, workers are running
 FAILED = "failed"  #: the session has failed, its trainer is still connected
-STOPPED = "stopped"  #: exiting
+STOPPED = "stopped"  #: the daemon is exiting
 HAS_TRAINER = frozenset({REGISTERED, SERVING, FAILED})
 HAS_SEGMENTS = frozenset({SERVING, FAILED})
 
@@ -43,17 +43,17 @@ class _WorkerRecord:
     restart_count: int = 0  # in total
     start_at: Optional[float] = None  # time of the next start, if one is scheduled
     restart: bool = False  # the next start replaces a worker that had segments
-    generation: int = 0  # of the running process, 0 if none
+    generation: int = 0  # generation of the running process, or 0
 
 
 class Lifecycle:
-    """Maps events to actions.
+    """State machine that maps events to actions.
 
-    Invariants: a generation is used once; a claim is cleared after its worker was reaped.
+    Each generation is used once. A claim is cleared after its worker was reaped.
 
     Args:
-        private: the daemon exits with its trainer.
-        now: seconds, monotonic, as in all methods.
+        private: whether the daemon exits together with its trainer.
+        now: monotonic time in seconds. ``now`` has this meaning in all methods.
     """
 
     def __init__(self, workers: Tuple[Worker, ...], private: bool, now: float) -> None:
@@ -74,7 +74,7 @@ class Lifecycle:
 
     @property
     def workers(self) -> Tuple[Worker, ...]:
-        """The running and scheduled workers: key workers first, the disk worker last."""
+        """Return the running and scheduled workers. Key workers are first, the disk worker is last."""
         return tuple(self._places)
 
     def restarts(self, worker: Worker) -> int:
@@ -82,14 +82,14 @@ class Lifecycle:
         return self._places[worker].restart_count
 
     def next_look(self) -> Optional[float]:
-        """Return the time at which the next ``Tick`` is due; None if no timer runs."""
+        """Return the time at which the next ``Tick`` is due, or None if no timer runs."""
         times = [place.start_at for place in self._places.values() if place.start_at is not None]
         if self._private and self.state == IDLE:
             times.append(self._born + PRIVATE_PATIENCE_S)
         return min(times) if times else None
 
     def handle(self, event: events.Event, now: float) -> List[events.Action]:
-        """Return the actions for an event, to be executed in this order.
+        """Return the actions for an event. The caller executes them in this order.
 
         Raises:
             KeyError: ``Event`` does not list this type.
@@ -145,7 +145,7 @@ class Lifecycle:
     def _worker_ended(self, event: events.WorkerEnded, now: float) -> List[events.Action]:
         place = self._places[event.worker]
         if place.generation != event.generation:
-            return []  # the daemon ended it itself
+            return []  # the daemon itself ended the worker
         place.generation = 0
         if self.state == FAILED:
             return []

@@ -1,11 +1,11 @@
-"""Lifelines: one unix stream socket per trainer, whose end of file means that the trainer is gone.
+"""Lifelines of trainers. A lifeline is a unix stream socket whose end of file means that the trainer is gone.
 
-A forked child of the trainer can keep the socket open, so a pidfd of the connecting process is also watched.  The
-trainer sends its token only after a greeting, which follows the opening of the pidfd.  So the pidfd belongs to the
-sender of the token and not to a later process with the same PID.
+A forked child of the trainer can keep the socket open, so the daemon also watches a pidfd of the connecting process.
+The trainer sends its token only after a greeting, and the daemon opens the pidfd before it sends the greeting. So the
+pidfd belongs to the sender of the token and not to a later process with the same PID.
 
-Nothing blocks on a peer.  The number of unregistered connections is limited, and each must register within
-``PATIENCE_S``.  If there are too many, the process with the most connections loses its oldest one.
+No call blocks on a peer. The number of unregistered connections is limited, and each connection must register within
+``PATIENCE_S``. If there are too many, the daemon drops the oldest connection of the process with the most connections.
 """
 import errno
 import os
@@ -22,21 +22,21 @@ from ascpipe.shm import syscalls
 
 MAX_WAITING = 16  #: maximum number of unregistered connections
 PATIENCE_S = 10.0  #: time for a connection to register
-_TOKEN_MESSAGE_BYTES = 256  #: more than the message needs
+_TOKEN_MESSAGE_BYTES = 256  #: larger than the message
 _CREDENTIALS = struct.Struct("3i")
-_NO_PIDFDS = (errno.ENOSYS, errno.EPERM)  # kernels before 5.3; seccomp profiles without the call
+_NO_PIDFDS = (errno.ENOSYS, errno.EPERM)  # errnos of kernels before 5.3 and of seccomp profiles without the call
 
 
 class Lifeline:
-    """One connection.
+    """Connection of a trainer.
 
     Attributes:
-        pid: of the peer; 0 if it is in another PID namespace.
+        pid: PID of the peer, or 0 if the peer is in another PID namespace.
         token: token that the peer sent, or None.
-        pidfd: readable when the peer has exited; -1 if the kernel does not support it.
+        pidfd: descriptor that is readable when the peer has exited, or -1 if the kernel does not support pidfds.
 
     Raises:
-        PeerRefusedError: the peer has exited or cannot be watched; ``sock`` is still open.
+        PeerRefusedError: the peer has exited or cannot be watched. ``sock`` is still open.
     """
 
     def __init__(self, sock: socket.socket, pid: int, now: float) -> None:
@@ -60,7 +60,7 @@ class Lifeline:
         return [self.sock.fileno()] + ([self.pidfd] if self.pidfd >= 0 else [])
 
     def read(self) -> bool:
-        """Read the available part of the message with the token.  Return False if the peer is not a valid trainer."""
+        """Read the available part of the message with the token. Return False if the peer is not a valid trainer."""
         try:
             piece = self.sock.recv(_TOKEN_MESSAGE_BYTES, socket.MSG_DONTWAIT)  # the kernel closes any descriptors
             self._received += piece
@@ -83,7 +83,7 @@ class Lifeline:
         return True
 
     def close(self) -> None:
-        """Close the socket and the pidfd.  Idempotent."""
+        """Close the socket and the pidfd. The method is idempotent."""
         self.sock.close()
         if self.pidfd >= 0:
             os.close(self.pidfd)
@@ -91,9 +91,9 @@ class Lifeline:
 
 
 class Lifelines:
-    """The listening socket and the unregistered connections.
+    """Listening socket and unregistered connections.
 
-    ``path`` is the socket's path, in a locked directory that only this user can access.
+    ``path`` is the path of the socket, in a locked directory that only this user can access.
     """
 
     def __init__(self, path: str) -> None:
@@ -109,7 +109,9 @@ class Lifelines:
         return [self._listener.fileno()] + [fd for line in self._waiting.values() for fd in line.fds()]
 
     def serve(self, ready: Sequence[int]) -> None:
-        """Accept connections, read tokens and drop late connections.  ``ready``: descriptors that poll returned."""
+        """Accept connections, read tokens and drop late connections. ``ready`` has the descriptors that poll
+        returned.
+        """
         now = time.monotonic()
         for fd, line in list(self._waiting.items()):
             if line.pidfd in ready or now - line.since > PATIENCE_S or (fd in ready and not line.read()):
@@ -118,10 +120,10 @@ class Lifelines:
             self._accept(now)
 
     def take(self, pid: int, token: bytes) -> Lifeline:
-        """Return the connection that sent ``token``.  The caller owns it from now on.
+        """Return the connection that sent ``token``. The caller then owns the connection.
 
         Raises:
-            PeerRefusedError: no connection sent it, or another process did.
+            PeerRefusedError: no connection sent the token, or another process sent it.
         """
         for fd, line in self._waiting.items():
             if line.token == token:
@@ -131,7 +133,7 @@ class Lifelines:
         raise PeerRefusedError("there is no lifeline with this token. Connect {} first".format(self._path))
 
     def close(self) -> None:
-        """Close all connections.  The socket file is removed with the run directory."""
+        """Close all connections. The socket file is removed with the run directory."""
         for fd in list(self._waiting):
             self._drop(fd)
         self._listener.close()
@@ -139,7 +141,7 @@ class Lifelines:
     def _accept(self, now: float) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # the peer is gone, or no descriptor is free: it is accepted later
+        except OSError:  # the peer is gone, or no descriptor is free and a later call accepts the peer
             return
         pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid != os.geteuid():
@@ -161,7 +163,7 @@ class Lifelines:
     def _make_room(self) -> None:
         while len(self._waiting) >= MAX_WAITING:
             connections = Counter(line.pid for line in self._waiting.values())
-            # max returns the first, which is the oldest
+            # max returns the first maximum, which is the oldest connection
             self._drop(max(self._waiting, key=lambda fd: connections[self._waiting[fd].pid]))
 
     def _drop(self, fd: int) -> None:

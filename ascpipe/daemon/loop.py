@@ -1,4 +1,4 @@
-"""Event loop of a daemon: it turns sockets, children and signals into events, and executes the resulting actions."""
+"""Event loop of a daemon. It converts activity of sockets, children and signals to events, and executes the actions."""
 import dataclasses
 import logging
 import os
@@ -31,14 +31,14 @@ _ALONE_POLL_S = 0.1  # while a private daemon waits for its trainer, whose exit 
 
 
 class Daemon:
-    """A daemon that owns its run directory.
+    """Daemon that owns its run directory.
 
     Args:
-        private_to: PID of the process that started a private daemon, 0 for others.  A private daemon exits with its
-            trainer, or with this process if no trainer has registered.
-        watch: checks for hangs and lost files.
-        cache_dir: compiled kernels; cleared if a worker cannot read them.
-        places: where memory limits are read.
+        private_to: PID of the process that started a private daemon, or 0 for other daemons. A private daemon
+            exits together with its trainer. If no trainer has registered, it exits together with this process.
+        watch: object that checks for hangs and lost files.
+        cache_dir: directory of compiled kernels. It is cleared if a worker cannot read the kernels.
+        places: files and folders with memory limits.
     """
 
     def __init__(self, owned: OwnedRunDir, settings: Settings, *, private_to: int, supervisor: Supervisor,
@@ -78,7 +78,7 @@ class Daemon:
         self._lost = ""
 
     def serve(self, ready: Callable[[], None]) -> None:
-        """Run until the daemon must exit.  ``ready`` is called once, when requests are answered."""
+        """Run until the daemon must exit. ``ready`` is called once, when the daemon answers requests."""
         self._catch_signals()
         self._handle(events.Tick())
         ready()
@@ -103,7 +103,7 @@ class Daemon:
             self._handle(events.Tick())
 
     def close(self) -> None:
-        """Release everything, also after an exception in ``serve``."""
+        """Release all resources. The method may also be called after an exception in ``serve``."""
         self._supervisor.close()
         self._session.close()
         self._lifelines.close()
@@ -125,7 +125,7 @@ class Daemon:
         return [fd for fd, _ in poll.poll(1 + int(1000 * wait_s))]
 
     def _catch_signals(self) -> None:
-        """Turn signals into bytes on a socket; SIGCHLD only wakes the loop."""
+        """Have Python write signals as bytes to a socket. SIGCHLD only wakes the loop."""
         self._wake_end.setblocking(False)
         self._waker.setblocking(False)
         signal.set_wakeup_fd(self._wake_end.fileno(), warn_on_full_buffer=False)
@@ -151,7 +151,7 @@ class Daemon:
                 ended = dataclasses.replace(ended, cause="{}, at work on {}".format(ended.cause, " and ".join(batches)))
             self._log.warning("%s (pid %d) exited: %s", ended.worker.sentence, ended.pid, ended.cause)
             if ended.broken_kernels:
-                if ended.generation > self._cleared_after:  # otherwise it started before the kernels were cleared
+                if ended.generation > self._cleared_after:  # an older worker started before the kernels were cleared
                     self._log.warning("compiled kernels in %s are damaged and will be recompiled", self._cache_dir)
                     kernel_cache.clear(self._cache_dir)
                     self._cleared_after = self._newest
@@ -159,7 +159,7 @@ class Daemon:
             self._handle(ended)
 
     def _run_dir_lost(self, path: str) -> None:
-        """Exit because trainers cannot find the daemon; with a trainer, exit when it leaves."""
+        """Exit because trainers cannot find the daemon. If there is a trainer, exit when its session ends."""
         if path != self._lost:
             self._lost = path
             self._log.error("%s was removed, or belongs to another daemon; this daemon exits%s", path,
@@ -167,7 +167,7 @@ class Daemon:
         self._handle(events.RunDirLost())
 
     def _awaited(self) -> Collection[Worker]:
-        """Return the workers that the trainer waits for; none if the trainer is stopped."""
+        """Return the workers for which the trainer waits. Return no workers if the trainer is stopped."""
         trainer = read_stat(self._session.pid) if self._memory is not None else None
         if self._memory is None or trainer is None or trainer.is_stopped:
             return ()
@@ -256,7 +256,7 @@ class Daemon:
             self._server.reply(peer, request.id, self._verbs[request.verb](request.body))
         except errors.AscpipeError as error:
             self._server.refuse(peer, request.id, error)
-        except OSError as error:  # a limit of the process or machine; nothing was changed
+        except OSError as error:  # a limit of the process or machine was reached; nothing was changed
             self._log.exception("cannot answer %r", request.verb)
             self._server.refuse(peer, request.id, errors.DaemonError("{}: {}".format(request.verb, error)))
 
@@ -270,7 +270,7 @@ class Daemon:
             self._tracing.start(body.spans)
         else:
             self._tracing.stop()
-        if self._memory is not None:  # without a session, workers get this when they are attached
+        if self._memory is not None:  # without a session, workers receive this when they are attached
             for worker in self._supervisor.running():
                 self._supervisor.attach(worker, {"verb": "record", "spans": self._tracing.body_of(worker)}, [])
             self._memory.ring_all()

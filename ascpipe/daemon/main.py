@@ -1,6 +1,7 @@
-"""Run a daemon process.  ``ascpipe.daemon.start`` is the module that is executed; users call ``ascpipe start``.
+"""Main function of a daemon process. ``ascpipe.daemon.start`` is the module that is executed; users run
+``ascpipe start``.
 
-Settings come from the environment and the file of $ASCPIPE_CONFIG.
+Settings are read from the environment and from the file of $ASCPIPE_CONFIG.
 """
 import contextlib
 import gc
@@ -40,16 +41,16 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
     """Run the daemon ``name`` until it is stopped.
 
     Args:
-        private_to: PID of the process that starts a private daemon, 0 for others.  A private daemon exits with the
-            trainer that registers, or with this process if none has registered.
-        ready: called with the name when requests are answered.
-        log_to_file: redirect stdout and stderr to the log in the run directory.
+        private_to: PID of the process that starts a private daemon, or 0 for other daemons. A private daemon
+            exits together with its trainer. If no trainer has registered, it exits together with this process.
+        ready: called with the name when the daemon answers requests.
+        log_to_file: whether to redirect stdout and stderr to the log in the run directory.
         commands: commands that execute workers.
-        places: where memory limits are read.
-        template: forks the workers; killed with the daemon.  None: workers are executed.
+        places: files and folders with memory limits.
+        template: process from which workers are forked, killed together with the daemon. If None, workers are executed.
 
     Raises:
-        AscpipeError: the daemon cannot start; everything is cleaned up.
+        AscpipeError: the daemon cannot start. All its files are removed.
     """
     os.umask(0o077)
     set_process_title("daemon " + name)
@@ -58,7 +59,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
     cache_dir = kernel_cache.prepare(settings.cache_dir)
     owned = run_directory.OwnedRunDir(name)
     told = kernel_cache.compile_notice(cache_dir, os.environ)
-    if told:  # stderr is still that of the program or of `ascpipe start`
+    if told:  # stderr still belongs to the program or to `ascpipe start`
         sys.stderr.write(told + "\n")
     ended_well = False
     try:
@@ -93,7 +94,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
 
 
 def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
-    """Remove damaged kernels and return the library to load; empty if workers use numba."""
+    """Remove damaged kernels. Return the path of the library to load, or an empty text if workers use numba."""
     with refusing(folder):
         for damaged in kernel_cache.drop_damaged(folder):
             logging.getLogger("ascpipe.daemon").warning(
@@ -105,7 +106,7 @@ def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _seal(folder: str) -> None:
-    """Seal the kernels.  A full disk causes only a warning, because unsealed kernels remain usable."""
+    """Seal the kernels. Log a warning if that fails, because unsealed kernels remain usable."""
     try:
         kernel_cache.seal(folder)
     except OSError as error:
@@ -114,7 +115,7 @@ def _seal(folder: str) -> None:
 
 
 def _allow_many_files() -> None:
-    """Raise the limit of open files: each connection and each segment needs one."""
+    """Raise the limit of open files, because each connection and each segment needs a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -131,7 +132,7 @@ def _redirect(path: str) -> None:
 
 
 def tell(fd: int, told: Dict[str, Any]) -> None:
-    """Report to the process that started the daemon, which may have exited."""
+    """Send a report to the process that started the daemon. That process may have exited."""
     if fd < 0:
         return
     with contextlib.suppress(BrokenPipeError):
@@ -140,7 +141,7 @@ def tell(fd: int, told: Dict[str, Any]) -> None:
 
 
 def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None:
-    """Call ``run`` for a launcher that reads ``ready_fd``, and exit."""
+    """Call ``run`` for a launcher that reads ``ready_fd``. Then exit the process."""
     told = []
 
     def ready(daemon: str) -> None:
@@ -149,7 +150,7 @@ def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None
 
     if ready_fd >= 0:
         os.set_inheritable(ready_fd, False)
-    gc.freeze()  # modules are permanent: exclude them from collections
+    gc.freeze()  # modules are permanent, so garbage collections need not visit them
     try:
         run(name, load_settings(), private_to=private_to, ready=ready, log_to_file=True, **replaced)
     except AscpipeError as error:

@@ -1,6 +1,6 @@
-"""Sizes of rings: fixed, or an initial size and a limit of growth.
+"""Sizes of rings. A ring has a fixed size, or an initial size and a limit of growth.
 
-Rings have a fixed size if the user has set ``ring_bytes``.  Otherwise they begin small and grow when batches need
+Rings have a fixed size if the user has set ``ring_bytes``. Otherwise, rings start small and grow when batches need
 memory (``tfops/src/core/ring_growth.h``).
 """
 from typing import NamedTuple
@@ -19,9 +19,10 @@ class RingSizes(NamedTuple):
     Attributes:
         first: memory allocated at the start.
         reserved: reserved address space.
-        ample: a ring grows up to this size for any batch, and beyond it only for a few large ones; 0 if fixed.
-        most: maximum size of all rings together; 0 if fixed.
-        private: the daemon has the settings of the trainer's environment.
+        ample: size up to which a ring grows for any batch, or 0 if sizes are fixed. Only a few large batches
+            may exceed it.
+        most: maximum size of all rings together, or 0 if sizes are fixed.
+        private: whether the trainer started the daemon, with the settings of the trainer's environment.
     """
 
     first: int
@@ -31,7 +32,7 @@ class RingSizes(NamedTuple):
     private: bool
 
     def use_memfd(self, chosen: bool, places: memory.Places) -> bool:
-        """Return True if a ring needs a memfd.  ``chosen`` is the choice for its initial memory."""
+        """Return True if a ring needs a memfd. ``chosen`` is the choice for its initial memory."""
         return chosen or memory.needs_memfd(self.most, places)
 
 
@@ -39,8 +40,8 @@ def ring_sizes(settings: Settings, *, private: bool, places: memory.Places) -> R
     """Return the sizes of the rings of a new session.
 
     Args:
-        private: the daemon serves the trainer that started it.
-        places: where memory limits are read.
+        private: whether the daemon serves the trainer that started it.
+        places: files and folders with memory limits.
     """
     if settings.is_given("ring_bytes"):
         return RingSizes(settings.ring_bytes, settings.ring_bytes, 0, 0, private)

@@ -1,4 +1,4 @@
-"""Lock a run directory, remove the files of dead daemons, and own it until the daemon exits."""
+"""Ownership of run directories. The module locks a directory and removes the files of dead daemons."""
 import contextlib
 import datetime
 import json
@@ -19,17 +19,17 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class OwnedRunDir:
-    """A locked run directory, owned until ``leave`` unless others remove its files.
+    """Locked run directory. The daemon owns it until ``leave``, unless other programs remove its files.
 
     Attributes:
-        run: its paths.
-        swept: removed files of dead daemons, as text for the log.
+        run: paths of the run directory.
+        swept: removed files of dead daemons, as texts for the log.
 
     Raises:
-        AlreadyRunsError: a daemon of this name is running; nothing was changed.
-        RunDirError: the directory or a file in it is not safely ours, or cannot be created.
-        DirectoryFullError: there is no room for the daemon's files.
-        NameRefusedError, EndpointTooLongError
+        AlreadyRunsError: a daemon of this name is running. Nothing was changed.
+        RunDirError: the directory cannot be created, or other users can change it or its files.
+        DirectoryFullError: the file system is full.
+        NameRefusedError, EndpointTooLongError: the name is invalid or too long.
     """
 
     def __init__(self, name: str) -> None:
@@ -42,7 +42,7 @@ class OwnedRunDir:
             self._take(name)
 
     def _take(self, name: str) -> None:
-        """Clean up the directory and write the owner file.  Release the lock on failure."""
+        """Clean up the directory and write the owner file. Release the lock on failure."""
         try:
             if lock.is_listening(self.run.lifeline):  # a running daemon whose lock file was removed
                 raise _already_runs(self.run)
@@ -55,11 +55,11 @@ class OwnedRunDir:
             raise
 
     def remember_sockets(self) -> None:
-        """Remember the identity of the sockets, to notice if they are replaced."""
+        """Store the identities of the sockets, so that ``lost`` can detect replaced sockets."""
         self._sockets = {path: _identity(path) for path in (self.run.control, self.run.lifeline)}
 
     def lost(self) -> str:
-        """Return the path of a file that was removed or replaced; empty if there is none."""
+        """Return the path of a removed or replaced file, or an empty text if no file was removed or replaced."""
         if not lock.is_current(self._lock_fd, self.run):
             return self.run.lock
         return next((path for path, identity in self._sockets.items() if _identity(path) != identity), "")
@@ -71,10 +71,10 @@ class OwnedRunDir:
                 os.utime(path, follow_symlinks=False)
 
     def session_failed(self, error: AscpipeError) -> str:
-        """Note that a session has failed: ``leave`` keeps the logs of a private daemon.
+        """Record that a session has failed, so that ``leave`` keeps the logs of a private daemon.
 
         Returns:
-            The directory in which the logs will be; empty if the daemon was stopped on request.
+            The future directory of the logs, or an empty text if there are no logs to keep.
         """
         if isinstance(error, DaemonStoppedError):
             return ""
@@ -89,9 +89,10 @@ class OwnedRunDir:
         return kept_logs.folder_of(self.run.name)
 
     def leave(self, *, keep_log: bool) -> None:
-        """Remove the daemon's files, unless the lock file was replaced, and release the lock.
+        """Remove the daemon's files and release the lock. Files are not removed if the lock file was replaced.
 
-        ``keep_log`` keeps the log and the directory.
+        Args:
+            keep_log: whether to keep the log and the directory.
         """
         if lock.is_current(self._lock_fd, self.run):
             if self._failed:
@@ -101,7 +102,9 @@ class OwnedRunDir:
 
 
 def owner_of(run: RunDir) -> Dict[str, Any]:
-    """Return the content of the owner file: name, pid, uid, started.  Unreadable fields are question marks."""
+    """Return the content of the owner file: name, pid, uid, started. The value of an unreadable field is a
+    question mark.
+    """
     unknown = {"pid": "?", "uid": "?", "started": "?"}
     try:
         with open(run.owner, encoding="utf-8") as file:
@@ -112,10 +115,13 @@ def owner_of(run: RunDir) -> Dict[str, Any]:
 
 
 def sweep_dead_runs(own_name: str) -> List[str]:
-    """Remove sockets and owner files of this user's dead daemons, and the whole directory of private ones.
+    """Remove sockets and owner files of this user's dead daemons, and the directories of dead private daemons.
 
-    The logs of private daemons are kept as after a failed session: they were killed or failed to start.  Only files
-    that a daemon creates are removed, only under the lock, and only from directories that other users cannot access.
+    The logs of private daemons are kept, because these daemons were killed or failed to start.
+
+    A file is removed only if all of these conditions are true:
+
+    - A daemon has created the file. - This process holds the lock. - Other users cannot access the directory.
     """
     swept = []
     for run in dead_runs():
@@ -135,9 +141,9 @@ def sweep_dead_runs(own_name: str) -> List[str]:
 
 
 def remove_dead_runs(*, dry_run: bool) -> List[str]:
-    """Remove the run directories of dead daemons and return their paths.  ``dry_run`` removes nothing.
+    """Remove the run directories of dead daemons and return their paths. With ``dry_run``, only return the paths.
 
-    The logs of named daemons are removed; the logs of private ones are kept elsewhere.
+    The logs of named daemons are removed. The logs of private daemons are kept elsewhere.
     """
     removed = []
     for run in map(RunDir, names.known_names()):
@@ -162,7 +168,8 @@ def remove_dead_runs(*, dry_run: bool) -> List[str]:
 
 
 def dead_runs() -> List[RunDir]:
-    """Return the run directories in which dead daemons left more than logs.  Their parent must exist."""
+    """Return the run directories in which dead daemons left more than logs. The parent of run directories must exist.
+    """
     return [run for run in map(RunDir, sorted(os.listdir(names.base_dir()))) if _is_dead(run)]
 
 
@@ -174,7 +181,7 @@ def _keep_logs(run: RunDir) -> None:
 
 
 def _remove_files(run: RunDir, *, keep_log: bool) -> None:
-    """Remove the daemon's files, and the directory if it is then empty."""
+    """Remove the daemon's files. Remove the directory if it is then empty."""
     for name in run.files():
         if not (keep_log and name.endswith(".log")):
             os.unlink(os.path.join(run.path, name))
@@ -183,7 +190,9 @@ def _remove_files(run: RunDir, *, keep_log: bool) -> None:
 
 
 def _is_dead(run: RunDir) -> bool:
-    """Return True if no process holds the lock of this run directory.  Only private ones may lack a lock file."""
+    """Return True if no process holds the lock of this run directory. A directory of a named daemon must have a lock
+    file.
+    """
     try:
         names.check_private_dir(run.path)
         if not (names.is_private_name(run.name) and not os.path.lexists(run.lock)
@@ -224,11 +233,11 @@ def _sweep_shm() -> List[str]:
     try:
         return segment.sweep()
     except OSError:
-        return []  # no /dev/shm, so nothing can have been left there
+        return []  # there is no /dev/shm, so no process can have left files there
 
 
 def _remove_stale_socket(path: str, swept: List[str]) -> None:
-    """Remove a stale socket, only under the lock.  Refuse a file that is not a socket of this user."""
+    """Remove a stale socket. The caller holds the lock. Raise an error if the file is not a socket of this user."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:

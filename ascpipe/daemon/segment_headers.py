@@ -1,4 +1,4 @@
-"""Write the headers of new segments."""
+"""Functions that write the headers of new segments."""
 from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from ascpipe.shm import segment
 
 
 class Segment(NamedTuple):
-    """A mapped segment: its descriptor, owned by the supervisor, size in bytes, and uint8[size]."""
+    """Mapped segment: descriptor (owned by the supervisor), size in bytes, and memory as uint8[size]."""
 
     fd: int
     size: int
@@ -24,15 +24,17 @@ class Segment(NamedTuple):
         return self.array[offset:offset + count * struct.itemsize].view(struct)
 
 
-#: Entries for keys in the window without a row.  Unused entries take no memory.
+#: Entries for keys of the window that have no row. Unused entries occupy no memory.
 _WINDOW_ENTRIES = 1 << 22
-#: Keys that admission counts, per row of the table.
+#: Number of keys that admission counts per row of the table.
 _COUNTED_PER_ROW = 8
 _MAX_ENTRIES = 2**31 - 1
 
 
 def entry_capacity(table: messages.Table) -> int:
-    """Return the maximum number of entries of a table: rows, keys that are only counted, and new keys in the window."""
+    """Return the maximum number of entries of a table. Entries are for rows, keys that are only counted, and
+    new keys.
+    """
     rows = max(table.device_rows, table.home_rows, table.disk_rows)
     if table.access_threshold >= 0:
         rows *= _COUNTED_PER_ROW
@@ -102,4 +104,4 @@ def write_table(made: Segment, shape: TableShape, table: messages.Table) -> None
 def _write_header(header: Any, fields: List[Tuple[str, int]]) -> None:
     for name, value in fields:
         header[name] = value
-    header["version"] = structs.VERSION  # last: readers check it before they read the rest
+    header["version"] = structs.VERSION  # written last, because readers check the version before they read other fields

@@ -1,4 +1,4 @@
-"""The session of a trainer with the daemon, and the requests that begin, extend and end it."""
+"""Session of a trainer with the daemon, and the requests that start, extend and end the session."""
 import datetime
 import gc
 import logging
@@ -20,18 +20,18 @@ from ascpipe.shm.segment import SHM_DIR
 
 
 class Session:
-    """The registered trainer, if any, and the memory of its session after ``start``.
+    """Registered trainer, and the memory of its session after ``start``.
 
     Args:
-        lifelines: connections of processes that may register.
-        tracing: decides what the trainer records.
+        lifelines: unregistered connections.
+        tracing: settings of recording.
         life: state of the daemon.
-        handle: receives each event.
-        make_memory: creates the memory of a session from the start request and the run number.
+        handle: function that handles events.
+        make_memory: function that creates the memory of a session from the start request and the run number.
 
     Attributes:
         verbs: handlers of requests, by verb.
-        pid: of the latest registered trainer.
+        pid: PID of the latest registered trainer.
         memory: memory of the session, or None.
     """
 
@@ -56,7 +56,7 @@ class Session:
 
     @property
     def connected_pid(self) -> Optional[int]:
-        """PID of the registered trainer, or None."""
+        """Return the PID of the registered trainer, or None."""
         return None if self._trainer is None else self._trainer.pid
 
     def fds(self) -> List[int]:
@@ -64,7 +64,7 @@ class Session:
         return [] if self._trainer is None else self._trainer.fds()
 
     def told(self) -> Optional[Dict[str, Any]]:
-        """Describe the trainer for ``status``."""
+        """Return a description of the trainer for ``status``, or None."""
         return None if self._trainer is None else {"pid": self.pid, "since": self._since, "run": self._number}
 
     def leave(self, how: str) -> None:
@@ -75,16 +75,16 @@ class Session:
             self._trainer = None
         self._handle(events.TrainerGone())
         if self._life.state == IDLE:
-            gc.collect()  # each session leaves 1 to 2 KB of garbage, which Python would keep
+            gc.collect()  # Python would otherwise keep the 1 to 2 KB of garbage of each session
 
     def close_memory(self) -> None:
-        """Release the segments, if any."""
+        """Release the segments if they exist."""
         if self.memory is not None:
             self.memory.close()
             self.memory = None
 
     def close(self) -> None:
-        """Release everything."""
+        """Release all resources."""
         if self._trainer is not None:
             self._trainer.close()
         self.close_memory()
@@ -146,7 +146,7 @@ class Session:
         return {}
 
     def _send_segments(self, trainer: Lifeline, fds: List[int], take_back: Callable[[], None]) -> None:
-        """Send segments to the trainer.  Call ``take_back`` if that fails."""
+        """Send segments to the trainer. Call ``take_back`` if that fails."""
         try:
             fdsocket.send(trainer.sock, {"verb": "segments"}, fds)
         except (errors.MessageError, OSError):

@@ -1,6 +1,6 @@
-"""Allocation of one session's segments in shared memory.
+"""Allocation of the segments of a session in shared memory.
 
-The supervisor writes only headers, the failure text, PIDs and cleared claims, and reads only counters.
+The supervisor writes only headers, the failure text, PIDs and cleared claims. It reads only counters.
 """
 import dataclasses
 import os
@@ -22,13 +22,13 @@ from ascpipe.shm import bell, memory, segment
 
 
 class SessionMemory:
-    """All segments of a session.
+    """Segments of a session.
 
     Args:
         start: streams and tables that the trainer requests.
-        run: run number, the upper bits of each ticket.
-        places: where memory limits are read.
-        private: the trainer started the daemon for itself.
+        run: run number. It is the upper bits of each ticket.
+        places: files and folders with memory limits.
+        private: whether the trainer started this daemon.
 
     Raises:
         OutOfSharedMemoryError: nothing was allocated.
@@ -43,7 +43,7 @@ class SessionMemory:
         self._ring_sizes = ring_sizes(settings, private=private, places=places)
         rings = [self._ring_shape(stream) for stream in start.streams]
         tables = [shape_of(table) for table in start.tables]
-        # entries, home rows, logs and growing rings get memory as they are used
+        # memory of entries, home rows, logs and growing rings is allocated when they are used
         need = structs.SESSION_BYTES + sum(map(self._present, rings)) + sum(s.entries_offset for s in tables)
         what = "{} rings and {} tables".format(len(rings), len(tables))
         self.use_memfd = memory.preflight(need, what, places)
@@ -65,11 +65,11 @@ class SessionMemory:
             raise
 
     def add_stream(self, stream: messages.Stream) -> Segment:
-        """Create the ring of one more stream and add it to the session.
+        """Create the ring of a new stream and add the ring to the session.
 
         Raises:
-            MessageError: as ``messages.extended``.
-            OutOfSharedMemoryError: nothing was allocated; the session is unchanged.
+            MessageError: see ``messages.extended``.
+            OutOfSharedMemoryError: nothing was allocated, and the session is unchanged.
         """
         start = messages.extended(self.start, stream)
         shape = self._ring_shape(stream)
@@ -83,7 +83,7 @@ class SessionMemory:
         return ring_shape(len(stream.tables), self._ring_sizes.reserved)
 
     def _present(self, shape: RingShape) -> int:
-        """Return the bytes of a ring that have memory from the start."""
+        """Return the number of bytes of a ring that are allocated at the start."""
         return structs.align(shape.arena_offset + self._ring_sizes.first, structs.PAGE)
 
     def _make_ring(self, shape: RingShape, stream: messages.Stream, *, use_memfd: bool) -> Segment:
@@ -93,16 +93,16 @@ class SessionMemory:
         return made
 
     def drop_stream(self) -> None:
-        """Remove the ring that was added last, before any process received it."""
+        """Remove the ring that was added last. No process may have received the ring."""
         self.start = dataclasses.replace(self.start, streams=self.start.streams[:-1])
         self.close_segment(self.rings.pop())
 
     def make_table(self, table: messages.Table) -> Segment:
-        """Create the segment of a table, which ``add_table`` adds to the session.
+        """Create the segment of a table. ``add_table`` then adds the segment to the session.
 
         Raises:
-            MessageError: as ``messages.with_table``.
-            OutOfSharedMemoryError: as ``add_stream``.
+            MessageError: see ``messages.with_table``.
+            OutOfSharedMemoryError: see ``add_stream``.
         """
         messages.with_table(self.start, table)
         shape = shape_of(table)
@@ -114,7 +114,9 @@ class SessionMemory:
         return made
 
     def add_table(self, table: messages.Table, made: Segment) -> None:
-        """Add a segment of ``make_table`` to the session, and close the segment that it replaces, if any."""
+        """Add a segment of ``make_table`` to the session. If it replaces another segment, close the replaced
+        segment.
+        """
         self.start = messages.with_table(self.start, table)
         if table.table < len(self.tables):
             self.close_segment(self.tables[table.table])
@@ -138,7 +140,7 @@ class SessionMemory:
         return made
 
     def fds(self) -> List[int]:
-        """Return the descriptors in the order in which they are sent: session, rings, tables."""
+        """Return the descriptors in the order in which the daemon sends them: session, rings, tables."""
         return [made.fd for made in (self.session, *self.rings, *self.tables)]
 
     def sizes(self) -> Dict[str, Any]:
@@ -152,27 +154,29 @@ class SessionMemory:
         }
 
     def attach_body(self, hash_seed: int, *, restart: bool) -> Dict[str, Any]:
-        """Return the message that attaches a worker, without the descriptors."""
+        """Return the message that attaches a worker. The message does not include the descriptors."""
         return {"verb": "attach", "restart": restart, "session_bytes": self.session.size, "hash_seed": hash_seed,
                 "spin_us": self._settings.spin_us, "streams": self._stream_fields(), "tables": self._table_fields()}
 
     def table_body(self, number: int, *, with_files: bool) -> Tuple[Dict[str, Any], List[int]]:
-        """Return the message about an added table, and descriptors of its segment and, if wanted, its row files."""
+        """Return the message about an added table, and the descriptors of its segment and, with ``with_files``, its row
+        files.
+        """
         files, fds = self.row_files(number) if with_files else ([], [])
         return {"verb": "add_table", "row_files": files, **self._table_fields()[number]}, [self.tables[number].fd, *fds]
 
     def row_files(self, number: Optional[int] = None) -> Tuple[List[Dict[str, Any]], List[int]]:
-        """Return table and directory of each row file of a table, or of all tables, and the descriptors."""
+        """Return the table and directory of each row file, and the descriptors. ``number`` selects one table."""
         numbers = sorted(self._row_files) if number is None else [number]
         files = [(table, file) for table in numbers for file in self._row_files.get(table, ())]
         told = [{"table": table, "directory": file.directory} for table, file in files]
         return told, [file.fd for _, file in files]
 
     def _make_row_files(self, table: messages.Table, tables: Sequence[messages.Table]) -> None:
-        """Create the row files of a table.  Of two ``tables`` with the same number, the later one counts.
+        """Create the row files of a table. If two ``tables`` have the same number, the later table is used.
 
         Raises:
-            RowFileError: a file cannot be created in a directory, or its disk has too little room.
+            RowFileError: a file cannot be created in a directory, or the disk has too little free space.
         """
         self._close_row_files(table.table)
         files = self._row_files[table.table] = []
@@ -202,13 +206,13 @@ class SessionMemory:
         return {"verb": "add_stream", **self._stream_fields()[place]}, [self.rings[place].fd]
 
     def set_pid(self, bell_index: int, pid: int) -> None:
-        """Store the process that owns a bell."""
+        """Store the PID of the process that owns a bell."""
         self._bell(bell_index)["pid"] = pid
 
     def fail(self, error: AscpipeError, logs: str) -> None:
-        """Store that the session has failed, and ring all bells.  The first failure is kept.
+        """Store the failure of the session, and ring all bells. Only the first failure is stored.
 
-        ``logs`` is the directory of the logs, appended to the text unless it is empty.
+        ``logs`` is the directory of the logs. It is appended to the text unless it is empty.
         """
         header = self.session.view(structs.SESSION)[0]
         if header["failed"]:
@@ -221,20 +225,20 @@ class SessionMemory:
         self.ring_all()
 
     def clear_claims(self, generation: int) -> None:
-        """Release the unfinished frames of a key worker.  Call it only after the worker was reaped."""
+        """Release the unfinished frames of a key worker. The worker must have been reaped before."""
         for _, frames, place in self._claimed(generation):
             frames["claim"][place] = 0
-        self.ring_all()  # the worker may have published something without ringing
+        self.ring_all()  # the worker may have published a frame without ringing the bell
 
     def batches_of(self, generation: int) -> List[str]:
-        """Return the unfinished batches of a reaped key worker, as ``batch 45 of stream 0``."""
+        """Return the unfinished batches of a reaped key worker, for example ``batch 45 of stream 0``."""
         return ["batch {} of stream {}".format(sequence_of(int(frames["ticket"][place])), stream)
                 for stream, frames, place in self._claimed(generation)]
 
     def _claimed(self, generation: int) -> Iterator[Tuple[int, Any, int]]:
         """Yield (stream, frames of its ring, position) for each unfinished frame that this key worker claimed."""
         for stream, ring in zip(self.start.streams, self.rings):
-            shape = self._ring_shape(stream)  # not from the header, which a faulty worker may have overwritten
+            shape = self._ring_shape(stream)  # a faulty worker may have overwritten the offsets in the header
             frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)
             words = ring.view(structs.RING_TABLE, shape.tables_offset, len(stream.tables))["words"]
             for place in range(structs.MAX_FRAMES):
@@ -244,7 +248,7 @@ class SessionMemory:
                     yield stream.stream, frames, place
 
     def trainer_waits(self) -> Tuple[int, int]:
-        """Return what the trainer waits for (WAIT_*), and the table number, or -1."""
+        """Return the reason for which the trainer waits (WAIT_*), and the table number or -1."""
         bell_of_trainer = self.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)[
             structs.BELL_TRAINER]
         return int(bell_of_trainer["waits_for"]), int(bell_of_trainer["waits_table"])
@@ -255,7 +259,7 @@ class SessionMemory:
             bell.ring_plain(self.session.array, index)
 
     def close(self) -> None:
-        """Unmap and close all segments.  The kernel frees them when the last process has done so.  Idempotent."""
+        """Unmap and close all segments. The method is idempotent."""
         for number in list(self._row_files):
             self._close_row_files(number)
         fds = [made.fd for made in self._segments]
@@ -283,7 +287,7 @@ def bell_of(worker: Worker) -> int:
 
 
 def _cut(text: str, size: int) -> bytes:
-    """Encode as UTF-8 of at most ``size`` bytes, without splitting a character."""
+    """Encode a text as at most ``size`` bytes of UTF-8, without splitting a character."""
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").encode()
 
 

@@ -1,8 +1,11 @@
-"""Entry point of a daemon process.  It starts the template first, which loads while the daemon's modules load.
+"""Entry point of a daemon process.
+
+::
 
     python -m ascpipe.daemon.start --name NAME [--private-to PID] [--ready-fd FD]
 
-For that reason it imports as little as possible.
+The module starts the template first, so that the template loads while the daemon's modules load. For that reason, it
+imports few modules.
 """
 import os
 
@@ -10,7 +13,7 @@ from ascpipe.daemon.template import running_template
 
 
 def begin() -> None:
-    """Run a daemon, then exit the process."""
+    """Run a daemon. Then exit the process."""
     with running_template(os.environ) as template:
         from ascpipe.daemon.main import main  # imports numpy and pydantic
 

@@ -1,6 +1,6 @@
-"""The reply to ``status``, built from the daemon's state and the counters in shared memory.
+"""Reply to ``status``, built from the daemon's state and the counters in shared memory.
 
-Only counters are read from shared memory, because any process of the session may write anywhere in it.
+The daemon reads only counters from shared memory, because any process of the session may write to all of that memory.
 """
 import time
 from typing import Any, Dict, List, Optional, Sequence
@@ -14,12 +14,12 @@ from ascpipe.layout.words import EVAL, EXCHANGE_SENTENCES, LOCAL, TRAIN, WAIT_SE
 
 OF_DISKS = ("queued", "under_way", "deepest", "delayed", "rows_read", "rows_written", "read_bytes", "written_bytes",
              "read_p50_us", "read_p99_us", "write_p50_us", "write_p99_us")
-IDLE = 6  #: kind of EXCHANGE_SENTENCES that waits for nothing
+IDLE = 6  #: kind of EXCHANGE_SENTENCES for a rank that is not in an exchange
 CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval", LOCAL: "local"}
 
 
 def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) -> Dict[str, Any]:
-    """Return tables, disks, rings and waits of a session, empty without one; exchanges are None with one rank."""
+    """Return tables, disks, rings, waits and exchanges of a session. Without a session, the lists are empty."""
     if memory is None:
         return {"tables": [], "disks": [], "rings": [], "waits": [], "exchanges": None}
     names = {table.table: table.name for table in memory.start.tables}
@@ -35,25 +35,26 @@ def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) 
 
 
 def hit_rate(table: Dict[str, Any]) -> Optional[float]:
-    """Return the share of distinct keys that were found on the device; None before the first batch."""
+    """Return the share of distinct keys that were found on the device, or None before the first batch."""
     looked_up = table["hits"] + table["misses"]
     return table["hits"] / looked_up if looked_up else None
 
 
 def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
-    """Return the statistics of exchanges with other ranks; None with one rank.
+    """Return the statistics of exchanges with other ranks, or None with one rank.
 
     Args:
         record: an ``EXCHANGES``.
-        now_s: seconds of CLOCK_MONOTONIC.
+        now_s: time of CLOCK_MONOTONIC in seconds.
 
     Returns:
         A dict with these fields:
 
         - ``rank``, ``ranks``, ``exchanges``, ``bytes_sent``, ``bytes_received``
-        - ``time_s``: total time of exchanges; ``waited_s``: part of it until the last rank joined
-        - ``slowest``: rank that others waited for longest; ``slowest_s``: that time
-        - ``does`` (a text), ``stream``, ``ticket``, ``since_s``: the present exchange; ``since_s`` is None without one
+        - ``time_s``: total time of exchanges; ``waited_s``: part of this time until the last rank joined
+        - ``slowest``: rank for which other ranks waited longest; ``slowest_s``: duration of these waits
+        - ``does`` (a text), ``stream``, ``ticket``, ``since_s``: the current exchange; ``since_s`` is None if
+          there is none
     """
     if not int(record["ranks"]):
         return None
@@ -88,7 +89,9 @@ def _table(made: Segment, table: messages.Table) -> Dict[str, Any]:
 
 
 def disks(memory: SessionMemory) -> List[Dict[str, Any]]:
-    """Return one line per disk with row files: one of its directories, and the counters of its queue."""
+    """Return one line per disk with row files. A line has a directory on the disk, and the counters of the
+    disk's queue.
+    """
     lines = []
     for record in memory.session.view(structs.DISK, structs.SESSION_DISKS_OFFSET, structs.MAX_DISKS):
         files, _ = memory.row_files(int(record["table"]))
@@ -114,7 +117,7 @@ def _number(value: int) -> int:
 
 
 def _waits(memory: SessionMemory, workers: Sequence[Worker], names: Dict[int, str]) -> List[Dict[str, Any]]:
-    """Return one line per bell whose owner runs."""
+    """Return one line per bell of the trainer, the pump and the workers."""
     owners = [(structs.BELL_TRAINER, "trainer"), (structs.BELL_PUMP, "pump")]
     owners += [(bell_of(worker), worker.sentence) for worker in workers]
     bells = memory.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)

@@ -1,4 +1,4 @@
-"""Start, watch and end the worker processes, and report how each of them ended."""
+"""Supervisor, which starts, watches and ends the worker processes, and reports how each process ended."""
 import os
 import signal
 import socket
@@ -28,39 +28,39 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     kind: (sys.executable, "-m", "ascpipe.workers.loading", kind) for kind in (KEY, TABLE, DISK)}
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100", DISK: "100"}  # stateless key workers are killed first if memory runs out
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-_RENEWAL_S = 10.0  # minimum time between two starts of a template; a failing one takes 1 s of processor time
-_END_S = 5.0  # for a killed process to exit; one that waits for a disk exits later
+_RENEWAL_S = 10.0  # minimum time between two starts of a template; a start that fails needs 1 s of processor time
+_END_S = 5.0  # for a killed process to exit; a process that waits for a disk exits later
 _PAUSE_S = 0.002
-TEMPLATE = "template"  #: its name among the watched processes
+TEMPLATE = "template"  #: name of the template among the watched processes
 
 
 @dataclass
 class _Process:
-    """A worker that runs, has ended without being reaped, or waits for the template."""
+    """Worker that runs, waits for the template, or has exited and is not yet reaped."""
 
     worker: Worker
     generation: int
     channel: socket.socket
-    theirs: Optional[socket.socket]  # the worker's end of the channel, until it is passed on
+    theirs: Optional[socket.socket]  # the worker's end of the channel, until the worker starts
     popen: "Union[subprocess.Popen[bytes], Adopted, None]" = None
     cannot_start: str = ""
-    loaded: bool = False  # it has loaded all of its code, including compiled kernels
+    loaded: bool = False  # the worker has loaded all its code, including compiled kernels
     attached: bool = False
-    silent: bool = False  # its end of the channel is closed
+    silent: bool = False  # the worker's end of the channel is closed
     report: Optional[AscpipeError] = None
-    hung: str = ""  # why the supervisor killed it
+    hung: str = ""  # reason why the supervisor killed the worker
 
 
 class Supervisor:
-    """Owns the worker processes: forks them from a template, or executes them.
+    """Owner of the worker processes. It forks workers from a template, or executes them.
 
     Args:
-        run: run directory, for their logs.
-        environment: their environment.
-        commands: commands that execute workers, by kind; ``--channel --index --generation --title`` are appended.
-        processors: processors that workers are bound to.
-        template: forks the workers when it has loaded; restarted if it exits, killed by ``close``.  None: workers are
-            executed.
+        run: run directory, for the logs of workers.
+        environment: environment of workers.
+        commands: commands that execute workers, by kind. ``--channel --index --generation --title`` are appended.
+        processors: processors to which workers are bound.
+        template: process from which workers are forked when it has loaded. It is restarted if it exits, and
+            killed by ``close``. If None, workers are executed.
     """
 
     def __init__(self, run: RunDir, environment: Mapping[str, str],
@@ -72,17 +72,18 @@ class Supervisor:
         self._processors = processors or {}
         self._ends = WorkerEnds(run, environment.get("NUMBA_CACHE_DIR", ""))
         self._processes: Dict[Worker, _Process] = {}
-        self._killed: List[Union[subprocess.Popen[bytes], Adopted]] = []  # not reaped yet
+        self._killed: List[Union[subprocess.Popen[bytes], Adopted]] = []  # processes that are not reaped yet
         self._template = template
         self._renewal_at = 0.0  # earliest restart of the template
         if template is not None:
             self._load(template)
 
     def start(self, worker: Worker, generation: int) -> None:
-        """Start a worker in its own session and process group, with its own log.  It is killed when this process dies.
+        """Start a worker in a new session and process group, with a new log. The kernel kills it when this
+        process dies.
 
-        If the first template is loading, the worker starts after that, and ``read`` returns it.  Messages sent earlier
-        wait in its channel.
+        While the first template is loading, the worker does not start. It starts when the template has loaded, and
+        ``read`` returns it. Messages that are sent before the start wait in the channel of the worker.
         """
         ours, theirs = socket.socketpair()
         process = self._processes[worker] = _Process(worker, generation, ours, theirs)
@@ -95,15 +96,15 @@ class Supervisor:
                 raise
 
     def _awaits_template(self) -> bool:
-        """Return True if new workers wait for the first template; executing them would not be faster."""
+        """Return True if new workers wait for the first template, because executing a worker would not be faster."""
         return self._template is not None and self._template.state == LOADING and self._template.begun == 1
 
     def template_state(self) -> str:
-        """Return the template's state; GONE also without a template."""
+        """Return the template's state. Without a template, the state is GONE."""
         return GONE if self._template is None else self._template.state
 
     def renew_template(self, now: float) -> bool:
-        """Restart the template if it has exited, at most every ``_RENEWAL_S``.  Return True if it was restarted."""
+        """Restart the template if it has exited, at most every ``_RENEWAL_S``. Return True after a restart."""
         if self._template is None or self._template.state != GONE or now < self._renewal_at:
             return False
         self._renewal_at = now + _RENEWAL_S
@@ -115,7 +116,7 @@ class Supervisor:
         return True
 
     def _load(self, template: Template) -> None:
-        """Let the template load the kernels.  If that fails, it ends and workers are executed."""
+        """Have the template load the kernels. If loading fails, the template exits and workers are executed."""
         syscalls.adopt_orphans()
         try:
             log = self._open_log("template-0")
@@ -157,17 +158,19 @@ class Supervisor:
         return child
 
     def _open_log(self, name: str) -> int:
-        """Open the log of a worker.  Return a copy of this process's stderr if that fails, as in a full directory."""
+        """Open the log of a worker. If that fails, for example in a full directory, return a copy of this
+        process's stderr.
+        """
         try:
             return os.open(self._run.worker_log(name), _LOG_FLAGS, 0o600)
         except OSError:
             return os.dup(2)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
-        """Send the segments to a worker.  A worker that is dead or does not read is reported by ``reap``."""
+        """Send the segments to a worker. A worker that is dead or does not read is reported by ``reap``."""
         try:
             fdsocket.send(self._processes[worker].channel, body, fds)
-        except MessageTimeoutError:  # its successor gets the message
+        except MessageTimeoutError:  # the restarted worker receives the message
             self.kill_hung(worker, "it did not read its messages, and was killed")
         except MessageError:
             pass
@@ -177,12 +180,12 @@ class Supervisor:
         return list(self._processes)
 
     def pid(self, worker: Worker) -> int:
-        """Return the PID of a worker, 0 if it has no process."""
+        """Return the PID of a worker, or 0 if the worker has no process."""
         popen = self._processes[worker].popen if worker in self._processes else None
         return 0 if popen is None else popen.pid
 
     def generation(self, worker: Worker) -> int:
-        """Return the generation of a worker, 0 if it does not run."""
+        """Return the generation of a worker, or 0 if the worker does not run."""
         return self._processes[worker].generation if worker in self._processes else 0
 
     def is_attached(self, worker: Worker) -> bool:
@@ -195,7 +198,7 @@ class Supervisor:
         return [*said, *(self._template.fds() if self._template is not None else ())]
 
     def read(self) -> List[Worker]:
-        """Read the messages of the workers.  Return the workers whose process was started by this call."""
+        """Read the messages of the workers. Return the workers whose process was started by this call."""
         begun = []
         if self._template is not None:
             self._template.look()
@@ -224,7 +227,7 @@ class Supervisor:
         return seen
 
     def kill_hung(self, name: Hashable, cause: str) -> None:
-        """Kill a hanging worker, which ``reap`` reports with this cause, or the template."""
+        """Kill a hanging worker or the template. ``reap`` reports the worker with this cause."""
         if isinstance(name, Worker) and name in self._processes:
             process = self._processes[name]
             process.hung = cause
@@ -234,11 +237,13 @@ class Supervisor:
             self._template.end()
 
     def given_up(self, worker: Worker, error: WorkerError) -> WorkerEnded:
-        """Return the event of a worker that failed with this error but is blocked in the kernel and cannot exit."""
+        """Return the event for a worker that failed with this error. The worker is blocked in the kernel and
+        cannot exit.
+        """
         return WorkerEnded(worker, self.pid(worker), self.generation(worker), 0, str(error), error)
 
     def reap(self) -> List[WorkerEnded]:
-        """Reap the workers that ended since the last call, and return them."""
+        """Reap the workers that exited since the last call. Return the events of these workers."""
         self._killed = [popen for popen in self._killed if popen.poll() is None]
         ended = []
         for worker, process in list(self._processes.items()):
@@ -262,14 +267,14 @@ class Supervisor:
         """Kill and reap all workers and their process groups.
 
         Returns:
-            PIDs of workers that have not exited in time because they wait for a disk.
+            PIDs of workers that wait for a disk and have not exited in time.
         """
         popens = [process.popen for process in self._processes.values() if process.popen is not None]
         for popen in popens:
             try:
-                os.killpg(popen.pid, signal.SIGKILL)  # not reaped, so the PID is still valid
+                os.killpg(popen.pid, signal.SIGKILL)  # the process is not reaped, so the PID is still valid
             except ProcessLookupError:
-                popen.kill()  # it has not created its process group yet
+                popen.kill()  # the process has not created its process group yet
         deadline = time.monotonic() + _END_S
         late = [popen for popen in popens if popen.poll() is None]
         while late and time.monotonic() < deadline:
@@ -311,10 +316,10 @@ class Supervisor:
 
 
 def bound_processors(settings: Settings) -> Dict[Worker, int]:
-    """Assign the processors of ``bind_cpu`` to workers round-robin, key workers first.
+    """Assign the processors of ``bind_cpu`` to workers round-robin. Key workers are first.
 
     Raises:
-        ConfigError: this process may not run on one of them.
+        ConfigError: this process must not run on one of these processors.
     """
     wanted = processors(settings.bind_cpu)
     allowed = os.sched_getaffinity(0)

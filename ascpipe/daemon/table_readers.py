@@ -1,6 +1,6 @@
-"""Give a process read-only descriptors of a table's memory, and the offsets in it.
+"""Read-only descriptors of a table's memory, and offsets in this memory, for another process.
 
-The daemon does not read the table itself, because a large table would block it for too long.
+The daemon does not read the table itself, because reading a large table would block the daemon for too long.
 """
 import contextlib
 import os
@@ -14,10 +14,10 @@ from ascpipe.layout.words import TRAIN
 
 @contextlib.contextmanager
 def opened(memory: Optional[SessionMemory], name: str, state: str) -> Iterator[Tuple[Dict[str, Any], List[int]]]:
-    """Yield the reply to ``read_table``, and descriptors of the table's segment and of its training ring, if any.
+    """Yield the reply to ``read_table``, and descriptors of the segment of the table and of its training ring.
 
     Raises:
-        WrongStateError: there is no session, or no such table.
+        WrongStateError: there is no session, or the session has no such table.
     """
     if memory is None:
         raise WrongStateError("read table {!r}".format(name), state, "there is no session")

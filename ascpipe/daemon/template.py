@@ -1,7 +1,7 @@
-"""The supervisor's handle of the template, the process that workers are forked from (``ascpipe.workers.template``).
+"""Supervisor's handle of the template (``ascpipe.workers.template``), the process from which workers are forked.
 
-Forking saves the time in which a worker loads its code.  The template is optional: without it, workers are executed.
-A daemon starts it before it loads its own modules (``ascpipe.daemon.start``), because a trainer that waits for the
+A forked worker need not load its code. The template is optional: without a template, workers are executed. A daemon
+starts the template before it loads its own modules (``ascpipe.daemon.start``), because a trainer that waits for the
 daemon also waits for the workers.
 """
 import contextlib
@@ -17,8 +17,8 @@ from ascpipe.control.child import Child, kill
 from ascpipe.errors import MessageError, MessageTimeoutError
 
 _COMMAND = (sys.executable, "-m", "ascpipe.workers.template")
-_OOM_SCORE_ADJ = "100"  # as a table worker, which is forked from it
-_FORK_S = 5.0  # a fork takes milliseconds, longer on a busy machine
+_OOM_SCORE_ADJ = "100"  # the value of a table worker, which is forked from the template
+_FORK_S = 5.0  # a fork needs milliseconds, or longer on a busy machine
 
 LOADING = "loading"
 READY = "ready"
@@ -26,13 +26,13 @@ GONE = "gone"
 
 
 class Adopted:
-    """A process that was forked from the template and adopted by this one, with part of ``Popen``'s interface.
+    """Process that was forked from the template and adopted by this process. It has a part of ``Popen``'s interface.
 
     Attributes:
-        returncode: as in ``Popen``: None while it runs, an exit code, or a negative signal number.
+        returncode: None while the process runs, an exit code, or a negative signal number.
 
     Raises:
-        ChildProcessError: the process is not a child of this one.
+        ChildProcessError: the process is not a child of this process.
     """
 
     def __init__(self, pid: int) -> None:
@@ -65,17 +65,18 @@ _Begun = Tuple["subprocess.Popen[bytes]", socket.socket]
 
 
 class Template:
-    """Forks workers after it has loaded their code.
+    """Process that forks workers after it has loaded their code.
 
     Args:
-        begin: starts a process that runs ``ascpipe.workers.template``; returns it and our end of its channel.
+        begin: function that starts a process of ``ascpipe.workers.template``. It returns the process and our
+            end of the channel.
 
     Attributes:
         state: LOADING, READY, or GONE until it restarts.
         begun: number of starts.
 
     Raises:
-        OSError: as ``begin``.
+        OSError: ``begin`` failed.
     """
 
     def __init__(self, begin: Callable[[], _Begun]) -> None:
@@ -84,29 +85,30 @@ class Template:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Start another process; call ``load`` next.  Raises ``OSError``."""
+        """Start another process. The caller must then call ``load``. Raise ``OSError`` if the start fails."""
         self._process, self._channel = self._begin()
         self.state = LOADING
         self.begun += 1
 
     @property
     def pid(self) -> int:
-        """PID of the process, 0 if it is gone."""
+        """Return the PID of the process, or 0 if the process is gone."""
         return 0 if self.state == GONE else self._process.pid
 
     def load(self, cache_dir: str, library: str, log: int) -> None:
-        """Let the template load the kernels of ``library``, or of ``cache_dir``, and write to ``log`` from now on."""
+        """Have the template load the kernels of ``library`` or, if it is empty, of ``cache_dir``, and write to ``log``.
+        """
         try:
             fdsocket.send(self._channel, {"verb": "load", "cache_dir": cache_dir, "library": library}, [log])
-        except MessageError:  # it has exited
+        except MessageError:  # the template has exited
             self.end()
 
     def fds(self) -> Sequence[int]:
-        """Return the descriptor that becomes readable when it has loaded or exited."""
+        """Return the descriptor that becomes readable when the template has loaded or exited."""
         return () if self.state == GONE else (self._channel.fileno(),)
 
     def look(self) -> None:
-        """Read its messages."""
+        """Read the messages of the template."""
         if self.state == LOADING:
             try:
                 _expected("loaded", fdsocket.receive_if_available(self._channel))
@@ -116,13 +118,13 @@ class Template:
                 self.end()
                 return
             self.state = READY
-        elif self.state == READY and fdsocket.is_readable(self._channel):  # nothing was requested, so it has exited
+        elif self.state == READY and fdsocket.is_readable(self._channel):  # no request is pending, so it has exited
             self.end()
 
     def fork(self, body: Dict[str, Any], fds: Tuple[int, int]) -> Optional[Adopted]:
-        """Fork a worker, which becomes a child of this process.
+        """Fork a worker. The worker becomes a child of this process.
 
-        Return None if the template has exited or does not reply.  In the second case it is killed.
+        Return None if the template has exited or does not reply. A template that does not reply is killed.
 
         Args:
             body: kind, index, generation, title, oom_score_adj, processor.
@@ -133,12 +135,12 @@ class Template:
         worker = self._asked(body, fds)
         if worker is None:
             kill(self._process)
-            worker = self._answer(0.0)  # a late reply; without one the worker does not start
+            worker = self._answer(0.0)  # a late reply; without a reply, the worker does not start
             self.end()
         return worker
 
     def end(self) -> None:
-        """Kill and reap the template and incomplete forks.  Workers continue to run."""
+        """Kill and reap the template and incomplete forks. Workers continue to run."""
         if self.state != GONE:
             self.state = GONE
             kill(self._process)
@@ -160,7 +162,7 @@ class Template:
 
 @contextlib.contextmanager
 def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Template]]:
-    """Yield a template that is killed at the end of the block; None if no process or file is available."""
+    """Yield a template that is killed at the end of the block, or None if no process or file is available."""
     def begin() -> _Begun:
         return _start(environment)
 
@@ -176,7 +178,7 @@ def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Templa
 
 
 def _start(environment: Mapping[str, str]) -> _Begun:
-    """Start the process; it writes to our stderr until ``load``.  Raises ``OSError``."""
+    """Start the process. It writes to our stderr until ``load``. Raise ``OSError`` if the start fails."""
     ours, theirs = socket.socketpair()
     try:
         with theirs:

@@ -1,7 +1,7 @@
 """Recording of spans for ``ascpipe timeline``.
 
-Workers are notified when recording starts and stops, so it costs nothing while it is off.  A trainer with several ranks
-always records its exchanges, in a file that it receives with its segments.
+Workers are notified when recording starts and stops, so recording has no overhead while it is off. A trainer with
+several ranks always records its exchanges, in a file that the trainer receives with its segments.
 """
 import contextlib
 import logging
@@ -18,11 +18,11 @@ from ascpipe.shm import exchange_spans
 
 _log = logging.getLogger("ascpipe.daemon")
 
-_EXCHANGES = 20_000  # spans of exchanges, unless the setting has another number
+_EXCHANGES = 20_000  # number of spans of exchanges, unless the setting has another number
 
 
 class Tracing:
-    """Decides what is recorded.  Recording starts at once if the setting ``timeline_spans`` is not 0."""
+    """State of recording. Recording starts immediately if the setting ``timeline_spans`` is not 0."""
 
     def __init__(self, run: RunDir, settings: Settings) -> None:
         self._run = run
@@ -32,7 +32,7 @@ class Tracing:
         self._until_ns = 0
 
     def start(self, spans: int) -> None:
-        """Discard old spans, and keep the newest ``spans`` of each worker from now on.
+        """Discard old spans, and start recording the newest ``spans`` spans of each worker.
 
         Raises:
             WrongStateError: recording has already started.
@@ -47,10 +47,10 @@ class Tracing:
         self._until_ns = 0
 
     def stop(self) -> None:
-        """Stop recording.  Recorded spans are kept until the next start or the end of the daemon.
+        """Stop recording. Recorded spans are kept until recording starts again or the daemon exits.
 
         Raises:
-            WrongStateError: nothing is recorded.
+            WrongStateError: recording has not started.
         """
         if not self._spans:
             raise WrongStateError("stop the trace", "not recording", "start one with: ascpipe trace start")
@@ -60,8 +60,9 @@ class Tracing:
     def told(self) -> Dict[str, Any]:
         """Return the state of recording for ``status``.
 
-        ``spans`` is the number kept per worker, 0 = off.  ``since_ns`` and ``until_ns`` are the period of the last
-        recording, 0 = never, or not yet.
+        ``spans`` is the number of spans kept per worker, or 0 if recording is off. ``since_ns`` and
+        ``until_ns`` are the start and end of the last recording. They are 0 if recording has not started or
+        stopped.
         """
         return {"spans": self._spans, "since_ns": self._since_ns, "until_ns": self._until_ns}
 
@@ -73,8 +74,8 @@ class Tracing:
 
     @contextlib.contextmanager
     def exchange_spans(self, body: messages.Start, trainer_pid: int) -> Iterator[Tuple[List[int], int]]:
-        """Yield the descriptor and size in bytes of the file for exchanges; [] and 0 with one rank."""
-        with contextlib.suppress(FileNotFoundError):  # of an earlier trainer
+        """Yield the descriptor and the size in bytes of the file for exchanges. With one rank, yield [] and 0."""
+        with contextlib.suppress(FileNotFoundError):  # file of an earlier trainer
             os.unlink(self._run.exchange_spans)
         if all(stream.rank_size == 1 for stream in body.streams):
             yield [], 0
@@ -84,7 +85,7 @@ class Tracing:
         except OSError as error:
             if self._spans:
                 raise
-            _log.warning("exchanges cannot be recorded: %s", error)  # not requested: continue without it
+            _log.warning("exchanges cannot be recorded: %s", error)  # the user has not requested it, so continue
             yield [], 0
             return
         try:

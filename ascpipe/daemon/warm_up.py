@@ -1,4 +1,4 @@
-"""Compile the kernels of the workers before their first start."""
+"""Compilation of the workers' kernels before the first start of a worker."""
 import subprocess
 import sys
 from typing import Mapping, NamedTuple, Sequence, Tuple
@@ -20,11 +20,12 @@ class Warm(NamedTuple):
 
     Attributes:
         folder: directory of the compiled kernels.
-        library: path of the library that workers load; empty if they load numba's files.
+        library: path of the library that workers load, or an empty text if they load numba's files.
         files: number of files written by numba.
-        is_new: something was compiled.
+        is_new: whether kernels were compiled.
         damaged: number of damaged files that were removed first.
-        unlinked: reason why there is no library; workers then need numba and start more slowly.
+        unlinked: reason why there is no library, or an empty text. Without a library, workers need numba and
+            start slowly.
     """
 
     folder: str
@@ -36,11 +37,11 @@ class Warm(NamedTuple):
 
 
 def warm_up(cache_dir: str) -> Warm:
-    """Compile missing or damaged kernels, and seal them.  ``cache_dir`` is the setting of this name.
+    """Compile missing or damaged kernels, and seal them. ``cache_dir`` is the setting with this name.
 
     Raises:
-        RunDirError: other users could change the directory, or it is not writable.
-        DirectoryFullError: there is no room for the kernels.
+        RunDirError: other users could change the directory, or the directory is not writable.
+        DirectoryFullError: the file system has no space for the kernels.
         WorkerError: the kernels cannot be compiled.
     """
     folder = kernel_cache.prepare(cache_dir)
@@ -63,7 +64,7 @@ def warm_up(cache_dir: str) -> Warm:
 
 
 def _link(folder: str, environment: Mapping[str, str]) -> str:
-    """Build the library.  Return the reason if that fails."""
+    """Build the library. Return the reason of a failure, or an empty text."""
     if not kernel_cache.may_link(environment):
         return "kernels with bounds checks, or without compilation, are requested"
     code, reason = _run((*_LINKING, folder, kernel_cache.level()), folder)
@@ -71,7 +72,7 @@ def _link(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _compile_by_numba(folder: str) -> int:
-    """Compile numba's files.  Return the number of broken unsealed files that were removed first."""
+    """Compile numba's files. Return the number of broken unsealed files that were removed before."""
     removed = 0
     code, reason = _run(_LOADING, folder)
     if ended_by_broken_kernels(code):
@@ -86,7 +87,7 @@ def _compile_by_numba(folder: str) -> int:
 
 
 def _run(command: Sequence[str], folder: str) -> Tuple[int, str]:
-    """Run a process with kernels in ``folder``; return its exit code or negative signal, and last line of stderr."""
+    """Run a process with kernels in ``folder``. Return (exit code or negative signal number, last line of stderr)."""
     environment = {**child_environment(), "NUMBA_CACHE_DIR": folder, "PYTHONFAULTHANDLER": "1"}
     try:
         done = subprocess.run(command, env=environment, cwd="/", stdin=subprocess.DEVNULL,

@@ -22,11 +22,11 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class Watch:
-    """Performs its checks once a second; it is called more often.
+    """Periodic checks of a daemon. They run once per second, even if ``look`` is called more often.
 
     Attributes:
-        hanging: seconds for which each hanging worker has hung.
-        silent: error that must end the session because its disks no longer respond, or None.
+        hanging: by hanging worker, the time in seconds for which it has hung.
+        silent: error that must end the session because the disks no longer respond, or None.
     """
 
     def __init__(self, supervisor: Supervisor, owned: OwnedRunDir, settings: Settings, exporter: Exporter) -> None:
@@ -44,10 +44,10 @@ class Watch:
         self._touch_at = time.monotonic() + _TOUCH_S
 
     def look(self, awaited: Callable[[], Collection[Worker]], memory: Optional[SessionMemory]) -> str:
-        """Log or end hanging processes, and restart the template or the metrics process if it has exited.
+        """Log or kill hanging processes. Restart the template or the metrics process if it has exited.
 
         Returns:
-            Path of a file of the daemon that was removed or replaced; empty if there is none.
+            Path of a removed or replaced file of the daemon, or an empty text.
         """
         now = time.monotonic()
         self.silent = None
@@ -69,7 +69,7 @@ class Watch:
         watched = self._supervisor.watched(awaited)
         self.hanging = self._hangs.look(watched, now)
         for name, seconds in self.hanging.items():
-            if name == TEMPLATE:  # workers can start without it, but may be waiting for it
+            if name == TEMPLATE:  # workers can start without the template, but may wait for it
                 if seconds >= LOG_AFTER_S:
                     _log.warning("the template (pid %d) has made no progress for %.0f s and is "
                                  "killed", watched[name].pid,

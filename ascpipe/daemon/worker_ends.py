@@ -1,4 +1,4 @@
-"""Find out why a worker ended, from its exit code, its log, and the counters of its control group."""
+"""Causes of worker exits, determined from exit codes, logs, and counters of the control group."""
 import os
 import re
 import signal
@@ -15,15 +15,15 @@ _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning
 
 
 class WorkerEnds:
-    """Determines why workers ended.  ``cache_dir`` is the directory of compiled kernels."""
+    """Search for the causes of worker exits. ``cache_dir`` is the directory of compiled kernels."""
 
     def __init__(self, run: RunDir, cache_dir: str) -> None:
         self._run = run
         self._cache_dir = cache_dir
-        self._oom_kills = memory.oom_kills() or 0  # number that was already reported
+        self._oom_kills = memory.oom_kills() or 0  # number of kills that were already reported
 
     def cause(self, worker: Worker, code: int) -> str:
-        """Describe how a worker ended, from its exit code or negative signal number."""
+        """Return the cause of a worker's exit. ``code`` is an exit code or a negative signal number."""
         if code < 0:
             name = signal.Signals(-code).name if -code in list(signal.Signals) else "signal {}".format(-code)
             return "killed by {}{}".format(name, self._oom() if -code == signal.SIGKILL else "")
@@ -31,19 +31,21 @@ class WorkerEnds:
         return "exit code {}{}".format(code, " ({})".format(last) if last else "")
 
     def _oom(self) -> str:
-        """Return a text if the OOM killer has killed a process of our control group since the last call."""
+        """Return a text if the OOM killer has killed a process of our control group since the last call.
+        Otherwise, return an empty text.
+        """
         before, self._oom_kills = self._oom_kills, memory.oom_kills() or 0
         return "" if self._oom_kills <= before else (
             " because memory ran out: the control group is at its limit, and the kernel has killed {} of its "
             "processes in total".format(self._oom_kills))
 
     def no_room_for_kernels(self, worker: Worker) -> DirectoryFullError:
-        """Return the error of a worker that had no room for compiled kernels."""
+        """Return the error of a worker that had no disk space for compiled kernels."""
         return DirectoryFullError(self._cache_dir, self._last_exception(worker) or "compiled kernels cannot be kept",
                                   room(self._cache_dir))
 
     def _last_exception(self, worker: Worker) -> str:
-        """Return the last line of the log that names an exception; empty if there is none."""
+        """Return the last line of the log that names an exception, or an empty text."""
         named = [line for line in self._log_tail(worker).splitlines() if _EXCEPTION_LINE.match(line)]
         return "".join(c for c in (named or [""])[-1][:300] if c.isprintable())
 
@@ -57,12 +59,13 @@ class WorkerEnds:
 
 
 def ended_by_broken_kernels(code: int, loaded: bool = False) -> bool:
-    """Return True if a process ended because it could not read compiled kernels.
+    """Return True if a process exited because it could not read compiled kernels.
 
-    A damaged kernel raises an exception in numba, which the process reports by its exit code, or crashes the process.
+    A damaged kernel either crashes the process or causes an exception in numba. The process reports the
+    exception by its exit code.
 
     Args:
         code: exit code, or negative signal number.
-        loaded: the process had reported that it has loaded all of its code.
+        loaded: whether the process had reported that it has loaded all its code.
     """
     return code == BROKEN_KERNELS or code < 0 and code != -signal.SIGKILL and not loaded

@@ -11,7 +11,7 @@ DISK = "disk"
 
 @dataclass(frozen=True)
 class Worker:
-    """Identity of a worker, which its successors share.
+    """Identity of a worker. A restarted worker has the identity of its predecessor.
 
     Attributes:
         kind: ``KEY``, ``TABLE`` or ``DISK``.
@@ -26,14 +26,14 @@ class Worker:
 
     @property
     def sentence(self) -> str:
-        """Name for messages: ``"key worker 0"``."""
+        """Return the name of the worker for messages, for example ``"key worker 0"``."""
         return "{} worker {}".format(self.kind, self.index)
 
 
 def workers_of(settings: Settings) -> Tuple[Worker, ...]:
-    """Return all workers of a daemon except the disk worker, key workers first."""
+    """Return all workers of a daemon except the disk worker. Key workers are first."""
     return tuple(Worker(kind, index) for kind, count in ((KEY, settings.workers), (TABLE, settings.table_workers))
                  for index in range(count))
 
 
-DISK_WORKER = Worker(DISK, 0)  #: the only disk worker; it runs if a session has rows on disk
+DISK_WORKER = Worker(DISK, 0)  #: the only disk worker, which runs if a session has rows on disk

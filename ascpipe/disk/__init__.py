@@ -1,1 +1,1 @@
-"""Row files: rows of one size on disks.  docs/internals/row_files.md"""
+"""Row files, which store rows of one size on disks. ``docs/internals/row_files.md`` describes them."""

@@ -1,7 +1,7 @@
-"""Python binding of the row engine ``libascpipe_disk.so``, which does not need TensorFlow. docs/internals/row_files.md
+"""Python binding of the row engine ``libascpipe_disk.so``, which does not need TensorFlow.
 
-``src/disk/c_api.cc`` has the functions, ``ascpipe/layout/calls.py`` their structs.  ctypes releases the GIL during a
-call.
+``src/disk/c_api.cc`` defines the functions, and ``ascpipe/layout/calls.py`` defines their structs. ctypes releases the
+GIL during a call. ``docs/internals/row_files.md`` describes row files.
 """
 import ctypes
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_void_p
@@ -16,7 +16,7 @@ from ascpipe.layout.calls import DiskBatch, DiskFigures, DiskFile
 from ascpipe.layout.row_blocks import GROWTH_BYTES
 from ascpipe.tfops.load import DISK_LIBRARY, OpsMismatchError, OpsMissingError
 
-#: results of a row other than 0 and errnos; see ``src/disk/row_format.h``
+#: results of a row that are neither 0 nor errnos; see ``src/disk/row_format.h``
 NEVER_WRITTEN = -1
 TORN = -2
 FOREIGN = -3
@@ -38,16 +38,16 @@ _CALLS = {
 
 
 class RowEngineError(AscpipeError):
-    """The row engine rejected a request; the text comes from the engine."""
+    """The row engine rejected a request. The error text is the engine's text."""
 
 
 class RowFile(NamedTuple):
-    """A row file that belongs to no engine.
+    """Row file that belongs to no engine.
 
     Attributes:
         fd: descriptor of the file.
         directory: directory of the file.
-        file_system: FileSystemKind of ``tfops/src/disk/file_system.h``.
+        file_system: a FileSystemKind of ``tfops/src/disk/file_system.h``.
     """
 
     fd: int
@@ -59,7 +59,7 @@ MEMORY = 1  #: FileSystemKind of a file system in memory
 
 
 def create_file(directory: str, row_bytes: int, *, buffered: bool = False) -> RowFile:
-    """Create an unnamed empty row file; the caller owns the descriptor.
+    """Create an unnamed empty row file. The caller owns the descriptor.
 
     Raises:
         RowEngineError: the directory does not exist or is not writable.
@@ -89,10 +89,10 @@ class Rows(NamedTuple):
 
     Attributes:
         slots, keys, generations: int64[n], int64[n], uint32[n].
-        addresses: uint64[n]; source or destination of each row.
-        alone: uint8[n]; for writes, 1 if no other row of the block is in use. None if no row is alone.
-        requests: uint64[n]; address of the REQUEST that each row completes. None if there are none.
-        bell: address of the BELL that is rung when rows have completed; 0 if there is none.
+        addresses: uint64[n], source or destination of each row.
+        alone: uint8[n]. For writes, 1 if no other row of the block is in use. None if no row is alone.
+        requests: uint64[n], address of the REQUEST that each row completes. None if there are no requests.
+        bell: address of the BELL that the engine rings when rows have completed, or 0.
     """
 
     slots: np.ndarray
@@ -105,14 +105,15 @@ class Rows(NamedTuple):
 
 
 class Batch:
-    """A batch in flight.
+    """Batch in flight.
 
     Args:
         engine: engine that executes the batch.
-        rows: rows of the batch; they and the memory at their addresses must not change until the batch has completed.
+        rows: rows of the batch. The arrays and the memory at their addresses must not change until the batch
+            has completed.
 
     Attributes:
-        results: int32[n]; per row of a completed batch: 0, an errno, or the code of what is in its slot instead.
+        results: int32[n]. After completion, the result per row: 0, an errno, or a code such as ``NEVER_WRITTEN``.
     """
 
     def __init__(self, engine: "RowEngine", rows: Rows) -> None:
@@ -129,34 +130,34 @@ class Batch:
             for array, (_, kind) in zip(arrays, DiskBatch._fields_[1:])], self._rows.bell or None)
 
     def wait(self, limit_s: float) -> bool:
-        """Wait for the batch; return whether it completed within ``limit_s`` seconds."""
+        """Wait for the batch. Return whether the batch completed within ``limit_s`` seconds."""
         return self._engine.wait(self, limit_s)
 
 
 class RowEngine:
-    """Row files, and the threads that read and write them. Thread-safe.
+    """Row files, and the threads that read and write them. The class is thread-safe.
 
     Args:
         threads: number of threads per disk.
 
     Raises:
-        OpsMissingError: if the library has not been built.
-        OpsMismatchError: if it was built for another layout.
+        OpsMissingError: the library has not been built.
+        OpsMismatchError: the library was built for another layout.
     """
 
     def __init__(self, threads: int) -> None:
         self._library = _load()
         self._engine: Optional[int] = self._library.asc_disk_new(threads)
-        self._batches: Dict[int, Batch] = {}  # keeps arrays alive whose addresses the library has
+        self._batches: Dict[int, Batch] = {}  # keeps the arrays alive while the library uses their addresses
 
     def create(self, directory: str, row_bytes: int, *, buffered: bool = False) -> int:
-        """Create an unnamed empty row file; return its number."""
+        """Create an unnamed empty row file, and return its number."""
         file = c_int()
         self._call("asc_disk_create", _path(directory), row_bytes, int(buffered), ctypes.byref(file))
         return file.value
 
     def adopt(self, fd: int, directory: str, row_bytes: int) -> int:
-        """Adopt the file of a dead process; return its number. The caller keeps its descriptor."""
+        """Adopt the file of a dead process, and return its number. The caller still owns ``fd``."""
         file = c_int()
         self._call("asc_disk_adopt", fd, _path(directory), row_bytes, ctypes.byref(file))
         return file.value
@@ -165,7 +166,7 @@ class RowEngine:
         """Grow a file to at least ``blocks`` blocks.
 
         Raises:
-            RowEngineError: there is too little space; the text has needed and free bytes. The file is unchanged.
+            RowEngineError: there is too little space. The text has the needed and free bytes. The file is unchanged.
         """
         self._call("asc_disk_grow", file, blocks, step_bytes)
 
@@ -180,18 +181,20 @@ class RowEngine:
         return self._submit(file, rows, 0)
 
     def write(self, file: int, rows: Rows) -> Batch:
-        """Start writing rows into slots that belong to them."""
+        """Start writing rows to their slots."""
         return self._submit(file, rows, 1)
 
     def wait(self, batch: Batch, limit_s: float) -> bool:
-        """Wait for a batch; return whether it completed within ``limit_s`` seconds."""
+        """Wait for a batch. Return whether the batch completed within ``limit_s`` seconds."""
         is_over = bool(self._library.asc_disk_wait(self._engine, batch.number, int(limit_s * 1000)))
         if is_over:
             self._batches.pop(batch.number, None)
         return is_over
 
     def cancel(self, batch: Batch) -> None:
-        """Cancel operations that no thread has started; they end with ECANCELED. The batch must still be waited for."""
+        """Cancel operations that no thread has started. Their result is ECANCELED. The caller must still wait
+        for the batch.
+        """
         self._library.asc_disk_cancel(self._engine, batch.number)
 
     def figures(self, file: int) -> DiskFigures:
@@ -204,8 +207,8 @@ class RowEngine:
         """Cancel queued operations, wait for operations in the kernel, end the threads, and close the files.
 
         Raises:
-            RowEngineError: a thread was in the kernel for longer; the text names its directory. The engine accepts no
-                more calls, and its files stay open until the process exits.
+            RowEngineError: a thread was in the kernel for more than ``limit_s`` seconds. The text names its
+                directory. The engine accepts no more calls, and its files stay open until the process exits.
         """
         if self._engine is None:
             return

@@ -78,8 +78,8 @@ failed, or ranks executed different steps), E320 (a table is full), E321 (out of
 duplicate or too late), E323 (a batch is too large), E324 (bags of ids do not match their weights), E421 (rows on disk
 cannot be read or written); see ``ascpipe/layout/codes.py``.
 
-Codes and attributes are stable; texts may change.  An error that was received as a message (``received``) has its
-class, code and text, and ``None`` for the other attributes.
+Codes and attributes are stable; texts may change. An error that was received as a message (``received``) has
+its class, code and text. Its other attributes are ``None``.
 """
 from typing import Dict, Iterator, Type
 
@@ -231,10 +231,10 @@ def _subclasses(base: Type[AscpipeError]) -> Iterator[Type[AscpipeError]]:
 
 
 def received(code: str, text: str) -> AscpipeError:
-    """Return the error of a message: class by ``code``, text as received, other attributes None."""
+    """Return the error of a message. ``code`` determines its class. The other attributes are None."""
     classes: Dict[str, Type[AscpipeError]] = {}
     for kind in _subclasses(AscpipeError):
-        classes.setdefault(kind.code, kind)  # a subclass may have its base's code, and then the base is used
+        classes.setdefault(kind.code, kind)  # if a subclass has the code of its base, the base is used
     kind = classes.get(code, RemoteError)
     error = kind(*[None] * len(kind.fields))
     error._received = text
@@ -243,5 +243,7 @@ def received(code: str, text: str) -> AscpipeError:
 
 
 def number_of(code: str) -> int:
-    """Return ``122`` for ``"E122"``, the value of the session segment's field `failed`."""
+    """Return the number of a code, for example 122 for ``"E122"``. The session segment stores it in the field
+    `failed`.
+    """
     return int(code[1:])

@@ -1,12 +1,12 @@
-"""Function names in error texts: names of ``ascpipe.tf``, or of ``mx_rec`` in programs that use it.
+"""Function names in error texts. A text contains names of ``ascpipe.tf``, or of ``mx_rec`` in programs that use it.
 
-Error texts are written with the names of ``ascpipe.tf``, as in ``asc.start()``.
+Error texts are written with the names of ``ascpipe.tf``, for example ``asc.start()``.
 """
 import re
 import sys
 from typing import Optional
 
-#: ``ascpipe.tf`` name: name of the same function or class in ``mx_rec``
+#: names of functions and classes in ``mx_rec`` by their ``ascpipe.tf`` names
 REC_SDK = {
     "EvictHook": "EvictHook",
     "FeatureSpec": "FeatureSpec",
@@ -27,7 +27,9 @@ _uses_rec_sdk: Optional[bool] = None  #: None before ``init``
 
 
 def use(rec_sdk: bool) -> None:
-    """Select the names: those of ``mx_rec`` if ``rec_sdk``, else those of ``ascpipe.tf``. ``init`` calls this."""
+    """Select the names of ``mx_rec`` if ``rec_sdk`` is true, and the names of ``ascpipe.tf`` otherwise.
+    ``init`` calls it.
+    """
     global _uses_rec_sdk
     _uses_rec_sdk = rec_sdk
 
@@ -35,8 +37,8 @@ def use(rec_sdk: bool) -> None:
 def in_names_of_program(text: str) -> str:
     """Return ``text`` with the names that the program uses.
 
-    Before ``init``, a program that imported ``mx_rec`` is assumed to use its names. A function that ``mx_rec`` does
-    not have keeps its name, with ``ascpipe.tf.`` before it.
+    Before ``init``, the function assumes that a program with an import of ``mx_rec`` uses the names of
+    ``mx_rec``. A function that ``mx_rec`` does not have keeps its name, with the prefix ``ascpipe.tf.``.
     """
     rec_sdk = "mx_rec" in sys.modules if _uses_rec_sdk is None else _uses_rec_sdk
     if not rec_sdk:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Optional, Tuple
 from ascpipe.errors import api_names
 
 _MAX_VALUE = 200
-_MAX_TEXT = 8000  #: Longer texts are cut in the middle, since the end says what to do.
+_MAX_TEXT = 8000  #: Longer texts are cut in the middle, since the end contains the recommended action.
 
 
 class AscpipeError(Exception):
@@ -16,7 +16,7 @@ class AscpipeError(Exception):
     """
 
     code = "E100"
-    fields: ClassVar[Tuple[str, ...]] = ("text",)  #: names of the arguments, which are also the attributes
+    fields: ClassVar[Tuple[str, ...]] = ("text",)  #: names of the arguments and attributes
     template: ClassVar[str] = "{text}"
 
     _received: Optional[str] = None
@@ -33,7 +33,7 @@ class AscpipeError(Exception):
         super().__init__(*values)  # pickling passes these arguments to the constructor
 
     def sentence(self) -> str:
-        """Return the text without its code, at most 8000 characters."""
+        """Return the text without its code. It has at most 8000 characters."""
         text = api_names.in_names_of_program(self._text()) if self._received is None else self._received
         return shortened(text, _MAX_TEXT)
 
@@ -45,7 +45,7 @@ class AscpipeError(Exception):
 
 
 def shown(value: Any) -> str:
-    """Return the ``repr`` of a value for an error text, cut to 200 characters."""
+    """Return the ``repr`` of a value for an error text. It has at most 200 characters."""
     return shortened(_SHORT.repr(value), _MAX_VALUE)
 
 
@@ -68,7 +68,9 @@ class _Short(reprlib.Repr):
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = 10
 
     def repr_int(self, x: int, level: int) -> str:
-        """Describe a huge integer: recent Python versions refuse to format it, and older ones take long."""
+        """Describe a huge integer. Recent Python versions refuse to format such integers, and older versions
+        are slow.
+        """
         return super().repr_int(x, level) if x.bit_length() < 1000 else "an integer of {} bits".format(x.bit_length())
 
 

@@ -23,7 +23,7 @@ class NotRunningError(DaemonError):
 
 
 class AlreadyRunsError(DaemonError):
-    """A daemon of that name is already running; it is not affected."""
+    """A daemon of that name is already running. That daemon is not affected."""
 
     code = "E211"
     fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "uid", "started", "run_dir")
@@ -32,7 +32,7 @@ class AlreadyRunsError(DaemonError):
 
 
 class BusyError(DaemonError):
-    """The daemon serves another trainer, and it serves one at a time."""
+    """The daemon serves another trainer. A daemon serves one trainer at a time."""
 
     code = "E210"
     fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "since")
@@ -63,7 +63,7 @@ class DirectoryFullError(DaemonError):
 
 
 class EndpointTooLongError(DaemonError):
-    """A unix socket path is limited to 107 bytes."""
+    """A unix socket path is longer than 107 bytes."""
 
     code = "E216"
     fields: ClassVar[Tuple[str, ...]] = ("path", "length", "limit")
@@ -97,7 +97,7 @@ class WrongStateError(DaemonError):
 
 
 class PeerRefusedError(DaemonError):
-    """The process is not the connected or registered trainer; nothing was changed."""
+    """The process is not the connected or registered trainer. Nothing was changed."""
 
     code = "E217"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -105,7 +105,7 @@ class PeerRefusedError(DaemonError):
 
 
 class VersionError(DaemonError):
-    """Trainer and daemon were built from different layouts."""
+    """Trainer and daemon were built with different layouts of shared memory."""
 
     code = "E220"
     fields: ClassVar[Tuple[str, ...]] = ("trainer_version", "trainer_layout", "daemon_version", "daemon_layout")
@@ -131,12 +131,12 @@ class DaemonStoppedError(DaemonError):
 
 
 class RowFileError(DaemonError):
-    """Row files cannot be created in a directory; nothing was started.
+    """Row files cannot be created in a directory. Nothing was started.
 
     Attributes:
         table: name of the table.
         directory: directory of ``ssd_data_path``.
-        reason: why they cannot be created.
+        reason: reason why row files cannot be created.
     """
 
     code = "E420"
@@ -146,11 +146,11 @@ class RowFileError(DaemonError):
 
 
 class MetricsError(DaemonError):
-    """Metrics are configured but cannot be exported; nothing was started.
+    """Metrics are configured but cannot be exported. Nothing was started.
 
     Attributes:
-        setting, value: setting that enables metrics, and its value.
-        reason: why metrics cannot be exported.
+        setting, value: name and value of the setting that enables metrics.
+        reason: reason why metrics cannot be exported.
     """
 
     code = "E224"

@@ -1,6 +1,6 @@
 """Explanations of all error codes: what happened, what became of the data, and what to do.
 
-``ascpipe explain`` prints them, and ``docs/reference/errors.md`` is generated from them:
+``ascpipe explain`` prints them, and ``docs/reference/errors.md`` is generated from them::
 
     ascpipe explain --markdown > docs/reference/errors.md
 """

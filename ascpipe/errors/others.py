@@ -12,8 +12,8 @@ class ConfigError(AscpipeError):
     Attributes:
         setting: name of the setting.
         origin: source of the value (file, environment variable, option).
-        value: as it was given.
-        reason: what is allowed.
+        value: the given value.
+        reason: text about allowed values.
     """
 
     code = "E402"
@@ -25,7 +25,7 @@ class ConfigError(AscpipeError):
 
 
 class ConfigFileError(ConfigError):
-    """The settings file cannot be read; ``setting`` is empty."""
+    """The settings file cannot be read. ``setting`` is empty."""
 
     code = "E403"
 
@@ -43,10 +43,10 @@ class NameRefusedError(AscpipeError):
 
 
 class OtherProductError(AscpipeError, ImportError):
-    """Another product's package ``mx_rec`` is also installed; nothing was run.
+    """Another product's package ``mx_rec`` is also installed. Nothing was run.
 
     Attributes:
-        found: its distribution, or its path if it belongs to no distribution.
+        found: distribution of the other package, or its path if it belongs to no distribution.
         folder: folder of the package.
     """
 
@@ -58,7 +58,7 @@ class OtherProductError(AscpipeError, ImportError):
 
 
 class MessageError(AscpipeError):
-    """A control message does not match the schema; it was dropped."""
+    """A control message does not match the schema. The message was dropped."""
 
     code = "E230"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -74,7 +74,7 @@ class ConnectionClosedError(MessageError):
 
 
 class MessageTimeoutError(MessageError):
-    """No complete message arrived in time. Nothing was consumed from the stream unless a message had started."""
+    """No complete message arrived in time. Data was read from the stream only if a message had started."""
 
     code = "E232"
     fields: ClassVar[Tuple[str, ...]] = ("peer", "reason")
@@ -82,7 +82,7 @@ class MessageTimeoutError(MessageError):
 
 
 class SegmentError(AscpipeError):
-    """Shared memory has invalid content; it was not mapped."""
+    """Shared memory has invalid content. It was not mapped."""
 
     code = "E302"
     fields: ClassVar[Tuple[str, ...]] = ("what", "reason")
@@ -90,11 +90,11 @@ class SegmentError(AscpipeError):
 
 
 class OutOfSharedMemoryError(SegmentError):
-    """There is too little memory, which was detected at start.
+    """There is too little memory. The check runs before memory is allocated.
 
     Attributes:
         need_bytes: requested memory in bytes.
-        have: text with the remaining memory below each limit.
+        have: text with the available memory under each limit.
     """
 
     code = "E401"
@@ -126,7 +126,9 @@ class HorovodMissingError(RanksError):
 
 
 class HorovodVersionError(RanksError):
-    """The version of Horovod is not supported. ascpipe calls C++ functions that are not a stable interface."""
+    """The version of Horovod is not supported. ascpipe calls C++ functions of Horovod that are not a stable
+    interface.
+    """
 
     code = "E242"
     fields: ClassVar[Tuple[str, ...]] = ("found", "wanted")
@@ -135,7 +137,7 @@ class HorovodVersionError(RanksError):
 
 
 class RanksDisagreeError(RanksError):
-    """Horovod and the launcher disagree about the rank; each argument is "rank R of N"."""
+    """Horovod and the launcher disagree about the rank. Each argument is a text "rank R of N"."""
 
     code = "E243"
     fields: ClassVar[Tuple[str, ...]] = ("horovod", "launched")
@@ -144,11 +146,11 @@ class RanksDisagreeError(RanksError):
 
 
 class CombinerError(AscpipeError, ValueError):
-    """Ids, weights or arguments of ``lookup_sparse`` cannot be combined; nothing was added to the graph.
+    """Ids, weights or arguments of ``lookup_sparse`` cannot be combined. Nothing was added to the graph.
 
     Attributes:
         table: name of the table.
-        reason: what is wrong, and what to pass instead.
+        reason: text about the error and the correct arguments.
     """
 
     code = "E250"
@@ -157,11 +159,11 @@ class CombinerError(AscpipeError, ValueError):
 
 
 class ColumnError(AscpipeError, ValueError):
-    """Tables do not support a feature column, its variable or an optimizer; the graph is not usable.
+    """Tables do not support a feature column, its variable or an optimizer. The graph is not usable.
 
     Attributes:
         column: name of the column, of its variable, or of the optimizer.
-        reason: what is wrong, and what to use instead.
+        reason: text about the error and the alternative.
     """
 
     code = "E251"
@@ -170,11 +172,11 @@ class ColumnError(AscpipeError, ValueError):
 
 
 class UntrainedTableError(AscpipeError, ValueError):
-    """The loss depends on rows of a table that no optimizer updates; nothing was trained.
+    """The loss depends on rows of a table that no optimizer updates. Nothing was trained.
 
     Attributes:
         table: name of the table.
-        reason: which optimizer the program has, and what to do.
+        reason: text about the optimizers of the program and the recommended action.
     """
 
     code = "E252"
@@ -184,11 +186,11 @@ class UntrainedTableError(AscpipeError, ValueError):
 
 
 class TableUseError(AscpipeError, ValueError):
-    """A program uses a table, its variable or its gradient like a TensorFlow variable; nothing was trained.
+    """A program uses a table, its variable or its gradient like a TensorFlow variable. Nothing was trained.
 
     Attributes:
         table: name of the table.
-        reason: what the program does, why it would be wrong, and what to do instead.
+        reason: text about the wrong use, the consequence and the alternative.
     """
 
     code = "E253"
@@ -197,11 +199,11 @@ class TableUseError(AscpipeError, ValueError):
 
 
 class NotBuiltYetError(AscpipeError, NotImplementedError):
-    """An argument or call is not implemented yet; it is never silently ignored.
+    """An argument or call is not implemented yet. ascpipe never ignores such an argument.
 
     Attributes:
         what: the argument or call, with its value.
-        instead: what to do.
+        instead: recommended action.
     """
 
     code = "E600"

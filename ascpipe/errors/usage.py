@@ -1,6 +1,6 @@
-"""Errors of a program's calls: wrong arguments, a wrong order, or a graph that cannot be trained as it is.
+"""Errors of a program's calls: wrong arguments, a wrong order of calls, or a graph that cannot be trained.
 
-Each class is also the built-in exception that programs for the reference product catch.
+Each class is also a subclass of the built-in exceptions that programs for the reference product catch.
 """
 from ascpipe.errors.base import AscpipeError
 
@@ -9,7 +9,7 @@ class UsageError(AscpipeError):
     """Base class of errors of a program's calls.
 
     Attributes:
-        text: what the program did, and what to do instead.
+        text: text about the error and the recommended action.
     """
 
     code = "E259"
@@ -23,13 +23,13 @@ class UsageError(AscpipeError):
 
 
 class ArgumentError(UsageError, ValueError, RuntimeError):
-    """An argument has a value or type that is not allowed; nothing was changed."""
+    """An argument has a value or type that is not allowed. Nothing was changed."""
 
     code = "E260"
 
 
 class UnexpectedArgumentError(UsageError, TypeError):
-    """A function was called with an argument that it does not have, or without a required one."""
+    """A function was called with an unknown argument, or without a required argument."""
 
     code = "E261"
 
@@ -41,13 +41,13 @@ class InitializationError(UsageError, OSError):
 
 
 class CallOrderError(UsageError, OSError, RuntimeError):
-    """A function was called too early or too late: before or after the start, or after the graph was finalized."""
+    """A function was called before or after the pipeline was started, or after the graph was finalized."""
 
     code = "E263"
 
 
 class MissingFromGraphError(UsageError, RuntimeError, ValueError, KeyError):
-    """The graph does not have what a function needs: a table, a lookup, a dataset with ids, or a global step."""
+    """The graph lacks an object that a function needs: a table, a lookup, a dataset with ids, or a global step."""
 
     code = "E264"
 
@@ -71,13 +71,13 @@ class TableLookupError(UsageError, ValueError, RuntimeError, KeyError):
 
 
 class TableError(UsageError, ValueError, RuntimeError):
-    """A table cannot be created from these arguments, or differs from the table of that name in another graph."""
+    """A table cannot be created from these arguments, or differs from the table with the same name in another graph."""
 
     code = "E268"
 
 
 class RowInitializerError(UsageError, ValueError):
-    """The initializer of a table cannot give the values of new rows."""
+    """The initializer of a table cannot compute the values of new rows."""
 
     code = "E269"
 
@@ -95,13 +95,15 @@ class GraphModificationError(UsageError, ValueError, RuntimeError, OSError):
 
 
 class SaverError(UsageError, ValueError, RuntimeError):
-    """A Saver, an export or a warm start was called with what cannot be saved or restored."""
+    """A Saver, an export or a warm start has an object that cannot be saved or restored."""
 
     code = "E272"
 
 
 class FilePathError(UsageError, ValueError):
-    """A path cannot be opened: the scheme, a symbolic link, a directory of the system, or no such file."""
+    """A path cannot be opened. It has a scheme, is a symbolic link, is in a directory of the system, or does
+    not exist.
+    """
 
     code = "E273"
 

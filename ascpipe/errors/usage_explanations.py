@@ -3,12 +3,12 @@ from typing import Dict, NamedTuple
 
 
 class Explanation(NamedTuple):
-    """Explanation of one code; each field has one sentence or more.
+    """Explanation of one code. Each field has one or more sentences.
 
     Attributes:
-        what: what happened.
-        data: what became of tables, batches and checkpoints.
-        cure: what to do.
+        what: text about the event.
+        data: text about the state of tables, batches and checkpoints.
+        cure: recommended action.
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""Errors of workers, and of steps that depend on them."""
+"""Errors of workers, and errors of steps that depend on workers."""
 from typing import ClassVar, Tuple
 
 from ascpipe.errors.base import AscpipeError
@@ -13,7 +13,7 @@ class WorkerError(AscpipeError):
 
 
 class TableWorkerDiedError(WorkerError):
-    """A table worker exited other than by SIGKILL."""
+    """A table worker exited for another reason than SIGKILL."""
 
     code = "E122"
     template = ("{worker} (pid {pid}) exited: {cause}. Its memory may be damaged and is discarded. "
@@ -21,7 +21,7 @@ class TableWorkerDiedError(WorkerError):
 
 
 class KeyWorkerDiedError(WorkerError):
-    """A key worker exited other than by SIGKILL."""
+    """A key worker exited for another reason than SIGKILL."""
 
     code = "E130"
     template = ("{worker} (pid {pid}) exited: {cause}. No batch was half-applied. "
@@ -29,7 +29,7 @@ class KeyWorkerDiedError(WorkerError):
 
 
 class DiskWorkerDiedError(WorkerError):
-    """The disk worker exited other than by SIGKILL."""
+    """The disk worker exited for another reason than SIGKILL."""
 
     code = "E132"
     template = ("{worker} (pid {pid}) exited: {cause}. Its rows on disk are lost. "
@@ -40,9 +40,9 @@ class RowUnreadableError(WorkerError):
     """A row that a step needs cannot be read from disk.
 
     Attributes:
-        table, key: name of the table, and the key.
+        table, key: name of the table, and key of the row.
         directory, slot: directory of the row file, and disk slot within the table.
-        reason: error of the disk, or what is in the slot instead of the row.
+        reason: error of the disk, or text about the wrong content of the slot.
     """
 
     code = "E422"
@@ -57,7 +57,7 @@ class DiskFullError(WorkerError):
 
     Attributes:
         table: name of the table.
-        lacking, need_bytes: number of rows that must be written, and their size.
+        lacking, need_bytes: number and total size of the rows that must be written.
         reason: last error of the disk.
         room: free space of each directory.
     """
@@ -73,7 +73,7 @@ class DiskSilentError(WorkerError):
     """Disks with rows no longer respond.
 
     Attributes:
-        seconds: how long a step waited without any completed operation.
+        seconds: time in seconds for which a step waited without a completed operation.
         under_way: number of operations in flight, and their directories.
     """
 

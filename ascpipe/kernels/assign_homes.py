@@ -1,6 +1,6 @@
-"""Assigns the home rows of a trained batch to the truth, in a table with rows on disk.
+"""Kernel that assigns the home rows of a trained batch to the truth, in a table with rows on disk.
 
-Plain-Python version: ``tests/reference/assign_homes.py``.
+The plain-Python version is ``tests/reference/assign_homes.py``.
 """
 import numpy as np
 
@@ -15,15 +15,15 @@ from ascpipe.layout.words import HOME_DISK, REQUEST_EMPTY, TRAINED
 
 @inner("void(Planner, Tier, int64, Record)")
 def assign_homes(planner, tier, number, record):
-    """Assign the home rows of a record to the truth, and release the disk slots of these rows. Idempotent.
+    """Assign the home rows of a record to the truth, and release the disk slots of these rows.
 
-    A step may have changed a row, so its copy on disk is outdated. Before the tier is derived, only the truth is
-    assigned; deriving the tier does the rest.
+    The disk slots are released because a step may have changed the rows. Before the tier is derived, only the
+    truth is assigned; deriving the tier updates the other state. The function is idempotent.
 
     Args:
-        planner: of the table.
-        tier: of the table.
-        number: number of the frame, which holds the entries.
+        planner: planner of the table.
+        tier: tier of the table.
+        number: number of the frame. The frame holds the entries.
         record: record of the frame.
     """
     entries = entries_of(planner)

@@ -1,15 +1,17 @@
-"""Atomic loads, stores, exchange, compare-exchange and add. All other code gets memory order from here.
+"""Atomic loads, stores, exchange, compare-exchange and add. All other code uses these functions to order memory
+accesses.
 
-Functions whose names end in ``_u32`` and ``_i64`` take ``(array, index, ...)``. They are for Python code and kernels
-that get arrays: uint32[:] or int64[:], contiguous or not, aligned, over shared memory. ``load_acquire``, ``exchange``
-and ``compare_exchange`` take ``(record, field, index, ...)`` and are for kernels that get records; ``field`` is a
-constant string, and ``index`` is 0 unless the field is an array. All functions are inlined. An ordinary
-``array[index]`` would be hoisted out of a compiled loop, which would never see a change.
+Functions whose names end in ``_u32`` and ``_i64`` have the arguments ``(array, index, ...)``. They are for Python code
+and for kernels with array arguments. Such an array is an aligned uint32[:] or int64[:] in shared memory, contiguous or
+not. ``load_acquire``, ``exchange`` and ``compare_exchange`` have the arguments ``(record, field, index, ...)`` and are
+for kernels with record arguments. ``field`` is a constant string, and ``index`` is 0 unless the field is an array. All
+functions are inlined. The compiler would move an ordinary ``array[index]`` out of a loop, and the loop would never
+detect a change.
 
-Exchange, compare-exchange and add are sequentially consistent: a full fence.
+Exchange, compare-exchange and add are sequentially consistent, and therefore full fences.
 
-With NUMBA_DISABLE_JIT (tests), Python functions replace them, which are not atomic.
-Plain-Python version: ``tests/reference/atomics.py``.
+With NUMBA_DISABLE_JIT (tests), Python functions, which are not atomic, replace them. The plain-Python version is
+``tests/reference/atomics.py``.
 """
 from typing import Any
 
@@ -31,7 +33,9 @@ def _is_word_array(array: Any) -> bool:
 
 
 def _word_of(record: Any, field: Any) -> Any:
-    """Return numba's type of a word, which is a field of a record or an item of one; None for other fields."""
+    """Return numba's type of a word, or None for other fields. A word is a field of a record, or an item of
+    such a field.
+    """
     if not isinstance(record, types.Record) or not isinstance(field, types.StringLiteral):
         return None
     kind = record.typeof(field.literal_value)
@@ -50,7 +54,9 @@ def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any
 
 @intrinsic
 def load_acquire(typing_context, record, field, index):
-    """Return the value of a field; everything written before its release store is visible afterwards."""
+    """Return the value of a field. All data that was written before the release store of this value is visible
+    afterwards.
+    """
     word = _word_of(record, field)
     if word is None:
         return None
@@ -63,7 +69,7 @@ def load_acquire(typing_context, record, field, index):
 
 @intrinsic
 def exchange(typing_context, record, field, index, value):
-    """Store ``value`` in a field; return the previous value."""
+    """Store ``value`` in a field, and return the previous value."""
     word = _word_of(record, field)
     if word is None:
         return None
@@ -76,7 +82,7 @@ def exchange(typing_context, record, field, index, value):
 
 @intrinsic
 def compare_exchange(typing_context, record, field, index, expected, desired):
-    """Store ``desired`` in a field if its value is ``expected``; return whether it was stored."""
+    """Store ``desired`` in a field if the value is ``expected``. Return whether ``desired`` was stored."""
     word = _word_of(record, field)
     if word is None:
         return None
@@ -95,7 +101,7 @@ def store_home(typing_context, known, state, generation, home):
 
     Args:
         known: ENTRY.
-        state, generation, home: uint16, uint16 (modulo 2**16), int32; values of its fields.
+        state, generation, home: values of the entry's fields: uint16, uint16 (modulo 2**16), int32.
     """
     if not isinstance(known, types.Record):
         return None
@@ -179,19 +185,21 @@ _SWAP_I64 = ["int64(int64[::1], int64, int64)", "int64(int64[:], int64, int64)"]
 if is_off():
 
     def _at(record, field, index):
-        """Return (array, index) if the field is an array, else (record, field)."""
+        """Return (array, index) if the field is an array, and (record, field) otherwise."""
         return (record[field], index) if record.dtype[field].shape else (record, field)
 
     def load_acquire(record, field, index):
-        """Return the value of a field; everything written before its release store is visible afterwards."""
+        """Return the value of a field. All data that was written before the release store of this value is
+        visible afterwards.
+        """
         return _load_acquire(*_at(record, field, index))
 
     def exchange(record, field, index, value):
-        """Store ``value`` in a field; return the previous value."""
+        """Store ``value`` in a field, and return the previous value."""
         return _exchange(*_at(record, field, index), value)
 
     def compare_exchange(record, field, index, expected, desired):
-        """Store ``desired`` in a field if its value is ``expected``; return whether it was stored."""
+        """Store ``desired`` in a field if the value is ``expected``. Return whether ``desired`` was stored."""
         return _compare_exchange(*_at(record, field, index), expected, desired)
 
     def store_home(known, state, generation, home):
@@ -199,7 +207,7 @@ if is_off():
 
         Args:
             known: ENTRY.
-            state, generation, home: uint16, uint16 (modulo 2**16), int32; values of its fields.
+            state, generation, home: values of the entry's fields: uint16, uint16 (modulo 2**16), int32.
         """
         known["state"] = int(state)
         known["generation"] = int(generation) & 0xFFFF
@@ -230,13 +238,15 @@ if is_off():
 
 @entry(*_LOAD_U32)
 def load_acquire_u32(array, index):
-    """Return ``array[index]``; everything written before its release store is visible afterwards."""
+    """Return ``array[index]``. All data that was written before the release store of this value is visible
+    afterwards.
+    """
     return _load_acquire(array, index)
 
 
 @entry(*_SWAP_U32)
 def exchange_u32(array, index, value):
-    """Store ``value``; return the previous value.
+    """Store ``value``, and return the previous value.
 
     Args:
         array: uint32[n]; contiguous or not.
@@ -248,7 +258,7 @@ def exchange_u32(array, index, value):
 
 @entry(*_SWAP_U32)
 def add_u32(array, index, value):
-    """Add ``value`` modulo 2**32; return the previous value.
+    """Add ``value`` modulo 2**32, and return the previous value.
 
     Args:
         array: uint32[n]; contiguous or not.
@@ -260,7 +270,7 @@ def add_u32(array, index, value):
 
 @entry(*_CAS_U32)
 def compare_exchange_u32(array, index, expected, desired):
-    """Store ``desired`` if the value is ``expected``; return whether it was stored.
+    """Store ``desired`` if the value is ``expected``. Return whether ``desired`` was stored.
 
     Args:
         array: uint32[n]; contiguous or not.
@@ -272,13 +282,16 @@ def compare_exchange_u32(array, index, expected, desired):
 
 @entry(*_LOAD_I64)
 def load_acquire_i64(array, index):
-    """Return ``array[index]``; everything written before its release store is visible afterwards."""
+    """Return ``array[index]``. All data that was written before the release store of this value is visible
+    afterwards.
+    """
     return _load_acquire(array, index)
 
 
 @entry(*_STORE_I64)
 def store_release_i64(array, index, value):
-    """Publish ``value`` after everything written before. This is not a full fence: a bell needs ``exchange_i64``.
+    """Publish ``value`` after all data that was written before. The store is not a full fence; a bell needs
+    ``exchange_i64``.
 
     Args:
         array: int64[n]; contiguous or not.
@@ -290,7 +303,7 @@ def store_release_i64(array, index, value):
 
 @entry(*_SWAP_I64)
 def exchange_i64(array, index, value):
-    """Store ``value``; return the previous value.
+    """Store ``value``, and return the previous value.
 
     Args:
         array: int64[n]; contiguous or not.

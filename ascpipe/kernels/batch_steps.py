@@ -1,8 +1,9 @@
-"""The steps of a batch in one table: touch, plan, assign, and steps that undo or repeat one. ``window`` has the rest.
+"""Steps of a batch in one table: touch, plan, assign, and steps that undo or repeat another step.
 
-Each step takes the table's PLANNER, which has the addresses of its arrays. A step that lacks memory changes nothing and
-returns what it lacks (LACKS_*). Python code provides it (``ascpipe.tables.table``) and calls the step again.
-``tests/reference/replay.py`` defines a plan in plain Python.
+``window`` has the steps that add frames to the window and remove them. Each step uses the table's PLANNER, which has
+the addresses of the arrays. A step that lacks memory changes nothing and returns the missing resource (LACKS_*). Python
+code provides the memory (``ascpipe.tables.table``) and calls the step again. ``tests/reference/replay.py`` defines a
+plan in plain Python.
 """
 import numpy as np
 
@@ -47,7 +48,7 @@ def touch(planner, number, unique, out_held):
     """Find or create the entries of a frame's keys, and keep them while the frame is in the window.
 
     Args:
-        planner: of the table; receives the number of keys without an entry in ``missing``.
+        planner: planner of the table. ``missing`` receives the number of keys without an entry.
         number: number of the frame.
         unique: int64[n]; distinct keys.
         out_held: int32[n]; receives the entry numbers.
@@ -88,7 +89,9 @@ def rules_of(planner, sequence):
 
 @inner("UniTuple(int64, 2)(Planner, int64[::1])")
 def missing_entries(planner, unique):
-    """Return (status, rows needed) of a batch if there are no entries for its keys, int64[n]. Needs scratch memory."""
+    """Return (status, needed rows) of a batch for whose keys there are not enough entries. There must be
+    scratch memory.
+    """
     n = unique.shape[0]
     unknown = find_keys(unique, n, index_of(planner), array_at(planner["scratch_at"], n, np.int32))
     in_use = header_of(planner)["entries_used"] - planner["free_entries"]
@@ -99,11 +102,11 @@ def missing_entries(planner, unique):
 
 @inner("UniTuple(int64, 2)(Planner, int64, int64)")
 def fit(planner, admitted, fresh):
-    """Check whether a drafted record fits the table.
+    """Check whether the table has enough rows for a drafted record.
 
     Args:
-        planner: of the table.
-        admitted, fresh: of the record, as ``draft_record`` returns them.
+        planner: planner of the table.
+        admitted, fresh: numbers of the record, returned by ``draft_record``.
 
     Returns:
         (PLAN_* status, number of rows that the batch or the table needs).
@@ -123,11 +126,11 @@ def fit(planner, admitted, fresh):
 
 @inner("int64(Planner, int64, int64)")
 def lacks_of(planner, fresh, loads):
-    """Return what a drafted record that fits lacks before it can be completed.
+    """Return the resource that must be provided before a drafted record can be completed. The record fits the table.
 
     Args:
-        planner: of the table; ``home_reach`` is set if home rows are lacking.
-        fresh, loads: of the record, as ``draft_record`` returns them.
+        planner: planner of the table. ``home_reach`` is set if home rows are missing.
+        fresh, loads: numbers of the record, returned by ``draft_record``.
 
     Returns:
         LACKS_NOTHING, LACKS_ROWS, LACKS_HOMES or LACKS_VICTIMS.
@@ -148,12 +151,13 @@ def lacks_of(planner, fresh, loads):
 
 @inner("int64(Planner, int64, int64, Record)")
 def complete(planner, number, fresh, record):
-    """Assign slots and home rows to the keys of a drafted record that fits: free slots first, then slots of victims.
+    """Assign slots and home rows to the keys of a drafted record that fits. Free slots are used before slots of
+    victims.
 
     Args:
-        planner: of the table, which lacks nothing.
+        planner: planner of the table. The table lacks no resource.
         number: number of the frame.
-        fresh: number of keys that move in without a row; they come first.
+        fresh: number of keys that move in without a row. These keys are first in ``move_in``.
         record: ``out_slots`` and ``out_entries`` have space for one victim per row that moves in.
 
     Returns:
@@ -185,13 +189,13 @@ def complete(planner, number, fresh, record):
 
 @inner("void(Planner, int64, Record, int64, int64)")
 def add_record(planner, number, record, rows, time):
-    """Append a record, which the view already contains, to the pending records.
+    """Append a record to the pending records. The view already contains the record.
 
     Args:
-        planner: of the table.
+        planner: planner of the table.
         number: number of the frame.
         record: record of the frame.
-        rows, time: rows and time of the table after the record.
+        rows, time: number of rows and time of the table after the record.
     """
     if planner["slot_owners_at"] != 0:
         owners = slot_owners_of(planner)
@@ -207,13 +211,13 @@ def add_record(planner, number, record, rows, time):
 
 @entry("void(Planner, int64, Record, int64, int64)")
 def put_on(planner, number, record, rows, time):
-    """Apply a complete record to the view, which has space for its changes.
+    """Apply a complete record to the view. The view has space for the changes.
 
     Args:
-        planner: of the table.
-        number: number of the frame, which is no longer to be planned.
+        planner: planner of the table.
+        number: number of the frame. The frame no longer needs a plan.
         record: record of the frame.
-        rows, time: rows and time of the table after the record.
+        rows, time: number of rows and time of the table after the record.
     """
     view = view_of(planner)
     listed = held_rows_of(planner, number)
@@ -229,10 +233,11 @@ def put_on(planner, number, record, rows, time):
 
 @entry("void(Planner, int64, Record, int64)")
 def take_back(planner, number, record, fresh):
-    """Remove the newest record from the view. It was never assigned to the truth, and its frame must be planned again.
+    """Remove the newest record from the view. The record was not assigned to the truth. Its frame must be
+    planned again.
 
     Args:
-        planner: of the table.
+        planner: planner of the table.
         number: number of the frame.
         record: record of the frame.
         fresh: number of keys that moved in without a row.
@@ -266,11 +271,11 @@ def take_back(planner, number, record, fresh):
 
 @entry("void(Planner, int64, Record, int64, int64)")
 def assign(planner, number, record, ticket, time):
-    """Assign a record to the truth. Idempotent.
+    """Assign a record to the truth. The function is idempotent.
 
     Args:
-        planner: of the table.
-        number: number of the frame; it is in the window, unless the table is about to be rebuilt.
+        planner: planner of the table.
+        number: number of the frame. The frame is in the window, unless the table will be rebuilt.
         record: record of the batch.
         ticket: ticket of the batch.
         time: time of the table after the batch.
@@ -285,6 +290,6 @@ def assign(planner, number, record, ticket, time):
 
 @inner("void(Planner, int64)")
 def forget(planner, n):
-    """Drop the n changes of the oldest record, which is assigned and can no longer be taken back."""
+    """Drop the n changes of the oldest record. The record is assigned, so these changes are no longer needed."""
     planner["oldest_change"] += n
     planner["first_record"] += 1

@@ -1,6 +1,6 @@
-"""Operations on uint64 words with the same results with and without the JIT.
+"""Operations on uint64 words. The results are the same with and without the JIT.
 
-Plain-Python version: ``tests/reference/bits.py``.
+The plain-Python version is ``tests/reference/bits.py``.
 """
 from typing import Any, Tuple
 
@@ -23,7 +23,7 @@ if is_off():
         return np.uint64((int(a) + int(b)) & 0xFFFFFFFFFFFFFFFF)
 
     def lowest_bit(word: np.uint64) -> np.uint64:
-        """Return the number of the lowest bit that is set in ``word``, 0 to 63; ``word`` must not be 0."""
+        """Return the number (0 to 63) of the lowest bit that is set in ``word``. ``word`` must not be 0."""
         value = int(word)
         return np.uint64((value & -value).bit_length() - 1)
 
@@ -48,7 +48,7 @@ else:
 
     @inner("uint64(uint64)")
     def lowest_bit(word: np.uint64) -> np.uint64:
-        """Return the number of the lowest bit that is set in ``word``, 0 to 63; ``word`` must not be 0."""
+        """Return the number (0 to 63) of the lowest bit that is set in ``word``. ``word`` must not be 0."""
         return _count_trailing_zeros(word)
 
 

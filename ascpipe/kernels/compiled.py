@@ -1,4 +1,4 @@
-"""A kernel that numba compiles or loads from its cache; see ``door``."""
+"""Kernels that numba compiles or loads from its cache; see ``door``."""
 import ast
 import functools
 import hashlib
@@ -19,7 +19,7 @@ _only_declares = False
 
 
 def only_declare() -> None:
-    """Disable loading and compiling of kernels that are declared from now on."""
+    """Disable loading and compiling of kernels that are declared after this call."""
     global _only_declares
     _only_declares = True
 
@@ -31,9 +31,10 @@ def _digest(path: str) -> str:
 
 
 class _Locator(caching._CacheLocator):
-    """Finds cache entries of a function by the digest of its source, so that copies of the tree share them.
+    """Locator of the cache entries of a function. It uses the digest of the source, so copies of the tree share
+    entries.
 
-    numba's own locators use the path and the time stamp of the source.
+    numba's locators use the path and the time stamp of the source.
     """
 
     def __init__(self, function: Callable[..., Any], path: str) -> None:
@@ -63,11 +64,11 @@ class _Cache(caching.FunctionCache):
 
 
 class Kernel(CPUDispatcher):
-    """A function with its declared signatures only.
+    """Function that has only its declared signatures.
 
     Args:
-        function: Python function to compile; the machine code runs without the interpreter's lock.
-        signatures: in numba's notation.
+        function: Python function to compile. The machine code runs without the interpreter's lock.
+        signatures: signatures in numba's notation.
     """
 
     def __init__(self, function: Callable[..., Any], signatures: Sequence[str]) -> None:
@@ -80,14 +81,14 @@ class Kernel(CPUDispatcher):
         return (_meant(ast.parse(declared, mode="eval").body) for declared in self._declared)
 
     def load(self) -> None:
-        """Load the kernel from the cache, or compile it. Idempotent."""
+        """Load the kernel from the cache, or compile it. The function is idempotent."""
         if self.overloads or _only_declares:
             return
         for signature in self.meant():
             found = self._cache.load_overload(signature, self.targetctx)
             if found is None:
                 self.compile(signature)
-            else:  # as ``compile`` does it, but without timers, which take as long as the rest
+            else:  # like ``compile``, but without timers, which would double the time
                 self.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
                 self.add_overload(found)
         self.disable_compile()
@@ -98,13 +99,13 @@ class Kernel(CPUDispatcher):
         return super().get_call_template(args, kws)
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """Load the kernel at its first call from Python; return the object to call."""
+        """Load the kernel at its first call from Python. Return the object to call."""
         self.load()
         return self  # now has signatures to choose from
 
 
 def _meant(node: ast.AST) -> Any:
-    """Return the numba type of a part of a signature: a name, a function type, or an array type."""
+    """Return the numba type of a part of a signature. A part is a name, a number, a function type or an array type."""
     if isinstance(node, ast.Name):
         return signatures.numba_types().get(node.id) or getattr(types, node.id)
     if isinstance(node, ast.Num):

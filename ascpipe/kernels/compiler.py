@@ -1,6 +1,6 @@
 """Names of numba and LLVM that kernels use.
 
-If machine code comes from a library, neither is imported. Kernels then stay Python functions that are not called; see
+Neither is imported if machine code comes from a library. Kernels then are Python functions that are not called; see
 ``door`` for entries.
 """
 from typing import Any, Callable, TypeVar

@@ -1,6 +1,6 @@
-"""Completes requests that the disk worker has finished: updates the table's rows, home rows and disk slots.
+"""Kernels that complete requests after the disk worker has finished them.
 
-Plain-Python version: ``tests/reference/completions.py``.
+They update the table's rows, home rows and disk slots. The plain-Python version is ``tests/reference/completions.py``.
 """
 import numpy as np
 
@@ -30,11 +30,11 @@ from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_DONE, REQUEST
 
 @inner("void(Planner, Tier, int64)")
 def complete_read(planner, tier, home):
-    """Complete a READ: keep the copy of a row that a pinned frame waits for, or free the home row.
+    """Complete a READ. Keep the copy of the row if a pinned frame waits for the row; otherwise, free the home row.
 
     Args:
-        planner: of the table.
-        tier: of the table; ``lost`` receives the home row if its row cannot be read.
+        planner: planner of the table.
+        tier: tier of the table. ``lost`` receives the home row if its row cannot be read.
         home: number of the request, which is DONE or FAILED.
     """
     request = requests_of(tier)[home]
@@ -49,20 +49,20 @@ def complete_read(planner, tier, home):
             status[home] = FETCHED
             view.rows[np.uint64(found - 1)]["home"] = home
             return
-    # Otherwise a retirement assigned this home row, and was killed before it emptied the request.
+    # Otherwise, a worker assigned this home row in a retirement, and was killed before it emptied the request.
     is_copy = status[home] == FETCHING
     empty_request(tier, home)
     if is_copy:
-        free_home(planner, tier, home)  # no reader has its number
+        free_home(planner, tier, home)  # no reader has the number of this home row
 
 
 @inner("void(Planner, Tier, int64)")
 def complete_write(planner, tier, home):
-    """Complete a WRITE: from now on the row is on disk, or it stays in memory.
+    """Complete a WRITE. Afterwards the row is either on disk or still in memory.
 
     Args:
-        planner: of the table.
-        tier: of the table.
+        planner: planner of the table.
+        tier: tier of the table.
         home: number of the request, which is DONE or FAILED.
     """
     request = requests_of(tier)[home]
@@ -82,7 +82,7 @@ def complete_write(planner, tier, home):
         quarantine_home(tier, home)
         empty_request(tier, home)
         return
-    if of_use:  # It failed, but may be on disk nevertheless. Later requests must have another generation.
+    if of_use:  # The write failed, but the row may still be on disk. Later requests must have another generation.
         store_home(known, known["state"], known["generation"] + 1, home)
         tier["spilling"] -= 1
     if not is_done:
@@ -92,7 +92,7 @@ def complete_write(planner, tier, home):
     slot = np.full(1, request["slot"], np.int64)
     empty_request(tier, home)
     if not stored and is_done:
-        free_disk_slots(room_of(tier), slot)  # no reader has its number; a slot whose write failed is not used again
+        free_disk_slots(room_of(tier), slot)  # no reader has its number; after a failed write, it is not used again
     if status[home] == DROPPED:
         quarantine_home(tier, home)
     elif status[home] == SPILLING or status[home] == CANCELLED:
@@ -105,8 +105,8 @@ def complete_requests(planner, tier):
     """Complete all requests that the disk worker has finished.
 
     Args:
-        planner: of the table.
-        tier: of the table; ``lost`` is set if a row cannot be read.
+        planner: planner of the table.
+        tier: tier of the table. ``lost`` is set if a row cannot be read.
 
     Returns:
         Number of completed requests.

@@ -1,6 +1,7 @@
-"""Deals the distinct keys of a batch to ranks: the keys of each owner are contiguous, in the order of the owners.
+"""Kernel that deals the distinct keys of a batch to ranks.
 
-Plain-Python version: ``tests/reference/dealing.py``.
+The keys of each owner are contiguous, in the order of the owners. The plain-Python version is
+``tests/reference/dealing.py``.
 """
 import numpy as np
 
@@ -14,18 +15,20 @@ _ONE = np.uint64(1)
 
 @register_jitable
 def least_cells(n, ranks):
-    """Return the number of cells to deduplicate a batch of n keys and deal it to ``ranks`` ranks."""
+    """Return the number of cells that are needed to deduplicate a batch of n keys and deal it to ``ranks`` ranks."""
     return 2 * n if ranks <= 1 else 3 * n + ranks
 
 
 def cells_to_deal(n: int, ranks: int) -> int:
-    """Return the number of cells to provide for a batch of n keys: a power of two, at least ``least_cells``."""
+    """Return the number of cells to provide for a batch of n keys. It is a power of two, and at least
+    ``least_cells``.
+    """
     return scratch_cells((int(least_cells(n, ranks)) + 1) // 2)
 
 
 @inner("int64(int64, int64)")
 def owner_of(key, ranks):
-    """Return the rank that stores a key: |key| % ``ranks``; the magnitude of -2^63 is 2^63."""
+    """Return the rank that stores a key: |key| % ``ranks``. The absolute value of -2^63 is 2^63."""
     word = np.uint64(key)
     if key < 0:
         word = add_wrapping(~word, _ONE)
@@ -34,11 +37,11 @@ def owner_of(key, ranks):
 
 @inner("void(Dedup, int64, int64)")
 def deal_keys(dedup, n_unique, ranks):
-    """Sort distinct keys by owner; keys of one owner keep their order.
+    """Sort distinct keys by owner. Keys of one owner keep their order.
 
     Args:
-        dedup: deduplicated batch; its distinct keys, restore index and occurrences are changed. Needs ``least_cells``
-            cells with any contents.
+        dedup: deduplicated batch, with ``least_cells`` cells of any content. The distinct keys, restore index
+            and occurrences are changed.
         n_unique: number of distinct keys.
         ranks: 2 to 4095.
     """
@@ -65,7 +68,7 @@ def deal_keys(dedup, n_unique, ranks):
         keys[np.uint64(index)] = unique[j]
         indexes[j] = index
     unique[:] = keys
-    counts = dedup.cells[:n_unique]  # overwrites the keys, which were copied
+    counts = dedup.cells[:n_unique]  # this overwrites the keys, which were copied
     for j in range(n_unique):
         counts[np.uint64(indexes[j])] = occurrences[j]
     occurrences[:] = counts

@@ -1,9 +1,8 @@
-"""Derives the state of home rows and disk slots from entries and requests, after a restart or a cut.
+"""Kernels that derive the state of home rows and disk slots from entries and requests, after a restart or a cut.
 
-In use are the rows of entries, home rows of requests in flight, and slots that a WRITE fills. All others are free as
-soon as the readers that started earlier have finished.
-
-Plain-Python version: ``tests/reference/deriving.py``.
+In use are the rows of entries, home rows of requests in flight, and slots that a WRITE fills. All other rows and slots
+are free when the readers that started earlier have finished. The plain-Python version is
+``tests/reference/deriving.py``.
 """
 import numpy as np
 
@@ -40,7 +39,7 @@ _LOW = np.uint64(63)
 
 @inner("void(Tier, int64)")
 def use_slot(tier, slot):
-    """Mark a disk slot as in use. ``order_blocks`` must be called afterwards."""
+    """Mark a disk slot as in use. The caller must call ``order_blocks`` afterwards."""
     per_block = tier["per_block"]
     words = (per_block + 63) // 64
     own = slot % per_block
@@ -52,8 +51,8 @@ def derive_request(planner, tier, home):
     """Derive the status of the home row and disk slot of a request that is not EMPTY.
 
     Args:
-        planner: of the table.
-        tier: of the table; home rows of entries are already PINNED.
+        planner: planner of the table.
+        tier: tier of the table. Home rows of entries are already PINNED.
         home: number of the request.
     """
     request = requests_of(tier)[home]
@@ -85,8 +84,8 @@ def derive_tier(planner, tier, used):
     """Derive statuses, owners, slots and requests in flight. Afterwards no frame is pinned.
 
     Args:
-        planner: of the table.
-        tier: of the table.
+        planner: planner of the table.
+        tier: tier of the table.
         used: number of entries that were ever used.
     """
     status = status_of(tier)
@@ -129,11 +128,11 @@ def derive_tier(planner, tier, used):
 
 @entry("void(Planner, Tier, int64, Record)")
 def derive_record(planner, tier, number, record):
-    """Mark the home rows of a valid record, and its frame as pinned.
+    """Mark the home rows of a valid record as in use, and the frame of the record as pinned.
 
     Args:
-        planner: of the table; the frame holds its entries.
-        tier: of the table.
+        planner: planner of the table. The frame holds the entries of the record.
+        tier: tier of the table.
         number: number of the frame.
         record: record of the frame.
     """
@@ -157,11 +156,11 @@ def derive_record(planner, tier, number, record):
 
 @entry("void(Planner, Tier)")
 def free_unused_homes(planner, tier):
-    """Put all unused home rows that have memory on the stack of free rows, the lowest on top.
+    """Push all unused home rows that have memory onto the stack of free rows. The lowest row is on top.
 
     Args:
-        planner: of the table; receives the free home rows.
-        tier: of the table; ``derive_tier`` and ``derive_record`` have marked rows in use.
+        planner: planner of the table, which receives the free home rows.
+        tier: tier of the table. ``derive_tier`` and ``derive_record`` have marked rows in use.
     """
     status = status_of(tier)
     stack = free_homes_of(planner)

@@ -1,6 +1,6 @@
-"""Takes requests of table workers, for the disk worker.
+"""Kernels with which the disk worker takes requests of table workers.
 
-Plain-Python version: ``tests/reference/disk_asks.py``.
+The plain-Python version is ``tests/reference/disk_asks.py``.
 """
 import numpy as np
 
@@ -15,9 +15,9 @@ def take_request(request, home, counts, reads, writes):
 
     Args:
         request: REQUEST.
-        home: its number.
-        counts: requests taken so far: reads in the lower half, writes in the upper half.
-        reads, writes: int64[n] each; receive the number.
+        home: number of the request.
+        counts: number of taken reads in the lower half, and of taken writes in the upper half.
+        reads, writes: int64[n] each. One of them receives the number of the request.
 
     Returns:
         The new ``counts``.
@@ -35,13 +35,13 @@ def take_request(request, home, counts, reads, writes):
 
 @entry("UniTuple(int64, 2)(DiskTable, int32[::1], Request[::1], int64[::1], int64[::1])")
 def take_asked(table, asks, requests, out_reads, out_writes):
-    """Take the requests whose numbers are in the ring, as many as the arrays hold.
+    """Take the requests whose numbers are in the ring. Take no more requests than the arrays can hold.
 
     Args:
-        table: DISK_TABLE; its ``taken`` is raised.
-        asks: int32[a power of two]; the ring.
-        requests: REQUEST[home rows]; taken requests become TAKEN.
-        out_reads, out_writes: int64[n] each; receive numbers of requests.
+        table: DISK_TABLE. ``taken`` is increased.
+        asks: ring of numbers, int32[a power of two].
+        requests: REQUEST[home rows]. Taken requests become TAKEN.
+        out_reads, out_writes: int64[n] each. They receive numbers of requests.
 
     Returns:
         (number of rows to read, number of rows to write).
@@ -59,12 +59,12 @@ def take_asked(table, asks, requests, out_reads, out_writes):
 
 @entry("UniTuple(int64, 3)(Request[::1], int64, int64, int64[::1], int64[::1])")
 def repeat_requests(requests, begin, end, out_reads, out_writes):
-    """Take the requests that an earlier, dead disk worker had or had not taken.
+    """Take all requests that a dead disk worker left, whether it had taken them or not.
 
     Args:
         requests: REQUEST[home rows].
         begin, end: range of the numbers to examine.
-        out_reads, out_writes: int64[n] each; receive numbers of requests.
+        out_reads, out_writes: int64[n] each. They receive numbers of requests.
 
     Returns:
         (number of rows to read, number of rows to write, first number that was not examined).

@@ -1,10 +1,10 @@
-"""Requests to the disk worker: when a request is valid, how it is sent, and how it is returned.
+"""Requests to the disk worker, and the rules for their validity, sending and return.
 
-A request is valid only while its entry has the values that it had when the request was sent: for a READ, (disk slot,
-generation); for a WRITE, (home row, generation - 1). There is no other mark, so a successor of the table worker makes
-the same decisions. Only the disk worker changes ASKED to another word.
+A request is valid only while its entry has the same values as when the request was sent. For a READ, these values are
+(disk slot, generation); for a WRITE, they are (home row, generation - 1). No other state marks a request as valid, so
+a restarted table worker makes the same decisions. Only the disk worker changes ASKED to another word.
 
-Plain-Python version: ``tests/reference/disk_requests.py``.
+The plain-Python version is ``tests/reference/disk_requests.py``.
 """
 import numpy as np
 
@@ -13,7 +13,7 @@ from ascpipe.kernels.door import inner
 from ascpipe.kernels.tier_memory import asks_of, disk_table_of, in_flight_of, requests_of
 from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_EMPTY, REQUEST_READ
 
-_MASK = 0xFFFF  # of a generation
+_MASK = 0xFFFF  # mask of a generation
 
 
 @inner("boolean(Request, int64, Entry)")
@@ -22,8 +22,8 @@ def counts(request, home, known):
 
     Args:
         request: a request that is not EMPTY.
-        home: its number, which is also the number of its home row.
-        known: its entry.
+        home: number of the request, which is also the number of its home row.
+        known: entry of the request.
     """
     if request["kind"] == REQUEST_READ:
         return known["home"] == HOME_DISK - request["slot"] and known["generation"] == request["generation"]
@@ -32,20 +32,22 @@ def counts(request, home, known):
 
 @inner("boolean(Request, Entry)")
 def is_stored(request, known):
-    """Check whether a WRITE is complete, which its entry tells."""
+    """Check whether a request is a WRITE that is complete according to its entry."""
     return (request["kind"] != REQUEST_READ and known["home"] == HOME_DISK - request["slot"]
             and known["generation"] == request["generation"])
 
 
 @inner("void(Tier, int64)")
 def empty_request(tier, home):
-    """Return a request that the disk worker has finished."""
+    """Set the word of a finished request to EMPTY."""
     exchange(requests_of(tier)[home], "word", 0, np.uint32(REQUEST_EMPTY))  # SYNC request: store
 
 
 @inner("int64(Tier)")
 def room_for_asks(tier):
-    """Return how many more requests can be sent. Half of the ring is reserved for a successor that sends them again."""
+    """Return how many more requests can be sent. Half of the ring is reserved for a restarted worker that sends them
+    again.
+    """
     table = disk_table_of(tier)
     return table["asks_room"] // 2 - (table["asked"] - load_acquire(table, "taken", 0))  # SYNC taken: load
 
@@ -64,10 +66,10 @@ def ask(tier, known, number, home, kind, slot):
     """Send a request for one row to the disk worker.
 
     Args:
-        tier: of the table.
-        known: the entry.
+        tier: tier of the table.
+        known: entry of the row.
         number: number of the entry.
-        home: the home row; its request is EMPTY.
+        home: home row, whose request is EMPTY.
         kind: REQUEST_READ or REQUEST_WRITE.
         slot: disk slot.
     """

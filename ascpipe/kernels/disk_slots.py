@@ -1,14 +1,14 @@
-"""The slots of a row file: rows that are written to disk get slots in the emptiest blocks.
+"""Slots of a row file. Rows that are written to disk get slots in the emptiest blocks.
 
 A whole block is written at once, so the cost of a row depends on the number of rows that are written to the same block.
 In a file with a fifth of its slots free, about 2.5 bytes are written per byte of a row. Blocks with the same number of
-slots in use form a list, with the block that was added last at its head. Which block of a list is taken does not change
+slots in use form a list, whose head is the block that was added last. The choice of a block in a list does not affect
 the cost.
 
 A slot is in use from the moment it is taken until it is freed. That includes the time while its row is written, and
-while a reader that started earlier may read it. Masks are the truth: counts and lists can be rebuilt from them.
+while a reader that started earlier may read it. Counts and lists can be rebuilt from the masks.
 
-Plain-Python version: ``tests/reference/disk_slots.py``.
+The plain-Python version is ``tests/reference/disk_slots.py``.
 """
 import numpy as np
 
@@ -56,7 +56,7 @@ def order_blocks(room):
     """Rebuild counts and lists from the masks.
 
     Args:
-        room: of a file; its masks are complete.
+        room: DiskRoom of a file. The masks are complete.
 
     Returns:
         Number of slots in use.
@@ -65,7 +65,7 @@ def order_blocks(room):
     words = room.masks.shape[0] // max(1, blocks)
     used = np.int64(0)
     room.first[:] = _NO_BLOCK
-    for block in range(blocks - 1, -1, -1):  # the lowest one comes first
+    for block in range(blocks - 1, -1, -1):  # so that the lowest block is first
         count = np.int64(0)
         for word in range(block * words, block * words + words):
             left = room.masks[word]
@@ -80,7 +80,9 @@ def order_blocks(room):
 
 @inner("int64(DiskRoom, int64, int64[::1], int64)")
 def _take_in_block(room, block, out_slots, taken):
-    """Take the lowest free slots of a block until the block or ``out_slots`` is full; return the total number taken."""
+    """Take the lowest free slots of a block until the block or ``out_slots`` is full. Return the total number
+    of taken slots.
+    """
     per_block = room.first.shape[0] - 1
     words = room.masks.shape[0] // room.counts.shape[0]
     for word in range(words):
@@ -100,12 +102,12 @@ def _take_in_block(room, block, out_slots, taken):
 
 @inner("int64(DiskRoom, int64[::1], uint8[::1])")
 def place_rows(room, out_slots, out_alone):
-    """Take slots for rows: from the emptiest block, then from the next one.
+    """Take slots for rows, first from the emptiest block, then from the next block.
 
     Args:
-        room: of the file.
-        out_slots: int64[n]; receives the slots; slots of a block are contiguous and ascending.
-        out_alone: uint8[n]; receives 1 if the block was empty, so it can be written without reading it.
+        room: DiskRoom of the file.
+        out_slots: int64[n]; receives the slots. Slots of a block are contiguous and ascending.
+        out_alone: uint8[n]; receives 1 if the block was empty, so that it can be written without reading it before.
 
     Returns:
         Number of slots taken: n, or all free slots if there are fewer.
@@ -132,11 +134,12 @@ def free_disk_slots(room, slots):
     """Free slots.
 
     Args:
-        room: of the file.
+        room: DiskRoom of the file.
         slots: int64[n].
 
     Returns:
-        n; or the index of the first slot that is already free or not in this file. Slots before it are freed.
+        n, or the index of the first slot that is already free or not in this file. The slots before this index
+        are freed.
     """
     per_block = room.first.shape[0] - 1
     blocks = room.counts.shape[0]

@@ -1,6 +1,6 @@
-"""One step of each table of a ring that moves rows between memory and disk: complete, pin, fetch, spill.
+"""Step of all tables of a ring that moves rows between memory and disk: complete, pin, fetch, spill.
 
-Plain-Python version: ``tests/reference/disk_steps.py``.
+The plain-Python version is ``tests/reference/disk_steps.py``.
 """
 import numpy as np
 
@@ -19,12 +19,12 @@ _NONE = np.uint64(0)
 
 @inner("void(Turn, Planner, Tier)")
 def pin_frames(turn, planner, tier):
-    """Pin frames in order, as far as ``fetch_ahead`` and the space for their rows allow.
+    """Pin frames in order. ``fetch_ahead`` and the space for rows limit the number of pinned frames.
 
     Args:
-        turn: of the table.
-        planner: of the table.
-        tier: of the table.
+        turn: TURN of the table.
+        planner: planner of the table.
+        tier: tier of the table.
     """
     waiting = 0  # pinned frames that are to be planned
     for i in range(turn["count"]):
@@ -43,13 +43,13 @@ def pin_frames(turn, planner, tier):
 
 @inner("UniTuple(int64, 2)(Turn[::1])")
 def move_table_rows(turns):
-    """Complete requests of the disk worker, pin frames, and request the rows that they need.
+    """Complete requests of the disk worker, pin frames, and request the rows of pinned frames.
 
     Args:
-        turns: TURN[tables]; ``lacks`` of each receives what its table lacks.
+        turns: TURN[tables]. ``lacks`` receives the resource that the table lacks.
 
     Returns:
-        (number of requests completed or sent, number of tables that lack something).
+        (number of requests completed or sent, number of tables that lack a resource).
     """
     moved = lacking = 0
     for i in range(turns.shape[0]):

@@ -1,12 +1,11 @@
-"""Declares kernels: ``entry`` if Python code calls a kernel, ``inner`` if only other kernels do.
+"""Decorators that declare kernels. Python code calls an ``entry``; only other kernels call an ``inner`` kernel.
 
-Both take signatures, which may use the names of ``signatures`` beside numba's. Machine code is kept in the cache. An
-entry is loaded or compiled when its module is imported. An inner kernel is part of the machine code of its callers. It
-is loaded only when a caller is compiled or when a test calls it, because loading it at import would double the time.
-With NUMBA_DISABLE_JIT both return the function unchanged.
+Both decorators have signatures as arguments. Signatures may contain the names of ``signatures`` and of numba. Machine
+code is stored in the cache. An entry is loaded or compiled when its module is imported. An inner kernel is part of the
+machine code of its callers. It is loaded only when a caller is compiled or when a test calls it, because loading it at
+import would double the time. With NUMBA_DISABLE_JIT, the decorators return the function unchanged.
 
-If there is a library of machine code (``library``), an entry is its function in the library, and numba is never
-imported.
+If there is a library of machine code (``library``), an entry is a function of the library, and numba is never imported.
 """
 from typing import Any, Callable, TypeVar
 
@@ -23,7 +22,7 @@ def entry(*signatures: str) -> Callable[[Function], Function]:
     """Declare a kernel that Python code calls.
 
     Args:
-        signatures: of its arguments and result, in numba's notation; in most cases one.
+        signatures: signatures of arguments and result, in numba's notation. Most kernels have one.
     """
     def declare(function: Function) -> Function:
         if _machine_code is not None:
@@ -40,7 +39,7 @@ def inner(*signatures: str) -> Callable[[Function], Function]:
     """Declare a kernel that only other kernels call.
 
     Args:
-        signatures: of its arguments and result, in numba's notation; in most cases one.
+        signatures: signatures of arguments and result, in numba's notation. Most kernels have one.
     """
     def declare(function: Function) -> Function:
         if _machine_code is not None:

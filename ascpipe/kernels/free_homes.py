@@ -1,10 +1,11 @@
-"""The free home rows of a table.
+"""Free home rows of a table.
 
-Rows below the high-water mark are in use, or on a stack. All rows above it are free. The planner has both. The rows
-taken last can be returned. In a table without rows on disk the lowest free row is on top of the stack, so the next row
-taken depends only on the set of free rows. ``quarantine.free_home`` pushes rows in the order in which they are freed.
+A row below the high-water mark is in use or on a stack. All rows above the mark are free. The planner has the mark and
+the height of the stack. The rows that were taken last can be returned. In a table without rows on disk, the lowest free
+row is on top of the stack, so the next row that is taken depends only on the set of free rows.
+``quarantine.free_home`` pushes rows in the order in which they are freed.
 
-Plain-Python version: ``tests/reference/free_homes.py``.
+The plain-Python version is ``tests/reference/free_homes.py``.
 """
 import numpy as np
 
@@ -19,10 +20,10 @@ def home_reach(planner, n):
 
 @inner("void(Planner, int32[::1], int32[::1], int32[::1])")
 def take_homes(planner, stack, missing, out_homes):
-    """Take free home rows: from the stack, then above the high-water mark.
+    """Take free home rows, first from the stack, then above the high-water mark.
 
     Args:
-        planner: of the table.
+        planner: planner of the table.
         stack: int32[>= free homes].
         missing: int32[m]; positions in ``out_homes`` to fill.
         out_homes: int32[n]; receives the home rows.
@@ -41,9 +42,9 @@ def give_back_homes(planner, stack, missing, homes):
     """Return the home rows that were taken last.
 
     Args:
-        planner, stack: as for ``take_homes``.
-        missing: int32[m]; as passed to ``take_homes``.
-        homes: int32[n]; as filled by ``take_homes``.
+        planner, stack: see ``take_homes``.
+        missing: int32[m], the argument of ``take_homes``.
+        homes: int32[n], the result of ``take_homes``.
     """
     for i in range(missing.shape[0] - 1, -1, -1):
         home = homes[missing[i]]

@@ -1,11 +1,11 @@
-"""The free slots of a device table, lowest first: a tree of bit sets.
+"""Free slots of a device table, in a tree of bit sets that returns the lowest slots first.
 
-A node of the tree is a uint64. A leaf has one bit per slot, 1 = free. A bit of an inner node is 1 if the node below it
-is not 0. All nodes are in one array, ``words``: node 0 is the root, the children of node w are nodes 64 w + 1 to
-64 w + 64, and the leaves are last. A slot is found, taken or released in one step per level (4 levels for 16 million
-slots). The next slot taken depends only on the set of free slots, not on its history.
+A node of the tree is a uint64. A leaf has one bit per slot, which is 1 if the slot is free. A bit of an inner node is 1
+if the node below it is not 0. All nodes are in one array, ``words``. Node 0 is the root, the children of node w are
+nodes 64 w + 1 to 64 w + 64, and the leaves are last. A slot is found, taken or released in one step per level (4 levels
+for 16 million slots). The next slot that is taken depends only on the set of free slots.
 
-Plain-Python version: ``tests/reference/free_slots.py``.
+The plain-Python version is ``tests/reference/free_slots.py``.
 """
 import numpy as np
 
@@ -37,7 +37,7 @@ def free_slot_words(rows: int) -> int:
 
 @inner("void(uint64, uint64[::1])")
 def _raise_above(word, words):
-    """Set the bits above node ``word``, which was 0 and no longer is."""
+    """Set the bits above node ``word``, whose value was 0 and has changed."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX
@@ -49,7 +49,7 @@ def _raise_above(word, words):
 
 @inner("void(uint64, uint64[::1])")
 def _clear_above(word, words):
-    """Clear the bits above node ``word``, which has become 0."""
+    """Clear the bits above node ``word``, whose value is now 0."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX
@@ -60,7 +60,7 @@ def _clear_above(word, words):
 
 @entry("int64(int32[::1], uint64[::1])")
 def rebuild_free_slots(slot_entries, words):
-    """Rebuild the tree: slots without an entry are free.
+    """Rebuild the tree. Slots without an entry are free.
 
     Args:
         slot_entries: int32[rows]; entry of each slot, -1 = none.
@@ -124,7 +124,8 @@ def release_slots(slots, rows, words):
         words: uint64[free_slot_words(rows)]; the tree.
 
     Returns:
-        n; or the index of the first slot that is already free or not in this table. Slots before it are released.
+        n, or the index of the first slot that is already free or not in this table. The slots before this index
+        are released.
     """
     first = first_leaf(rows)
     for i in range(slots.shape[0]):

@@ -1,9 +1,10 @@
-"""Hashes keys, and assigns them to cells.
+"""Kernels that hash keys and assign them to cells.
 
-Hashes depend on the *spread*, three random numbers that a daemon draws at its start. Without it, ids could be crafted
-that all collide in one cell, and the time of each lookup would grow with their number. Results do not depend on it.
+Hashes depend on the *spread*, three random numbers that a daemon draws at its start. With a fixed hash function, an
+attacker could choose ids that all collide in one cell, and the time of each lookup would grow with their number. The
+spread does not affect results.
 
-Plain-Python version: ``tests/reference/hashing.py``.
+The plain-Python version is ``tests/reference/hashing.py``.
 """
 from typing import Tuple
 
@@ -13,7 +14,7 @@ from ascpipe.kernels.bits import add_wrapping, multiply_wrapping
 from ascpipe.kernels.door import inner
 
 _ALL = 2**64 - 1
-_STEP = 0x9E3779B97F4A7C15  # constants of splitmix64: the step, and two of its finalizer
+_STEP = 0x9E3779B97F4A7C15  # constants of splitmix64: the step, and two constants of the finalizer
 _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
 
@@ -28,7 +29,9 @@ Spread = Tuple[np.uint64, np.uint64, np.uint64]
 
 
 def spread_of(seed: int) -> Spread:
-    """Return the spread of a seed from 0 to 2^64 - 1: three numbers of 64 bits, by splitmix64."""
+    """Return the spread of a seed from 0 to 2^64 - 1. The spread is three numbers of 64 bits, computed by
+    splitmix64.
+    """
     first, second, third = (np.uint64(_scrambled(seed + step * _STEP & _ALL)) for step in (1, 2, 3))
     return first, second, third
 
@@ -41,13 +44,13 @@ def _scrambled(word: int) -> int:
 
 @inner("uint64(int64, Spread)")
 def hash_key(key: int, spread: Spread) -> np.uint64:
-    """Hash a key to 32 bits; use the upper bits.
+    """Hash a key to 32 bits. Callers use the upper bits.
 
-    For any two different keys, at most one spread in 2^k gives them the same upper k bits. ``summed`` is a form of
-    Thorup's pair multiply-shift (High Speed Hashing for Integers and Strings, 2015); its upper half is used. A seed
-    that is only xored into the key before constant multipliers gives no such bound: ids can be crafted that collide
-    for all seeds. The last line is a bijection, so the bound still holds. Without it, keys at equal distances would
-    have hashes at equal distances.
+    For any two different keys, the upper k bits of the hashes are equal for at most one spread in 2^k. ``summed`` is a
+    form of Thorup's pair multiply-shift (High Speed Hashing for Integers and Strings, 2015); its upper half is used. If
+    a seed were only xored into the key before constant multipliers, there would be no such bound, and an attacker could
+    choose ids that collide for all seeds. The last line is a bijection, so the bound still holds. Without the last
+    line, keys at equal distances would have hashes at equal distances.
     """
     word = np.uint64(key)
     summed = add_wrapping(multiply_wrapping(add_wrapping(word, spread[0]), add_wrapping(word >> _HALF, spread[1])),
@@ -63,8 +66,8 @@ def home_cells(keys, bits, spread, out_cells):
     Args:
         keys: int64[n]; any values.
         bits: 0 to 31.
-        spread: of the daemon.
-        out_cells: int32[>= n]; receives the cells, 0 to 2 ** ``bits`` - 1.
+        spread: spread of the daemon.
+        out_cells: int32[>= n]; receives the cells, which are 0 to 2 ** ``bits`` - 1.
     """
     shift = HASH_BITS - np.uint64(bits)
     for j in range(keys.shape[0]):

@@ -1,11 +1,14 @@
-"""Chooses the rows to spill if more home rows are needed than are free.
+"""Choice of the rows to spill if more home rows are needed than are free.
 
-A home row is a CANDIDATE if its row is only in memory, no pinned frame has the key, and the disk worker does not read
-or write it (see ``tier_memory``). The victim order is created at the first need and then contains all candidates. First
-come rows that no other frame of the window uses, least frequent first; then the others, farthest next use first. Ties
-are broken by home row. Scores are corrected when rows are taken, as on the device (see ``rescoring``).
+A home row is a CANDIDATE if all of these conditions are true (see ``tier_memory``):
 
-Plain-Python version: ``tests/reference/home_order.py``.
+- Its row is only in memory. - No pinned frame has the key. - The disk worker does not read or write it.
+
+The victim order is created when it is needed for the first time, with all candidates. Rows that no other frame of the
+window uses are first, the least frequent first. The other rows follow, farthest next use first. Ties are broken by home
+row. Scores are corrected when rows are taken, as in the victim order of the device (see ``rescoring``).
+
+The plain-Python version is ``tests/reference/home_order.py``.
 """
 import numpy as np
 
@@ -24,14 +27,14 @@ def may_spill(planner, tier, home):
     """Check whether a home row may be spilled.
 
     Args:
-        planner: of the table.
-        tier: of the table.
+        planner: planner of the table.
+        tier: tier of the table.
         home: a home row that is PINNED or a CANDIDATE.
     """
     owner = np.uint64(owners_of(tier)[home])
     view = view_of(planner)
     known = entries_of(planner)[owner]
-    if known["slot"] >= 0 or known["home"] != home:  # a record has not assigned it to the entry yet
+    if known["slot"] >= 0 or known["home"] != home:  # a record has not assigned the home row to the entry yet
         return False
     found = view.row_of[owner]
     if found == 0:
@@ -42,11 +45,11 @@ def may_spill(planner, tier, home):
 
 @inner("void(Planner, Tier, int64)")
 def offer_home(planner, tier, home):
-    """Make a PINNED home row a candidate, if it may be spilled and the order exists.
+    """Make a PINNED home row a candidate if the order exists and the row may be spilled.
 
     Args:
-        planner: of the table.
-        tier: of the table.
+        planner: planner of the table.
+        tier: tier of the table.
         home: home row.
     """
     if tier["ordered"] != 0 and status_of(tier)[home] == PINNED and may_spill(planner, tier, home):
@@ -71,8 +74,8 @@ def order_homes(planner, tier):
     """Create the victim order with all candidates.
 
     Args:
-        planner: of the table.
-        tier: of the table.
+        planner: planner of the table.
+        tier: tier of the table.
     """
     status = status_of(tier)
     clear_order(home_order_of(tier))
@@ -88,15 +91,15 @@ def order_homes(planner, tier):
 
 @inner("int64(Planner, Tier, int64[::1])")
 def take_candidates(planner, tier, out_homes):
-    """Take the candidates to spill next out of the order.
+    """Remove the candidates that are to be spilled next from the order.
 
     Args:
-        planner: of the table.
-        tier: of the table, with an order.
-        out_homes: int64[n]; receives their numbers. They become PINNED.
+        planner: planner of the table.
+        tier: tier of the table. The victim order exists.
+        out_homes: int64[n]; receives the home rows. They become PINNED.
 
     Returns:
-        Number of candidates taken: n, or all if there are fewer.
+        Number of candidates taken: n, or all candidates if there are fewer.
     """
     if planner["newest"] - tier["first_use"] > MOST_USES:
         order_homes(planner, tier)

@@ -1,6 +1,7 @@
-"""Keeps images for a snapshot: copies of entries as they were at its start, made before a record changes the entries.
+"""Kernels that keep images for a snapshot.
 
-Plain-Python version: ``tests/reference/images.py``.
+An image is a copy of an entry at the start of the snapshot. It is stored before a record changes the entry. The
+plain-Python version is ``tests/reference/images.py``.
 """
 import numpy as np
 
@@ -13,8 +14,8 @@ def count_unkept(changed, copied, marks):
 
     Args:
         changed: int32[n]; distinct entry numbers.
-        copied: the snapshot has already copied entries below this number.
-        marks: uint8[bound]; 1 = the entry has an image. Entries from ``bound`` on are not in the snapshot.
+        copied: number of the first entry that the snapshot has not copied yet.
+        marks: uint8[bound]; 1 if the entry has an image. Entries from ``bound`` on are not in the snapshot.
 
     Returns:
         Number of entries that need an image.
@@ -30,12 +31,12 @@ def count_unkept(changed, copied, marks):
 
 @entry("int64(int32[::1], int64, uint8[::1], Entry[::1], Image[::1], int64)")
 def keep_images(changed, copied, marks, entries, log, end):
-    """Append an image of each entry that needs one to the log, and mark the entry.
+    """Append an image of each entry that needs an image to the log, and mark the entry.
 
     Args:
         changed: int32[n]; distinct entry numbers.
-        copied: the snapshot has already copied entries below this number.
-        marks: uint8[bound]; as in ``count_unkept``.
+        copied: number of the first entry that the snapshot has not copied yet.
+        marks: uint8[bound]; see ``count_unkept``.
         entries: ENTRY[capacity].
         log: IMAGE[capacity], with enough space.
         end: number of images in the log.

@@ -1,17 +1,17 @@
-"""The key index maps each key of a table to its entry.
+"""Key index, which maps each key of a table to its entry.
 
-It is a hash table with open addressing. Its lines are cache lines (see ``records.LINE``) with five keys, their entry
-numbers and the number of keys. A key is in its home line, which its hash selects, or in the first later line that had
-space. A search compares five keys at once and ends at the first line that is not full. Any int64 is a valid key.
-Removal moves a later key back instead of leaving tombstones.
+The index is a hash table with open addressing. Its lines are cache lines (see ``records.LINE``) with five keys, their
+entry numbers and the number of keys. The hash of a key selects its home line. The key is in its home line, or in the
+first later line that had space. A search compares five keys at once and ends at the first line that is not full. Any
+int64 is a valid key. Removal moves a later key back instead of leaving tombstones.
 
 The index grows in place, by an eighth at a time, and moves a few lines with each batch of new keys. A hash is a number
-below 2^32, and its home line is ``hash * lines >> 32``. So with more lines a key moves to a later line or stays. Lines
-move from the last one down, run by run. A run consists of full lines and the next line that is not full, so no search
-leaves it. Hashes below the *frontier* have not moved. There is memory after the last line for searches that continue
-past it. ``ascpipe.tables.key_index`` owns the memory.
+below 2^32, and its home line is ``hash * lines >> 32``. So if the number of lines grows, a key moves to a later line or
+stays. Lines are moved run by run, from the last line down. A run consists of full lines and the next line that is not
+full, so no search leaves a run. Keys with hashes below the *frontier* have not moved. There is memory after the last
+line for searches that continue past it. ``ascpipe.tables.key_index`` owns the memory.
 
-Plain-Python version: ``tests/reference/index.py``.
+The plain-Python version is ``tests/reference/index.py``.
 """
 import numpy as np
 
@@ -30,7 +30,7 @@ _NONE = np.uint64(0)
 _ONE = np.uint64(1)
 _AHEAD = 64  # prefetch distance in keys; see bench
 _GROWTH = np.uint64(8)  # the index grows by 1/8 of its lines
-_PACE = 4  # lines moved per new key: all have moved after half of the keys until the next growth
+_PACE = 4  # lines moved per new key; so all lines have moved when half of the keys until the next growth are added
 _RUN = 256  # initial buffer size in keys; most runs have fewer
 
 
@@ -40,7 +40,7 @@ def home_line(key, extent):
 
     Args:
         key: any int64.
-        extent: of the index.
+        extent: EXTENT of the index.
     """
     spread = extent["spread"]
     hashed = hash_key(key, (spread[0], spread[1], spread[2]))
@@ -70,7 +70,7 @@ def find_place(key, line, lines):
         lines: LINE[room]; of the index.
 
     Returns:
-        (line, lane); or (line where the key would be inserted, -1) if the index does not contain it.
+        (line, lane), or (line where the key would be inserted, -1) if the index does not contain the key.
     """
     while True:
         looked_at = lines[line]
@@ -90,14 +90,14 @@ def find_keys(keys, n, index, out_entries):
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
         n: number of keys to look up.
-        index: of the keys.
+        index: key index.
         out_entries: int32[>= n]; receives the entry numbers.
 
     Returns:
         Number of keys that are missing.
     """
     lines = index.lines
-    _home_lines(keys[:n], index.extent[0], out_entries)  # holds home lines until the key is looked up
+    _home_lines(keys[:n], index.extent[0], out_entries)  # the items are home lines until the keys are looked up
     missing = 0
     last = n - 1
     for j in range(n):
@@ -122,15 +122,15 @@ def _append(key, number, line):
 
 @inner("int64(int64, int64, Index)")
 def insert_key(key, number, index):
-    """Map ``key`` to an entry; replaces an existing mapping.
+    """Map ``key`` to an entry. An existing mapping is replaced.
 
     Args:
         key: any int64.
-        number: number of its entry, 0 or more.
-        index: with space for the key: see ``make_room``.
+        number: number of the entry, 0 or more.
+        index: key index with space for the key; see ``make_room``.
 
     Returns:
-        Previous entry number of the key, -1 if it is new.
+        Previous entry number of the key, or -1 if the key is new.
     """
     extent = index.extent[0]
     line, lane = find_place(key, home_line(key, extent), index.lines)
@@ -146,7 +146,7 @@ def insert_key(key, number, index):
 
 @inner("boolean(Line, int64)")
 def _take_out(line, lane):
-    """Remove a key from a line; return True if the line was full."""
+    """Remove a key from a line. Return True if the line was full."""
     count = line["count"]
     hole = np.uint64(lane)
     last = np.uint64(count - 1)
@@ -158,7 +158,9 @@ def _take_out(line, lane):
 
 @inner("int64(uint64, Line, Extent)")
 def _lane_that_passed(hole, line, extent):
-    """Return the first lane of ``line`` whose key's search passes ``hole``, a line before it; 5 if there is none."""
+    """Return the first lane of ``line`` whose key has its home line at or before line ``hole``, or 5 if there
+    is none.
+    """
     for lane in range(line["count"]):
         if home_line(line["keys"][np.uint64(lane)], extent) <= hole:
             return lane
@@ -167,12 +169,12 @@ def _lane_that_passed(hole, line, extent):
 
 @inner("int64(int64[::1], int64, Index)")
 def remove_keys(keys, n, index):
-    """Remove keys from the index; missing keys are ignored.
+    """Remove keys from the index. Missing keys are ignored.
 
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
         n: number of keys to remove.
-        index: of the keys.
+        index: key index.
 
     Returns:
         Number of keys removed.
@@ -189,7 +191,7 @@ def remove_keys(keys, n, index):
         hole = np.uint64(found)
         went_on = _take_out(lines[hole], lane)
         line = hole
-        while went_on:  # a search that passed the full line would now end at the hole
+        while went_on:  # a search that continued after the full line would now end at the hole
             line += _ONE
             looked_at = lines[line]
             went_on = looked_at["count"] == _FULL
@@ -205,16 +207,16 @@ def remove_keys(keys, n, index):
 
 @entry("int64(int64, Entry[::1], Index)")
 def rebuild_index(used, entries, index):
-    """Insert the keys of all entries that have one.
+    """Insert the keys of all entries that have a key.
 
     Args:
         used: number of entries that were ever used.
-        entries: ENTRY[>= used]; an entry that is not FREE has a key; keys are distinct.
-        index: without keys, and with space for them.
+        entries: ENTRY[>= used]. An entry that is not FREE has a key. Keys are distinct.
+        index: empty key index with space for the keys.
 
     Returns:
-        Number of keys in the index. It is smaller than the number of such entries if a key occurs twice (the higher
-        entry is kept).
+        Number of keys in the index. It is smaller than the number of entries with a key if a key occurs twice.
+        In that case, the higher entry number is kept.
     """
     for number in range(used):
         prefetch(index.lines, home_line(entries[min(number + _AHEAD, used - 1)]["key"], index.extent[0]))
@@ -225,11 +227,11 @@ def rebuild_index(used, entries, index):
 
 @inner("void(int64, Index)")
 def move_lines(n, index):
-    """Move the keys of some lines to their lines in the larger index, last lines first.
+    """Move the keys of some lines to their new lines in the larger index. The last lines are moved first.
 
     Args:
-        n: minimum number of lines, or all lines that have not moved.
-        index: complete before and after the call.
+        n: minimum number of lines to move. If fewer lines are left, all are moved.
+        index: key index.
     """
     extent = index.extent[0]
     lines = index.lines
@@ -271,7 +273,7 @@ def make_room(n, index):
 
     Args:
         n: number of keys. The index has reserved memory for the maximum number of keys.
-        index: receives the keys afterwards.
+        index: key index into which the keys will be inserted.
     """
     extent = index.extent[0]
     wanted = extent["keys"] + n

@@ -1,6 +1,6 @@
-"""The shared library with the machine code of all entries; ``linking`` builds it.
+"""Shared library with the machine code of all entries. ``linking`` builds the library.
 
-Importing numba and reading its cache takes half a second. A process with a library does not need numba.
+Importing numba and reading its cache needs half a second. A process with a library does not need numba.
 """
 import functools
 import importlib.machinery
@@ -15,7 +15,7 @@ MODULE = "ascpipe_kernels"
 
 @functools.lru_cache(maxsize=None)
 def opened() -> Optional[Mapping[str, Callable[..., Any]]]:
-    """Return the functions of the library by ``name_of``; None if there is no library, or if it was removed.
+    """Return the functions of the library by ``name_of``, or None if there is no library.
 
     Raises:
         ImportError: the library cannot be loaded.

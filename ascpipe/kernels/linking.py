@@ -1,10 +1,12 @@
-"""Compiles all kernels to one shared library, which workers load without numba.
+"""Compile all kernels to one shared library, which workers load without numba.
+
+::
 
     python -m ascpipe.kernels.linking FOLDER LEVEL...
 
 There is a library for each level of ``ascpipe.layout.kernel_library``. Several processes translate kernels to LLVM code
-(``lowering``), which is most of the work. Then all code becomes one module, so that each kernel is optimized once and
-not again in each of its callers. Needs a C compiler and the headers of Python.
+(``lowering``), which is most of the work. Then all code is linked to one module. So each kernel is optimized once, and
+not again in each of its callers. A C compiler and the headers of Python are needed.
 """
 import contextlib
 import importlib
@@ -36,13 +38,13 @@ _SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library.c")
 _RUNTIME = os.path.join(os.path.dirname(numba.__file__), "core/runtime/nrt.cpp")
 _OF_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")  # needs no C++ library
 _TIMEOUT_S = 120.0
-_ENVIRONMENT = "_ZN08NumbaEnv"  # prefix of its symbols
+_ENVIRONMENT = "_ZN08NumbaEnv"  # prefix of the symbols of environments
 _WRAPPER = "_ZN7cpython7ascpipe7kernels"
 _LOOK_S = 0.05
 
 
 class Argument(NamedTuple):
-    """An argument of a kernel; ``library.c`` explains the fields."""
+    """Argument of a kernel. ``library.c`` explains the fields."""
 
     kind: str
     parts: int = 0
@@ -54,7 +56,7 @@ class Argument(NamedTuple):
 
 
 def arguments_of(kind: Any) -> Iterator[Argument]:
-    """Yield the argument for a numba type; a tuple is followed by its items.
+    """Yield the argument for a numba type. The items of a tuple follow the tuple.
 
     Raises:
         TypeError: the type is not supported.
@@ -76,22 +78,22 @@ def arguments_of(kind: Any) -> Iterator[Argument]:
 
 
 def link(folder: str, levels: Sequence[str], jobs: int) -> None:
-    """Write a library of all kernels for each level. Afterwards this process cannot run compiled kernels.
+    """Write a library of all kernels for each level. Afterwards, this process cannot run compiled kernels.
 
     Args:
-        folder: folder of the libraries; ``file_name`` returns their names.
-        levels: of ``LEVELS``, or NATIVE.
+        folder: folder of the libraries. ``file_name`` returns their names.
+        levels: names in ``LEVELS``, or NATIVE.
         jobs: number of processes.
 
     Raises:
         OSError: there is no compiler, or the library cannot be written.
         subprocess.CalledProcessError: the compiler failed and printed the reason on stderr.
-        subprocess.TimeoutExpired: the compiler took more than 120 s.
+        subprocess.TimeoutExpired: the compiler ran for more than 120 s.
         RuntimeError: a process that compiles kernels failed.
-        TypeError: a kernel takes or uses something that a library does not support.
+        TypeError: a kernel has an argument or a constant that a library does not support.
     """
     command = _command()
-    # Passes over single functions use the costs of instructions, which must not depend on this machine.
+    # Passes over single functions use costs of instructions. These costs must not depend on this machine.
     numba.config.CPU_NAME, numba.config.CPU_FEATURES = LEVELS[list(LEVELS)[-1]][:2]
     compiled.only_declare()
     for found in pkgutil.iter_modules(kernels.__path__):
@@ -132,7 +134,7 @@ def table(kernels_by_name: Mapping[str, Sequence[Tuple[str, Sequence[Any]]]], en
 
     Args:
         kernels_by_name: symbol and argument types of each overload.
-        environments: symbols.
+        environments: symbols of environments.
     """
     lines: List[str] = []
     rows: List[str] = []
@@ -162,7 +164,7 @@ def _merged(kernels: Sequence[compiled.Kernel], folder: str) -> Any:
 
 
 def _set_linkage(module: Any, linkage: str) -> None:
-    """Set the linkage of all functions except the wrappers, which are called from outside."""
+    """Set the linkage of all functions except the wrappers, which code outside the module calls."""
     for function in module.functions:
         if not function.is_declaration and not function.name.startswith(_WRAPPER):
             function.linkage = linkage
@@ -170,13 +172,13 @@ def _set_linkage(module: Any, linkage: str) -> None:
 
 @global_compiler_lock
 def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
-    """Optimize a module as numba does; return the path of the object file with its machine code for a level."""
+    """Optimize a module like numba. Return the path of the object file with the machine code for a level."""
     processor, features = ((llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()) if level == NATIVE else
                            (LEVELS[level].processor, LEVELS[level].without))
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=processor, features=features, opt=numba.config.OPT, reloc="pic", codemodel="default")
-    codegen._tm = machine  # gives passes the costs of instructions
-    _set_linkage(module, "linkonce_odr")  # as numba links callees; inlining depends on it
+    codegen._tm = machine  # passes read the costs of instructions from it
+    _set_linkage(module, "linkonce_odr")  # numba links callees in the same way, and inlining depends on it
     for options in ({"loop_vectorize": False, "slp_vectorize": False, "opt": 0, "cost": "cheap"}, {}):
         codegen._module_pass_manager(**options).run(module)
     _set_linkage(module, "internal")
@@ -190,9 +192,9 @@ def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
     """Write the LLVM code of each kernel to ``_path``, in ``jobs`` processes including this one.
 
     Raises:
-        RuntimeError: another process failed and printed the reason on stderr.
+        RuntimeError: another process failed. It printed the reason on stderr.
     """
-    # Longest first, so that all processes finish at about the same time.
+    # The longest kernels are first, so that all processes finish at about the same time.
     numbers = sorted(range(len(kernels)), key=lambda one: -len(kernels[one].py_func.__code__.co_code))
     children = []
     for _ in range(1, jobs):
@@ -228,7 +230,7 @@ def _be_child(kernels: Sequence[compiled.Kernel], numbers: Sequence[int], folder
 
 
 def _ended(child: int) -> int:
-    """Wait for a child and return its exit code, or minus its signal number; kill it after the timeout."""
+    """Wait for a child. Return its exit code, or its negative signal number. Kill the child after the timeout."""
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -248,7 +250,7 @@ def _command() -> List[str]:
     """Return the compiler and its options.
 
     Raises:
-        OSError: there is none.
+        OSError: there is no C compiler.
     """
     compiler = next((found for found in (shutil.which(name) for name in COMPILERS) if found), None)
     if compiler is None:
@@ -258,10 +260,10 @@ def _command() -> List[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Link; on failure, the last line of stderr has the reason.
+    """Link the libraries. On failure, the last line of stderr has the reason.
 
     Args:
-        arguments: folder of the libraries, and their levels.
+        arguments: folder and levels of the libraries.
     """
     try:
         link(arguments[0], arguments[1:], len(os.sched_getaffinity(0)))

@@ -1,7 +1,7 @@
-"""Translates kernels to LLVM code, each by itself; ``linking`` optimizes all of them together.
+"""Translation of single kernels to LLVM code. ``linking`` optimizes all kernels together.
 
 To call another kernel, a caller needs only the declared signature and the name of the symbol. Neither depends on the
-process, so several processes can translate different kernels at the same time, and no kernel is translated twice.
+process, so several processes can translate different kernels at the same time, and each kernel is translated once.
 """
 from typing import Any, NamedTuple, Sequence, Set
 
@@ -18,13 +18,13 @@ _READS_CONSTANT = "PyList_GetItem"
 
 
 class Overload(NamedTuple):
-    """A signature of a kernel, with the attributes that numba reads when it compiles a caller.
+    """Signature of a kernel, with the attributes that numba reads when it compiles a caller.
 
     Attributes:
-        signature: as numba types it.
+        signature: numba's signature.
         fndesc: names of the symbols.
-        entry_point: identifies the overload; it is never called.
-        objectmode: False.
+        entry_point: object that identifies the overload. It is never called.
+        objectmode: always False.
     """
 
     signature: Any
@@ -34,20 +34,20 @@ class Overload(NamedTuple):
 
 
 class _Code(JITCodeLibrary):
-    """LLVM code that never becomes machine code in this process."""
+    """LLVM code that is never compiled to machine code in this process."""
 
     def add_linking_library(self, library: Any) -> None:
         self._linking_libraries.append(library)
 
     def get_pointer_to_function(self, name: str) -> int:
-        return 1  # numba stores it in function objects that are never called
+        return 1  # numba stores this address in function objects that are never called
 
     def _ensure_finalized(self) -> None:
         pass
 
 
 def declare(kernels: Sequence[Kernel]) -> None:
-    """Prepare this process to translate callers of these kernels. Afterwards it cannot run compiled code."""
+    """Prepare this process to translate callers of these kernels. Afterwards, the process cannot run compiled code."""
     context = kernels[0].targetctx
     names = {library.name_of(kernel.py_func) for kernel in kernels}
 
@@ -79,8 +79,9 @@ def _described(kernel: Kernel, signature: Any, mangler: Any) -> Any:
 
 @global_compiler_lock
 def lower(kernel: Kernel) -> bytes:
-    """Return the LLVM bitcode of all signatures of a kernel, including numba functions that it calls; other kernels are
-    external.
+    """Return the LLVM bitcode of all signatures of a kernel.
+
+    The code includes numba functions that the kernel calls. Other kernels are external.
 
     Raises:
         TypeError: the kernel uses constants of an environment, which a library does not have.
@@ -104,7 +105,7 @@ def lower(kernel: Kernel) -> bytes:
 
 
 def _link(module: Any, code: Any, linked: Set[Any]) -> None:
-    """Link ``code`` and everything that it needs into ``module``."""
+    """Link ``code`` and the libraries that it needs into ``module``."""
     if code in linked:
         return
     linked.add(code)

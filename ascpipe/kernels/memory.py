@@ -1,4 +1,4 @@
-"""Makes arrays over addresses, so that one compiled call can use the memory of many tables.
+"""Functions that make arrays from addresses, so that one compiled call can use the memory of many tables.
 
 The owner of an address keeps the memory alive, and provides a new address when the memory moves.
 """
@@ -12,7 +12,7 @@ from ascpipe.kernels.compiler import carray, intrinsic, ir, is_off, register_jit
 if is_off():
 
     def array_at(address: int, n: int, kind: Any) -> np.ndarray:
-        """Return an array of n items at an address; the numpy type is constant at compile time."""
+        """Return an array of n items at an address. ``kind`` is a numpy type that is constant at compile time."""
         buffer = (ctypes.c_char * (int(n) * np.dtype(kind).itemsize)).from_address(int(address))
         return np.ndarray((int(n),), kind, buffer)
 
@@ -27,17 +27,18 @@ else:
 
     @register_jitable
     def array_at(address: int, n: int, kind: Any) -> np.ndarray:
-        """Return an array of n items at an address; the numpy type is constant at compile time."""
+        """Return an array of n items at an address. ``kind`` is a numpy type that is constant at compile time."""
         return carray(_pointer(address), (n,), kind)
 
 
 class Lent(NamedTuple):
-    """An array whose address is in the field ``<name>_at`` of a struct; 0 = there is none.
+    """Array whose address is in the field ``<name>_at`` of a struct. If there is no array, the field is 0.
 
     Attributes:
         name: name of the array.
         kind: numpy type of an item.
-        length: field of the struct with the number of items; "" for a single struct; "?" if no ``accessor`` makes it.
+        length: field of the struct with the number of items. It is "" for a single struct, and "?" if the
+            array has no ``accessor``.
     """
 
     name: str
@@ -51,7 +52,9 @@ def addresses(arrays: Sequence[Lent]) -> List[Tuple[str, str]]:
 
 
 def accessor(arrays: Sequence[Lent], name: str) -> Callable[[Any], Any]:
-    """Return the inlined function that makes one of these arrays, or its struct, from the struct with the address."""
+    """Return an inlined function whose argument is the struct with the address, and whose result is the named
+    array or struct.
+    """
     declared = {array.name: array for array in arrays}[name]
     field = name + "_at"
     kind = declared.kind

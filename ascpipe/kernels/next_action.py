@@ -1,7 +1,7 @@
-"""Decides the next action of a table worker for one table, without I/O.
+"""Choice of the next action of a table worker for one table, without I/O.
 
-The rules are those of the protocol model in ``tests/model``; ``docs/internals/protocol.md`` explains them.
-Plain-Python version: ``tests/reference/next_action.py``.
+The rules are the rules of the protocol model in ``tests/model``; ``docs/internals/protocol.md`` explains them. The
+plain-Python version is ``tests/reference/next_action.py``.
 """
 from ascpipe.kernels.door import entry, inner
 from ascpipe.layout.words import ANSWERED, ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
@@ -15,7 +15,7 @@ TOUCH = 5  #: find or create the entries of a frame
 APPLY_CUT = 6  #: commit and apply the requested change
 PLAN = 7
 ANSWER = 8  #: resolve the keys of an evaluation
-RELEASE = 9  #: acknowledge an evaluation frame that is closed
+RELEASE = 9  #: acknowledge a closed evaluation frame
 
 
 @inner("UniTuple(int64, 2)(Turn, int64, int64)")
@@ -23,13 +23,13 @@ def next_train_action(turn, look_ahead, plan_ahead):
     """Choose the next action of a table in its training stream.
 
     Args:
-        turn: state of the table: its frames, the frame that a claim waits for, whether a change is requested or a
-            touch is blocked; ``plans`` receives the number of unclaimed plans.
-        look_ahead: L; a frame is planned when the L-th frame after it is touched.
-        plan_ahead: P; maximum number of unclaimed plans.
+        turn: state of the table: its frames, the frame for which a claim waits, and whether a change is
+            requested or a touch is blocked. ``plans`` receives the number of unclaimed plans.
+        look_ahead: L. A frame is planned when the L-th frame after it is touched.
+        plan_ahead: P, the maximum number of unclaimed plans.
 
     Returns:
-        (action, index of its frame or -1).
+        (action, index of the action's frame or -1).
     """
     words = turn["words"]
     closed = turn["closed"]
@@ -41,9 +41,9 @@ def next_train_action(turn, look_ahead, plan_ahead):
     plans = 0
     untouched = -1
     last_touched = -1
-    pending = 0  # claimed, done, or trained and closed but not finished: a cut waits for these
+    pending = 0  # frames for which a cut waits: claimed, done, or trained and closed but not finished
     unfinished_input = False
-    input_gap = False  # frames are touched in order: a later one could take the entries that an earlier one needs
+    input_gap = False  # in order, because a later frame could take entries that an earlier frame needs
     for i in range(frame_count):
         word = words[i]
         dead = closed[i] != 0 and trained[i] == 0
@@ -74,7 +74,7 @@ def next_train_action(turn, look_ahead, plan_ahead):
                 return SKIP, head
             if trained[head] != 0 and words[head] == TOUCHED:
                 return COUNT_ONLY, head
-    # a touch that does not fit waits for a retirement, unless nothing can be retired before it
+    # a touch that does not fit waits for a retirement, unless no frame can be retired before it
     if untouched >= 0 and (not touch_blocked or untouched == head):
         return TOUCH, untouched
     if turn["cut_asked"]:
@@ -92,8 +92,8 @@ def next_train_action(turn, look_ahead, plan_ahead):
             if seen_enough:
                 return PLAN, i
             return NOTHING, -1
-        # A plan is based on all earlier frames, which are finished, claimed or planned. It may pass only dead frames
-        # that are not planned.
+        # A plan is based on all earlier frames. They must be finished, claimed or planned, or be dead and not
+        # planned.
         standing = word == CLAIMED or word == DONE or word == RETIRED or (word == PLANNED and closed[i] == 0)
         dead = closed[i] != 0 and trained[i] == 0 and word != PLANNED
         if not standing and not dead:
@@ -103,14 +103,14 @@ def next_train_action(turn, look_ahead, plan_ahead):
 
 @inner("UniTuple(int64, 2)(Turn[::1], int64, int64)")
 def next_train_actions(turns, look_ahead, plan_ahead):
-    """Choose the next action of each table in a training stream; no action for a table that is granted to the trainer.
+    """Choose the next action of each table in a training stream. A table that is granted to the trainer has no action.
 
     Args:
-        turns: TURN[tables]; state of each table; receive action and frame.
-        look_ahead, plan_ahead: L and P.
+        turns: TURN[tables]: states of the tables. They receive action and frame.
+        look_ahead, plan_ahead: see ``next_train_action``.
 
     Returns:
-        (number of tables with an action, minimum over the tables of the number of unclaimed plans).
+        (number of tables with an action, lowest number of unclaimed plans of any table).
     """
     ready = 0
     plans = plan_ahead
@@ -134,10 +134,10 @@ def next_eval_action(turn, readable):
 
     Args:
         turn: state of the frames.
-        readable: True if the truth of the table is the state after the last trained step.
+        readable: whether the truth of the table is the state after the last trained step.
 
     Returns:
-        (action, index of its frame or -1).
+        (action, index of the action's frame or -1).
     """
     words = turn["words"]
     closed = turn["closed"]
@@ -154,7 +154,7 @@ def next_eval_action(turn, readable):
 def is_readable(turn):
     """Check that every claimed frame, and every closed frame that was trained, is retired.
 
-    Then the truth is the state after the last trained step, and an evaluation may read it.
+    If so, the truth is the state after the last trained step, and an evaluation may read it.
 
     Args:
         turn: state of the frames.

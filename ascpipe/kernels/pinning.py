@@ -1,9 +1,9 @@
-"""Pinning of frames: rows of a pinned frame stay in memory, or are fetched from disk before the frame is planned.
+"""Pinning of frames. Rows of a pinned frame stay in memory, or are fetched from disk before the frame is planned.
 
-Many frames are touched, because victims are chosen by their next use. Few frames are pinned: otherwise rows that are
-fetched early would displace rows that are used before them. A frame stays pinned until it leaves the window.
+Many frames are touched, because victims are chosen by their next use. Only few frames are pinned; otherwise, rows that
+are fetched early would displace rows that are used before them. A frame stays pinned until it leaves the window.
 
-The readable version is ``tests/reference/pinning.py``.
+The plain-Python version is ``tests/reference/pinning.py``.
 """
 import numpy as np
 
@@ -53,7 +53,7 @@ def have_room(planner, tier, listed):
     """Check whether there are enough home rows for a frame, for pinned frames and for the device.
 
     Args:
-        planner, tier: state of the table. A victim order is made if candidates must be spilled.
+        planner, tier: state of the table. A victim order is created if candidates must be spilled.
         listed: int32[n]; rows of the frame's keys.
     """
     rows = view_of(planner).rows
@@ -85,11 +85,12 @@ def queue_has_room(tier, n):
 
 @inner("void(Planner, Tier, int64)")
 def pin_frame(planner, tier, number):
-    """Pin a frame: keep its rows in memory, cancel spills of its rows, and queue rows on disk for a fetch.
+    """Pin a frame. Keep its rows in memory, cancel spills of its rows, and queue fetches of its rows on disk.
 
     Args:
-        planner, tier: state of the table, with room for the frame's rows and for all its keys in the fetch queue.
-        number: the frame.
+        planner, tier: state of the table. There are enough home rows, and all keys of the frame fit into the
+            fetch queue.
+        number: number of the frame.
     """
     rows = view_of(planner).rows
     entries = entries_of(planner)
@@ -106,7 +107,7 @@ def pin_frame(planner, tier, number):
         if home >= 0:
             if status[home] == CANDIDATE:
                 pin_home(tier, home)
-            elif status[home] == SPILLING:  # the new generation voids the request
+            elif status[home] == SPILLING:  # the new generation makes the request invalid
                 known = entries[np.uint64(row["entry"])]
                 store_home(known, known["state"], known["generation"] + 1, home)
                 status[home] = CANCELLED
@@ -130,8 +131,8 @@ def rows_are_resident(planner, tier, number):
     """Check whether all existing rows of a pinned frame are in memory or on the device.
 
     Args:
-        planner, tier: state of the table; ``resident_keys`` counts keys that have passed the check.
-        number: the frame.
+        planner, tier: state of the table. ``resident_keys`` counts keys that have passed the check.
+        number: number of the frame.
     """
     if tier["resident_frame"] != number:
         tier["resident_frame"] = number
@@ -147,18 +148,20 @@ def rows_are_resident(planner, tier, number):
 
 @inner("void(Tier, int64)")
 def forget_new_keys(tier, number):
-    """Stop counting the new keys of a frame as lacking: its plan gave them home rows, or it leaves the window."""
+    """Stop counting the new keys of a frame as lacking. The plan has assigned home rows, or the frame leaves
+    the window.
+    """
     tier["lacking"] -= tier["new_keys"][number % MAX_FRAMES]
     tier["new_keys"][number % MAX_FRAMES] = 0
 
 
 @inner("void(Planner, Tier, int64)")
 def unpin_frame(planner, tier, number):
-    """Unpin a frame just before it leaves the window, and rows that no other frame pins. Idempotent.
+    """Unpin a frame before it leaves the window. Unpin its rows that no other frame pins. The function is idempotent.
 
     Args:
         planner, tier: state of the table.
-        number: the frame.
+        number: number of the frame.
     """
     bit = frame_bit(number)
     if tier["pinned_frames"] & bit == _NONE:
@@ -184,7 +187,7 @@ def unpin_frame(planner, tier, number):
                 offer_home(planner, tier, row["home"])
         elif copy == FETCH_QUEUED:
             tier["lacking"] -= 1
-        elif status[copy - FETCH_TO] == FETCHED:  # clean copy that no reader knows; the row is on disk
+        elif status[copy - FETCH_TO] == FETCHED:  # no reader has the number of this clean copy; the row is on disk
             row["home"] = entries[np.uint64(row["entry"])]["home"]
             empty_request(tier, copy - FETCH_TO)
             free_home(planner, tier, copy - FETCH_TO)
@@ -192,11 +195,11 @@ def unpin_frame(planner, tier, number):
 
 @inner("UniTuple(int64, 2)(Planner, int64)")
 def lacks_rows(planner, number):
-    """Check whether the rows of a frame are in memory, if the table has rows on disk.
+    """Check whether the rows of a frame are in memory.
 
     Returns:
-        (LACKS_NOTHING or LACKS_ROWS; PLAN_OK, or PLAN_HOST_SMALL if there are too few home rows for the batch and the
-        rows on the device).
+        (LACKS_NOTHING or LACKS_ROWS, status). The status is PLAN_HOST_SMALL if there are too few home rows for
+        the batch and the rows on the device, and PLAN_OK otherwise.
     """
     if planner["tier_at"] == 0:
         return LACKS_NOTHING, PLAN_OK
@@ -211,7 +214,7 @@ def lacks_rows(planner, number):
 
 @inner("void(Planner, Turn)")
 def note_wait(planner, turn):
-    """After an attempt to plan, note whether the plan waits for disk rows, for the trainer and `ascpipe status`."""
+    """Record whether the plan waits for disk rows. The trainer and `ascpipe status` read this record."""
     table = disk_table_of(tier_at(planner["tier_at"]))
     if turn["lacks"] == LACKS_NOTHING:
         table["waiting"] = 0

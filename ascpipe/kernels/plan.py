@@ -1,6 +1,6 @@
-"""The record of one batch: the rows of its keys, and the state of the table after the batch.
+"""Record of one batch: the rows of its keys, and the state of the table after the batch.
 
-Records are based on the view (see ``view``). The readable version is ``tests/reference/plan.py``.
+Records are based on the view (see ``view``). The plain-Python version is ``tests/reference/plan.py``.
 """
 import numpy as np
 
@@ -12,20 +12,22 @@ from ascpipe.layout.words import TRAINED
 
 @inner("UniTuple(int64, 3)(Planner, View, Rules, int32[::1], int32[::1], Record)")
 def draft_record(planner, view, rules, listed, occurrences, record):
-    """Fill a record from the view and apply it to the view, without new slots and home rows.
+    """Fill a record from the view and apply it to the view. New slots and home rows are not assigned yet.
 
     Args:
-        planner, view: state of the table, with room for n more changes.
+        planner, view: state of the table, with space for n more changes.
         rules: rules for this batch.
         listed: int32[n]; rows of the batch's keys.
-        occurrences: int32[n]; occurrences of each key in the batch. A key with 0 needs its row only if it has one
+        occurrences: int32[n]; occurrences of each key in the batch. A key with 0 occurrences gets no new row
             (see ``tfops/src/core/cycle_ids.h``).
-        record: record of n keys. Slots and home rows receive the current ones, or -1 if there is none or the key is not
-            admitted. Counts and frequencies receive new values. ``move_in``, of n items, receives the indexes of
-            admitted keys that need a slot or a home row: first keys without a row, then keys whose row is at home.
+        record: record of n keys. Slots and home rows receive the current numbers, or -1 for a key that has none or
+            is not admitted. Counts and frequencies receive new values. ``move_in``, of n items, receives the indexes
+            of admitted keys that need a slot or a home row. Keys without a row are first, then keys whose row is at
+            home.
 
     Returns:
-        (number of admitted keys, of admitted keys without a row, of admitted keys whose row moves in from home).
+        (number of admitted keys, number of admitted keys without a row, number of admitted keys whose row moves
+        in from home).
     """
     slots = record.slots
     homes = record.homes
@@ -65,8 +67,8 @@ def draft_record(planner, view, rules, listed, occurrences, record):
             move_in[np.uint64(fresh)] = j
             fresh += 1
         elif moves:
-            # Filled from the end at first. An item that is not counted is overwritten by the next one: in a small
-            # device table, a branch would often be mispredicted.
+            # These items are first filled from the end. If an item is not counted, the next item overwrites
+            # it. In a small device table, a branch would often be mispredicted.
             move_in[np.uint64(n - 1 - loads)] = j
             loads += np.int64(slot < 0)
     planner["next_change"] = change + n
@@ -80,7 +82,7 @@ def draft_record(planner, view, rules, listed, occurrences, record):
 
 @inner("void(int32[::1], int32[::1], int32[::1])")
 def place_missing(missing, numbers, out_numbers):
-    """Assign slots or home rows to the keys that need one.
+    """Assign slots or home rows to keys of a record.
 
     Args:
         missing: int32[m]; indexes into the batch's keys.
@@ -100,8 +102,8 @@ def draft_count_only(rules, occurrences, entries, record):
     Args:
         rules: rules of the table.
         occurrences: int32[n]; occurrences of each key in the batch.
-        entries: ENTRY[capacity]; the entries before the batch.
-        record: record of n keys; its entry numbers are read. Slots and home rows receive -1: rows do not move.
+        entries: ENTRY[capacity]: entries before the batch.
+        record: record of n keys. Its entry numbers are read. Slots and home rows receive -1, because rows do not move.
     """
     for i in range(record.held.shape[0]):
         known = entries[record.held[i]]

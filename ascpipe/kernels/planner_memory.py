@@ -1,6 +1,6 @@
-"""The planner: private state of a table worker for one table, and functions that return its arrays to kernels.
+"""Planner, which is the private state of a table worker for one table, and functions that return its arrays to kernels.
 
-The functions make arrays from the addresses in a PLANNER. All are inlined.
+The functions make arrays from the addresses in a PLANNER. All functions are inlined.
 """
 import numpy as np
 
@@ -36,7 +36,7 @@ ARRAYS = (
     *VICTIM_ARRAYS,
 )
 
-#: private numbers of a table worker for one table, and the addresses of its arrays; "slot" is always a device slot
+#: private numbers of a table worker for one table, and the addresses of its arrays; a "slot" is a device slot
 PLANNER = np.dtype([
     # state that changes with each batch
     ("rows", "<i8"),  # keys of the view that have a row
@@ -67,14 +67,14 @@ PLANNER = np.dtype([
     ("capacity", "<i8"),  # maximum number of entries
     ("device_rows", "<i8"),
     ("home_rows", "<i8"),  # maximum number of home rows, 0 = the table has none
-    ("least_rows", "<i8"),  # rows of the view that are created before any is reused
-    ("change_room", "<i8"),  # changes that have memory, a power of two
+    ("least_rows", "<i8"),  # number of rows of the view that are created before a row is reused
+    ("change_room", "<i8"),  # number of changes that have memory, a power of two
     ("slot_words", "<i8"),  # nodes of the tree of free slots
     ("home_stack_room", "<i8"),
-    ("scratch_room", "<i8"),  # keys of a frame that the scratch arrays have room for
-    ("list_room", "<i8"),  # most rows of a frame: its keys and its victims
+    ("scratch_room", "<i8"),  # maximum number of keys of a frame for the scratch arrays
+    ("list_room", "<i8"),  # maximum number of rows of a frame: keys and victims
     ("victims_filled", "<i8"),  # 1 = the victim order has exactly the slots in use
-    ("first_use", "<i8"),  # frame number that scores of the victim order are relative to
+    ("first_use", "<i8"),  # frame number to which scores of the victim order are relative
     # addresses
     *addresses(ARRAYS),
     ("tier_at", "<i8"),  # TIER; 0 = the table has no rows on disk
@@ -118,7 +118,7 @@ def view_of(planner):
 
 @register_jitable
 def list_of(planner, number):
-    """Return the rows of the view that a frame of the window uses, int32[list_room]."""
+    """Return the list of rows of a frame of the window, int32[list_room]."""
     room = planner["list_room"]
     return array_at(planner["lists_at"] + 4 * room * (number % MAX_FRAMES), room, np.int32)
 
@@ -131,7 +131,7 @@ def held_rows_of(planner, number):
 
 @register_jitable
 def other_rows_of(planner, number):
-    """Return the rows of the other entries that the record of a frame of the window changes, int32[entries]."""
+    """Return the rows of entries that a frame does not hold but its record changes, int32[entries]."""
     position = number % MAX_FRAMES
     return list_of(planner, number)[planner["held_count"][position]:planner["listed_count"][position]]
 

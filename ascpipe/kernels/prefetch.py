@@ -1,4 +1,4 @@
-"""Prefetch of cache lines for writing. It changes no result, and does nothing without the JIT."""
+"""Prefetch of cache lines for writing. It does not change results, and has no effect without the JIT."""
 from typing import Any, Tuple
 
 import numpy as np
@@ -8,7 +8,7 @@ from ascpipe.kernels.compiler import cgutils, intrinsic, ir, is_off, make_array,
 if is_off():
 
     def prefetch(array: np.ndarray, index: int) -> None:
-        """Prefetch the cache line of ``array[index]``; the index is neither checked nor wrapped."""
+        """Prefetch the cache line of ``array[index]``. The index is neither checked nor wrapped."""
 
     def prefetch_end(array: np.ndarray, index: int) -> None:
         """Prefetch the cache line of the last byte of ``array[index]``."""
@@ -31,7 +31,7 @@ else:
             if at_end:
                 size = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
                 pointer = builder.gep(pointer, [ir.IntType(64)(size - 1)])
-            # 1: for writing too; 3: keep in every cache level; 1: data, not code
+            # 1: also for writing; 3: keep in each cache level; 1: data, not code
             builder.call(hint, [pointer, flag(1), flag(3), flag(1)])
             return context.get_dummy_value()
 
@@ -39,7 +39,7 @@ else:
 
     @intrinsic
     def prefetch(typing_context: Any, array: Any, index: Any) -> Tuple[Any, Any]:
-        """Prefetch the cache line of ``array[index]``; the index is neither checked nor wrapped."""
+        """Prefetch the cache line of ``array[index]``. The index is neither checked nor wrapped."""
         return _hint(array, index, at_end=False)
 
     @intrinsic

@@ -1,10 +1,10 @@
-"""Quarantine of home rows and disk slots by epoch-based reclamation: no row is replaced while a reader may read it.
+"""Quarantine of home rows and disk slots by epoch-based reclamation. No row is replaced while a reader may read it.
 
 A reader announces the epoch before it locates rows, and clears the announcement when it has read them. A home row or
-disk slot that leaves its entry is stamped with the epoch, and then the epoch is raised. So a reader that announces a
-later epoch cannot have found it. It is free when all announced epochs are above its stamp.
+disk slot that leaves its entry is stamped with the epoch; then the epoch is raised. So a reader that announces a later
+epoch cannot have found that row or slot. It is free when all announced epochs are above its stamp.
 
-The readable version is ``tests/reference/quarantine.py``.
+The plain-Python version is ``tests/reference/quarantine.py``.
 """
 import numpy as np
 
@@ -40,14 +40,14 @@ def oldest_reader(header):
 
 @inner("void(Tier)")
 def raise_epoch(tier):
-    """Raise the epoch by a full fence, after no entry refers to rows in quarantine any more."""
+    """Raise the epoch by a full fence. Entries must not refer to rows in quarantine any more."""
     header = disk_table_of(tier)
     exchange(header, "epoch", 0, header["epoch"] + 1)  # SYNC epoch: store
 
 
 @inner("void(Tier, int64)")
 def quarantine_home(tier, home):
-    """Put a home row that left its entry into quarantine. Call ``raise_epoch`` afterwards."""
+    """Put a home row that left its entry into quarantine. The caller must call ``raise_epoch`` afterwards."""
     ring = quarantined_homes_of(tier)
     stamp = ring[np.uint64(tier["quarantined_homes_end"]) & np.uint64(ring.shape[0] - 1)]
     stamp["number"] = home
@@ -59,7 +59,7 @@ def quarantine_home(tier, home):
 
 @inner("void(Tier, int64)")
 def quarantine_slot(tier, slot):
-    """Put a disk slot that left its entry into quarantine. Call ``raise_epoch`` afterwards."""
+    """Put a disk slot that left its entry into quarantine. The caller must call ``raise_epoch`` afterwards."""
     ring = quarantined_slots_of(tier)
     stamp = ring[np.uint64(tier["quarantined_slots_end"]) & np.uint64(ring.shape[0] - 1)]
     stamp["number"] = slot
@@ -69,7 +69,7 @@ def quarantine_slot(tier, slot):
 
 @inner("boolean(Tier)")
 def quarantine_has_room(tier):
-    """Check whether the disk slots of all fetched rows, at most one per home row, fit into the quarantine."""
+    """Check whether the disk slots of all fetched rows fit into the quarantine. There is at most one per home row."""
     quarantined = tier["quarantined_slots_end"] - tier["quarantined_slots_next"]
     return quarantined <= tier["quarantined_slots_room"] - tier["home_rows"]
 
@@ -80,7 +80,7 @@ def free_home(planner, tier, home):
 
     Args:
         planner, tier: state of the table.
-        home: the home row.
+        home: number of the home row.
     """
     free_homes_of(planner)[planner["free_homes"]] = home
     planner["free_homes"] += 1
@@ -90,7 +90,8 @@ def free_home(planner, tier, home):
 
 @inner("boolean(Tier)")
 def may_take_free(tier):
-    """Check whether free rows and slots may be used. After a restart or a cut, all earlier readers must end first."""
+    """Check whether free rows and slots may be used. After a restart or a cut, all earlier readers must finish first.
+    """
     if tier["grace_epoch"] != 0 and oldest_reader(disk_table_of(tier)) > tier["grace_epoch"]:
         tier["grace_epoch"] = 0
     return tier["grace_epoch"] == 0

@@ -1,9 +1,9 @@
-"""Structs and groups of arrays that kernels take as arguments.
+"""Structs and groups of arrays that are arguments of kernels.
 
-``ascpipe.layout.structs`` has the structs of shared memory, ``planner_memory`` and ``tier_memory`` have the state of a
+``ascpipe.layout.structs`` has the structs of shared memory. ``planner_memory`` and ``tier_memory`` have the state of a
 table worker for one table. All other private structs of workers are here. A kernel reads a field with
-``record["field"]``, with or without the JIT; numba reads it at the struct's address without a copy. ``signatures`` has
-the numba types.
+``record["field"]``, with or without the JIT. numba reads the field at the struct's address without a copy.
+``signatures`` has the numba types.
 """
 from typing import Any, Dict, NamedTuple
 
@@ -15,7 +15,7 @@ from ascpipe.layout.structs import MAX_FRAMES
 
 LINE_KEYS = 5  #: keys in a line of the key index
 
-#: a line of the key index: one cache line
+#: line of the key index, which is one cache line
 LINE = np.dtype([
     ("keys", "<i8", (LINE_KEYS,)),
     ("entries", "<i4", (LINE_KEYS,)),
@@ -27,14 +27,14 @@ EXTENT = np.dtype([
     ("keys", "<i8"),
     ("lines", "<u8"),
     ("lines_before", "<u8"),  # number of lines before the index began to grow
-    ("frontier", "<u8"),  # keys with a hash below it have not moved: their home lines follow from ``lines_before``
+    ("frontier", "<u8"),  # keys with a hash below it have not moved; ``lines_before`` determines their home lines
     ("unmoved", "<i8"),  # number of lines, from the first, that have not moved; 0 = the index is not growing
     ("room", "<i8"),  # lines that have address space
     ("lines_at", "<i8"),  # LINE[room]
     ("spread", "<u8", (3,)),  # seed of the hash
 ])
 
-#: a row of the view: the values of an entry that plans read; see ``view``
+#: row of the view, with the values of an entry that plans read; see ``view``
 ROW = np.dtype([
     ("mask", "<u8"),  # bit p: the frame at position p of the ring holds the entry, or its record changes it
     ("count", "<i8"),
@@ -53,7 +53,7 @@ CHANGE = np.dtype([
     ("row", "<i4"),  # number of the row
 ])
 
-#: state of the victim order: its run and its late slots; see ``victims``
+#: state of the victim order, with its run and its late slots; see ``victims``
 ORDER = np.dtype([
     ("bound", "<i8"),  # every slot of the order with a score up to the bound is in the run or late
     ("run_next", "<i8"),
@@ -69,10 +69,10 @@ TURN = np.dtype([
     ("column", "<i8"),  # column of the table in the ring
     ("head", "<i8"),  # number of the oldest frame
     ("count", "<i8"),  # number of frames in the ring
-    ("wanted", "<i8"),  # index of the newest frame that a claim waits for, or -1
+    ("wanted", "<i8"),  # index of the newest frame for which a claim waits, or -1
     ("cut_asked", "<i8"),  # 1 = a requested cut is not applied yet
-    ("touch_blocked", "<i8"),  # copied from the planner before the look
-    ("is_loading", "<i8"),  # copied from the planner before the look
+    ("touch_blocked", "<i8"),  # copied from the planner before the frames are read
+    ("is_loading", "<i8"),  # copied from the planner before the frames are read
     ("action", "<i8"),  # next action; see ``next_action``
     ("number", "<i8"),  # number of the action's frame
     ("plans", "<i8"),  # number of unclaimed plans
@@ -104,7 +104,7 @@ CLAIMS = np.dtype([
     ("unused", "<u4"),
 ])
 
-#: a bell that a compiled call checks but does not ring
+#: bell that a compiled call checks but does not ring
 LISTENER = np.dtype([
     ("bell_at", "<i8"),  # BELL
     ("may_pause", "<i8"),  # 1 = do not ring while the owner pauses
@@ -129,13 +129,14 @@ IMAGE = _flat(structs.IMAGE)  #: flat, because numba cannot read a struct inside
 
 
 class Record(NamedTuple):
-    """The plan of one batch: absolute values of entries, and rows that move. The arrays belong to one part of a frame.
+    """Plan of one batch, with absolute values of entries and with rows that move. The arrays belong to a part
+    of a frame.
 
     Attributes:
-        held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; entry number and new
-            values of each key. A slot or home row of -1 leaves the old one.
-        move_in: int32[m]; indexes of the keys that get a slot or a home row: first new rows, then rows from home.
-        out_slots, out_entries, out_homes: int32[k]; victims, whose slots go to the last k keys of ``move_in``.
+        held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; entry number
+            and new values of each key. If a slot or home row is -1, it does not change.
+        move_in: int32[m]; indexes of the keys that get a slot or a home row. New rows are first, then rows from home.
+        out_slots, out_entries, out_homes: int32[k]; victims. The last k keys of ``move_in`` get their slots.
     """
 
     held: np.ndarray
@@ -150,14 +151,15 @@ class Record(NamedTuple):
 
 
 class Dedup(NamedTuple):
-    """The keys of a batch and their deduplication; see ``unique``.
+    """Keys of a batch and their deduplication; see ``unique``.
 
     Attributes:
         keys: int64[n].
-        unique: int64[>= n]; the first items are the distinct keys in order of first appearance, the rest is undefined.
+        unique: int64[>= n]; the first items are the distinct keys in order of first appearance. Other items
+            are undefined.
         restore: int32[>= n]; the restore index: ``unique[restore[i]] == keys[i]``.
         occurrences: int32[>= n]; occurrences of each distinct key.
-        cells: int32[>= scratch_cells(n)]; scratch, any contents.
+        cells: int32[>= scratch_cells(n)]; scratch of any content.
     """
 
     keys: np.ndarray
@@ -168,7 +170,7 @@ class Dedup(NamedTuple):
 
 
 class Index(NamedTuple):
-    """A key index; see ``index``.
+    """Key index; see ``index``.
 
     Attributes:
         extent: EXTENT[1]; an array, because numba allows no record in a tuple.
@@ -180,12 +182,12 @@ class Index(NamedTuple):
 
 
 class View(NamedTuple):
-    """The view of a table; see ``view``.
+    """View of a table; see ``view``.
 
     Attributes:
         rows: ROW[capacity]; in any order.
         changes: CHANGE[a power of two]; the ring of changes.
-        row_of: int32[capacity]; row number + 1 of each entry, 0 = it has no row.
+        row_of: int32[capacity]; row number + 1 of each entry, or 0 if the entry has no row.
     """
 
     rows: np.ndarray
@@ -193,7 +195,7 @@ class View(NamedTuple):
     row_of: np.ndarray
 
 
-MOST_SORTED = 1 << 16  #: approximate number of slots of a victim order that are sorted at once, to bound the time
+MOST_SORTED = 1 << 16  #: approximate number of slots of a victim order that are sorted in one call, to limit the time
 
 
 @register_jitable
@@ -203,14 +205,14 @@ def late_room(rows: int) -> int:
 
 
 class Victims(NamedTuple):
-    """The victim order of a table; see ``victims``.
+    """Victim order of a table; see ``victims``.
 
     Attributes:
         order: ORDER[1]; an array, because numba allows no record in a tuple.
-        scores: int32[rows + 1]; score of each slot, ``NOT_IN`` if it is not in the order. The last item belongs to no
-            slot.
-        numbers: int64[2 * rows]; the run, and space to sort it.
-        late: int64[2 * late_room(rows)]; the late slots, and space to sort them.
+        scores: int32[rows + 1]; score of each slot, or ``NOT_IN`` if the slot is not in the order. The last
+            item belongs to no slot.
+        numbers: int64[2 * rows]; the run, and space for sorting.
+        late: int64[2 * late_room(rows)]; late slots, and space for sorting.
     """
 
     order: np.ndarray
@@ -223,10 +225,10 @@ class DiskRoom(NamedTuple):
     """Used slots of a row file, and lists of its blocks by number of used slots; see ``disk_slots``.
 
     Attributes:
-        masks: uint64[blocks * mask_words(slots of a block)]; bit s of a block's mask: its slot s is in use.
-        counts: int32[blocks]; slots in use.
-        following, before: int32[blocks]; next and previous block with the same count, -1 = none.
-        first: int32[slots of a block + 1]; first block with each count, -1 = none.
+        masks: uint64[blocks * mask_words(slots of a block)]; bit s of a block's mask is 1 if slot s is in use.
+        counts: int32[blocks]; number of slots in use.
+        following, before: int32[blocks]; next and previous block with the same count, or -1.
+        first: int32[slots of a block + 1]; first block with each count, or -1.
     """
 
     masks: np.ndarray
@@ -240,11 +242,11 @@ class Rules(NamedTuple):
     """Settings of a table that affect the plan of one batch.
 
     Attributes:
-        has_homes: 1 = the table has home rows.
-        has_slots: 1 = rows are used on the device.
-        threshold: occurrences before a key gets a row; -1 = no admission.
+        has_homes: 1 if the table has home rows.
+        has_slots: 1 if rows are used on the device.
+        threshold: occurrences before a key gets a row, or -1 without admission.
         coefficient: number that each occurrence adds to the count.
-        now: sequence number of the ticket, -1 = frequencies are not updated.
+        now: sequence number of the ticket, or -1 if frequencies are not updated.
     """
 
     has_homes: int

@@ -1,9 +1,9 @@
-"""Priority queue with lazy re-scoring, from which the first rows to leave the device or memory are taken.
+"""Priority queue with lazy re-scoring. It determines the rows that leave the device or memory first.
 
-``victims`` is the queue. It is exact for the scores that it holds, but a score may be too low: a touch makes a row more
-valuable and does not update the score, so that it costs nothing. Only few touched rows are ever taken. Therefore each
-row that is taken is scored again. If its score was too low, it is put back with the right score, together with the rows
-that now come after it.
+``victims`` is the queue. Its order is exact for the stored scores, but a stored score may be too low. A touch
+makes a row more valuable, but does not update the score, because only few touched rows are ever taken.
+Therefore, each row that is taken is scored again. If its score was too low, the row is put back with the
+correct score, together with the rows that now follow it.
 
     score << 32 | slot, as one int64 that sorts by both:
 
@@ -15,8 +15,10 @@ that now come after it.
         -2^31 + 1 ... 0        idle: no frame ahead uses the row; by frequency, the least frequent first
         1 ... 2^31 - 1         used by a frame ahead; by its number, the farthest next use first
 
-A *frame ahead* is a frame of the window that still needs the row: for the device, a frame that is not planned yet; for
-memory, a frame that is not pinned yet. The readable version is ``tests/reference/rescoring.py``.
+A *frame ahead* is a frame of the window that will still use the row. For the device, it is a frame that is not
+planned yet. For memory, it is a frame that is not pinned yet.
+
+The plain-Python version is ``tests/reference/rescoring.py``.
 """
 import numpy as np
 
@@ -32,7 +34,7 @@ _TURN = np.uint64(63)
 AHEAD = 8  #: prefetch distance in slots
 _LEAST_IDLE = 1 - 2**31  # score of an idle slot whose row has frequency 0; the highest frequency has score 0
 _FIRST_USE = 2**31 - 1  # score of a slot that frame ``first_use`` uses next; later frames have lower scores
-MOST_USES = 2**30  #: frames after ``first_use`` until the queue is refilled, so that scores of used slots stay above 0
+MOST_USES = 2**30  #: frames after ``first_use`` until the queue is refilled; keeps scores of used slots above 0
 
 
 @inner("int32(int32, uint64, int64, int64)")
@@ -41,10 +43,10 @@ def score_of(frequency, uses, newest, first_use):
 
     Args:
         frequency: frequency of the row.
-        uses: bits of the frames ahead that use the row; none = it is idle.
+        uses: bits of the frames ahead that use the row. The row is idle if no bit is set.
         newest: number of the newest frame of the window.
-        first_use: frame number that scores are relative to: not above any frame of the window, and at most about
-            ``MOST_USES`` below.
+        first_use: frame number to which scores are relative. It is not above any frame of the window, and at
+            most about ``MOST_USES`` below.
     """
     if uses == _NONE:
         return np.int32(_LEAST_IDLE + np.int64(frequency))
@@ -62,7 +64,7 @@ def true_score(planner, view, owner, ahead, first_use):
         planner, view: state of the table.
         owner: entry number.
         ahead: bits of the frames ahead.
-        first_use: frame number that scores are relative to.
+        first_use: frame number to which scores are relative.
     """
     newest = planner["newest"]
     found = view.row_of[np.uint64(owner)]
@@ -74,17 +76,17 @@ def true_score(planner, view, owner, ahead, first_use):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def keep_least(planner, owners, ahead, first_use, victims, numbers):
-    """Re-score rows taken out of the queue, and keep the rows that precede all rows still in it.
+    """Re-score rows that were taken out of the queue, and keep the rows that precede all rows in the queue.
 
-    A row whose score was too low is put back with the right score, and so are the rows that come after it.
+    A row whose score was too low is put back with the correct score. The rows that follow it are also put back.
 
     Args:
         planner: planner of the table.
         owners: int32[slots]; entry whose row is in each slot.
         ahead: bits of the frames ahead.
-        first_use: frame number that scores are relative to.
+        first_use: frame number to which scores are relative.
         victims: the queue.
-        numbers: int64[n]; scores and slots from ``take_least``; the first items receive the kept ones.
+        numbers: int64[n]; scores and slots from ``take_least``. The first items receive the kept numbers.
 
     Returns:
         Number of kept rows.
@@ -97,7 +99,7 @@ def keep_least(planner, owners, ahead, first_use, victims, numbers):
     kept = 0
     for i in range(n):
         later = np.uint64(numbers[np.uint64(min(i + AHEAD, n - 1))] & SLOT_MASK)
-        prefetch_end(entries, np.uint64(owners[later]))  # line of the frequency
+        prefetch_end(entries, np.uint64(owners[later]))  # cache line of the frequency
         prefetch(view.row_of, np.uint64(owners[later]))
         slot = numbers[i] & SLOT_MASK
         score = np.int64(true_score(planner, view, owners[slot], ahead, first_use))
@@ -115,14 +117,14 @@ def keep_least(planner, owners, ahead, first_use, victims, numbers):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def take_victims(planner, owners, ahead, first_use, victims, out_slots):
-    """Take the rows that leave first.
+    """Take the rows that leave first out of the queue.
 
     Args:
         planner, owners, ahead, first_use, victims: see ``keep_least``.
-        out_slots: int64[n]; receives their slots, in order.
+        out_slots: int64[n]; receives the slots of these rows, in order.
 
     Returns:
-        Number of slots: n, or fewer if the queue had fewer.
+        Number of slots: n, or fewer if the queue had fewer slots.
     """
     n = out_slots.shape[0]
     chosen = np.int64(0)

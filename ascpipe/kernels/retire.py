@@ -1,7 +1,7 @@
-"""Assignment of finished records to the truth, lookups in the truth for evaluations, and eviction of old keys.
+"""Kernels that assign finished records to the truth, look up rows in the truth for evaluations, and evict old keys.
 
-Records hold absolute values, so assigning one is idempotent: if a worker dies halfway, its successor assigns the same
-record again. The readable version is ``tests/reference/retire.py``.
+Records hold absolute values, so assigning a record is idempotent. If a worker dies during an assignment, the restarted
+worker assigns the same record again. The plain-Python version is ``tests/reference/retire.py``.
 """
 import numpy as np
 
@@ -14,16 +14,16 @@ from ascpipe.layout.words import FREE, HOME_DISK, HOME_NONE, NAMED, SLOT_DISK, S
 
 @inner("void(int32[::1], int32[::1], Entry[::1], int32[::1])")
 def assign_outs(out_slots, out_entries, entries, slot_entries):
-    """Assign the victims of a record to the truth, before ``assign_keys`` gives their slots to other keys.
+    """Assign the victims of a record to the truth. Afterwards, ``assign_keys`` assigns their slots to other keys.
 
     Args:
-        out_slots, out_entries: int32[n]; slots of the victims, and their entries.
+        out_slots, out_entries: int32[n]; slots and entries of the victims.
         entries: ENTRY[capacity].
-        slot_entries: int32[device rows]; entry of each slot, -1 = empty.
+        slot_entries: int32[device rows]; entry of each slot, or -1.
     """
     n = out_slots.shape[0]
     for i in range(n):
-        prefetch_end(entries, np.uint64(out_entries[np.uint64(min(i + AHEAD, n - 1))]))  # line of the slot
+        prefetch_end(entries, np.uint64(out_entries[np.uint64(min(i + AHEAD, n - 1))]))  # cache line of the slot
         entries[out_entries[i]]["slot"] = -1
         slot_entries[out_slots[i]] = -1
 
@@ -33,11 +33,11 @@ def assign_keys(record, ticket, time, entries, slot_entries):
     """Assign the keys of a record to the truth.
 
     Args:
-        record: the record; a slot or home row of -1 leaves the old one.
+        record: the record. If a slot or home row is -1, it does not change.
         ticket: ticket of the batch.
-        time: time of the table after the batch; stored in trained keys even if occurrences are not counted.
+        time: time of the table after the batch. It is stored in trained keys even if occurrences are not counted.
         entries: ENTRY[capacity].
-        slot_entries: int32[device rows]; entry of each slot, -1 = empty. Only slots of keys that move in change.
+        slot_entries: int32[device rows]; entry of each slot, or -1. Only slots of keys that move in change.
     """
     held = record.held
     slots = record.slots
@@ -73,7 +73,7 @@ def occupy_slots(used, entries, slot_entries):
     Args:
         used: number of entries that were ever used.
         entries: ENTRY[capacity].
-        slot_entries: int32[device rows]; receives the entry of each slot, -1 = empty.
+        slot_entries: int32[device rows]; receives the entry of each slot, or -1.
     """
     slot_entries[:] = -1
     for number in range(used):
@@ -87,11 +87,12 @@ def resolve_entries(found, threshold, entries, out_slots, out_disk_slots, out_ge
     """Find the row of each key in the truth.
 
     Args:
-        found: int32[n]; entry numbers, -1 = unknown key.
-        threshold: occurrences before a key has a row; -1 = no admission.
+        found: int32[n]; entry numbers, or -1 for an unknown key.
+        threshold: occurrences before a key has a row, or -1 without admission.
         entries: ENTRY[capacity].
-        out_slots: int32[n]; receives a slot, SLOT_HOME - home row, SLOT_NONE or SLOT_DISK.
-        out_disk_slots, out_generations: int32[n]; receive disk slot and generation of rows on disk only.
+        out_slots: int32[n]; receives a slot, ``SLOT_HOME - home row``, SLOT_NONE or SLOT_DISK.
+        out_disk_slots, out_generations: int32[n]; receive disk slot and generation of rows on disk. Other
+            items do not change.
     """
     for i in range(found.shape[0]):
         out_slots[i] = SLOT_NONE
@@ -112,15 +113,15 @@ def resolve_entries(found, threshold, entries, out_slots, out_disk_slots, out_ge
 
 @entry("int64(int64, int64, int64, View, Entry[::1], int32[::1])")
 def evict_entries(used, time, age, view, entries, slot_entries):
-    """Drop the trained state of keys that were not used for a while. Idempotent, even if interrupted.
+    """Drop the trained state of keys that were not used for a while. The function is idempotent, even if interrupted.
 
     Args:
         used: number of entries that were ever used.
         time: time of the table.
-        age: keys are dropped if ``time`` minus their timestamp is at least this.
+        age: minimum difference between ``time`` and the timestamp of a dropped key.
         view: view of the table. Entries that a frame holds become NAMED, other entries FREE.
         entries: ENTRY[capacity].
-        slot_entries: int32[device rows]; entry of each slot, -1 = empty.
+        slot_entries: int32[device rows]; entry of each slot, or -1.
 
     Returns:
         Number of dropped keys.
@@ -130,13 +131,13 @@ def evict_entries(used, time, age, view, entries, slot_entries):
         known = entries[number]
         if known["state"] != TRAINED or time - known["timestamp"] < age:
             continue
-        known["timestamp"] = 0  # lowest value: if interrupted, the key is still old enough
+        known["timestamp"] = 0  # this is the lowest value, so the key is still old enough after an interruption
         known["count"] = 0
         if known["slot"] >= 0:
             slot_entries[known["slot"]] = -1
         known["slot"] = -1
         known["frequency"] = 0
         state = NAMED if is_in_window(number, view) else FREE
-        store_home(known, state, known["generation"] + 1, HOME_NONE)  # last: the entry is no longer TRAINED
+        store_home(known, state, known["generation"] + 1, HOME_NONE)  # last, because it ends TRAINED
         dropped += 1
     return dropped

@@ -1,4 +1,6 @@
-"""Functions that return the structs and arrays of a ring segment, uint8[bytes], to kernels. All are inlined."""
+"""Functions that return the structs and arrays of a ring segment, uint8[bytes], to kernels. All functions are
+inlined.
+"""
 import numpy as np
 
 from ascpipe.kernels.compiler import register_jitable
@@ -63,5 +65,5 @@ def record_of(memory, frame, part, keys, moves, outs):
 
 @register_jitable
 def published_record(memory, frame, part):
-    """Return the record of a part, with the sizes that the part states."""
+    """Return the record of a part. The part contains the sizes of the arrays."""
     return record_of(memory, frame, part, part["held"], part["fresh_count"] + part["load_count"], part["out_count"])

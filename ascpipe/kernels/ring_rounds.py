@@ -1,8 +1,8 @@
 """Loop of a table worker over the tables of a training ring.
 
-It returns when Python code must act, and the next call continues where it stopped. So with small batches, little Python
-code runs. Loads and stores of shared memory have the same order whether the loop returns between them or not.
-``ring_steps`` has the steps.
+The loop returns when Python code must act, and the next call continues where the loop stopped. So little Python code
+runs if batches are small. The order of loads and stores of shared memory does not depend on whether the loop returns
+between them. ``ring_steps`` has the steps.
 """
 from ascpipe.kernels.asks import CARRY_OUT, CONTINUE, ENDED, PROVIDE, RING, look_at_bells
 from ascpipe.kernels.disk_steps import move_table_rows
@@ -24,22 +24,22 @@ LOOK = 0
 ASSIGN = 1  #: assign records of finished frames to the truth
 STORE_RETIRED = 2
 LEAVE_WINDOW = 3
-MOVE_ROWS = 4  #: between memory and disk
+MOVE_ROWS = 4  #: move rows between memory and disk
 MAKE_PLANS = 5
 STORE_PLANNED = 6
 FIND_ENTRIES = 7
 STORE_TOUCHED = 8
-FIND_RARE_ACTIONS = 9  #: rare actions and loads, which Python code carries out
+FIND_RARE_ACTIONS = 9  #: find rare actions and loads, which Python code carries out
 END_ROUND = 10
 
 
 @inner("int64(Rounds, UniTuple(int64, 2), int64)")
 def count_step(rounds, made, then):
-    """Count the actions of a step, and continue with step ``then`` if no table lacks anything.
+    """Count the actions of a step. Continue with step ``then`` if no table lacks a resource.
 
     Args:
         rounds: ROUNDS of the worker.
-        made: (number of tables that carried out the action, number of tables that lack something).
+        made: (number of tables that carried out the action, number of tables that lack a resource).
         then: next step.
 
     Returns:
@@ -64,9 +64,9 @@ def has_rare_actions(turns):
 
 @inner("int64(Rounds)")
 def end_round(rounds):
-    """End a round, and return CONTINUE if another one follows, else ENDED.
+    """End a round. Return CONTINUE if another round follows, and ENDED otherwise.
 
-    A round without actions is the last one, even if some tables wait: they would wait in the next round too.
+    A round without actions is the last round, even if some tables wait, because they would also wait in the next round.
     """
     rounds["at"] = LOOK
     rounds["done"] += rounds["acted"]
@@ -82,12 +82,13 @@ def take_step(memory, turns, rounds, listeners):
         memory: the ring.
         turns: TURN[tables].
         rounds: ROUNDS of the worker.
-        listeners: LISTENER[2 or 3]; the bells of the trainer, of the pump and, if there is one, of the disk worker;
+        listeners: LISTENER[2 or 3]: bells of the trainer, the pump and, if it exists, the disk worker.
             ``waits`` receives whether the bell must be rung.
 
     Returns:
-        CONTINUE; RING; PROVIDE: provide what turns lack, then the step is repeated; CARRY_OUT: carry out the remaining
-        actions and loads, and add their number to ``acted``; ENDED.
+        CONTINUE, RING, ENDED, PROVIDE or CARRY_OUT. After PROVIDE, the caller provides the resources that turns
+        lack, and the step is repeated. After CARRY_OUT, the caller carries out the remaining actions and loads,
+        and adds their number to ``acted``.
     """
     at = rounds["at"]
     if at == LOOK:
@@ -128,7 +129,7 @@ def take_step(memory, turns, rounds, listeners):
 
 @entry("int64(uint8[::1], Turn[::1], Rounds[::1], Listener[::1])")
 def run_tables(memory, turns, rounds, listeners):
-    """Take steps until Python code must act; return the reason, see ``take_step``.
+    """Take steps until Python code must act. Return the reason; see ``take_step``.
 
     Args:
         memory: the ring.

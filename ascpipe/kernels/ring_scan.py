@@ -1,7 +1,7 @@
 """Kernels that read the states of a ring's frames, claim frames for a key worker, deduplicate and publish them.
 
-``memory`` is a ring segment, uint8[bytes]. ``dedup_frames`` is the loop of a key worker.
-The readable version is ``tests/reference/ring_scan.py``.
+``memory`` is a ring segment, uint8[bytes]. ``dedup_frames`` is the loop of a key worker. The plain-Python version is
+``tests/reference/ring_scan.py``.
 """
 import numpy as np
 
@@ -23,13 +23,13 @@ PUBLISH = 2
 
 @entry("void(uint8[::1], int64, Turn)")
 def look(memory, column, out_turn):
-    """Take a consistent look at all frames of a ring, for one table.
+    """Read a consistent state of all frames of a ring, for one table.
 
     Args:
         memory: the ring.
         column: column of the table in the ring.
-        out_turn: receives the number of the oldest frame, the number of frames, the state of each, and the frame that a
-            claim of the table waits for.
+        out_turn: TURN that receives the number of the oldest frame, the number of frames, the state of each
+            frame, and the frame for which a claim of the table waits.
     """
     ring = ring_of(memory)
     table = table_of(memory, column)
@@ -37,18 +37,19 @@ def look(memory, column, out_turn):
     closed = out_turn["closed"]
     trained = out_turn["trained"]
     while True:
-        # Load the tail first: the ring may advance in between, and the opposite order would count too many frames.
+        # Load the tail first. The ring may advance between the loads, and the opposite order would count too
+        # many frames.
         tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
         head = load_acquire(ring, "head", 0)
         count = min(tail - head, MAX_FRAMES)
         for i in range(count):
             frame = frame_of(memory, head + i)
-            # `closed` first: once a ticket is closed, no table claims it, and `trained` is final
+            # load `closed` first: when a ticket is closed, no table claims it any more, and `trained` is final
             closed[i] = load_acquire(frame, "closed", 0)  # SYNC ticket-closed: load
             # SYNC deduplicated, plan-claimed, plan-done, keys-asked: load
             words[i] = load_acquire(table, "words", (head + i) % MAX_FRAMES)
             trained[i] = load_acquire(frame, "trained", 0)
-        # The pump moves the head before it reuses a position, so the look is consistent if the head has not moved.
+        # The pump moves the head before it reuses a position. So the state is consistent if the head has not moved.
         if count >= 0 and load_acquire(ring, "head", 0) == head:
             break
     out_turn["head"] = head
@@ -75,7 +76,7 @@ def count_untrained(memory):
 
 @entry("int64(uint8[::1])")
 def count_deduped(memory):
-    """Count the open frames of a LOCAL ring that are DEDUPED for every table."""
+    """Count the open frames of a LOCAL ring that are DEDUPED for all tables."""
     ring = ring_of(memory)
     tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
     count = 0
@@ -89,7 +90,7 @@ def count_deduped(memory):
 
 @inner("int64(uint8[::1], uint32)")
 def claim_frame(memory, generation):
-    """Claim the oldest unclaimed frame for the key worker of a generation; return its number, or -1 if there is none.
+    """Claim the oldest unclaimed frame for the key worker of a generation. Return its number, or -1.
 
     The pump clears the claim after it has filled the frame, so a claimed frame is complete.
     """
@@ -109,7 +110,7 @@ def submitted_parts(memory, number, out_columns):
     Args:
         memory: the ring.
         number: number of the frame.
-        out_columns: int64[tables of the ring]; receives the columns of their tables.
+        out_columns: int64[tables of the ring]; receives the columns of the tables of these parts.
 
     Returns:
         (number of parts, number of ids of the largest part).
@@ -126,16 +127,16 @@ def submitted_parts(memory, number, out_columns):
 
 @inner("void(uint8[::1], int64, int64[::1], int32[::1], Spread, int64[::1])")
 def dedup_parts(memory, number, columns, cells, spread, out_counts):
-    """Deduplicate parts of a frame: write their distinct keys, restore indexes and occurrences.
+    """Deduplicate parts of a frame. Write their distinct keys, restore indexes and occurrences.
 
-    The result depends only on ids and weights. Distinct keys are in order of first appearance. With several ranks
-    (``rank_size``), they are ordered by owner first.
+    The result depends only on ids and weights. Distinct keys are in order of first appearance. With several
+    ranks (``rank_size``), they are ordered by owner, and then by first appearance.
 
     Args:
         memory: the ring.
         number: number of the frame.
         columns: int64[n]; columns of the tables.
-        cells: int32[>= cells_to_deal(most ids of a part, rank_size)]; scratch, any contents.
+        cells: int32[>= cells_to_deal(most ids of a part, rank_size)]; scratch of any content.
         spread: seed of the hash (see ``hashing``), which does not affect results.
         out_counts: int64[n]; receives the number of distinct keys of each part.
     """
@@ -157,7 +158,7 @@ def dedup_parts(memory, number, columns, cells, spread, out_counts):
 
 @inner("void(uint8[::1], int64, int64[::1], int64[::1])")
 def publish_deduped(memory, number, columns, counts):
-    """Store the number of distinct keys of some parts of a frame, then their word DEDUPED by a full fence.
+    """Store the numbers of distinct keys of some parts of a frame. Then store the word DEDUPED by a full fence.
 
     Args:
         memory: the ring.
@@ -175,19 +176,19 @@ def publish_deduped(memory, number, columns, counts):
 
 @inner("int64(uint8[::1], Claims, int64[::1], int64[::1], int32[::1], Spread, Listener[::1])")
 def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
-    """Take one step of a frame: claim the oldest unclaimed frame, deduplicate it, or publish it.
+    """Take one step: claim the oldest unclaimed frame, deduplicate the claimed frame, or publish it.
 
     Args:
         memory: the ring.
         claims: CLAIMS of the worker.
         columns, counts: int64[tables of the ring]; receive columns and numbers of distinct keys of the parts.
-        cells: int32[a power of two]; scratch, any contents.
+        cells: int32[a power of two]; scratch of any content.
         spread: seed of the hash (see ``hashing``), which does not affect results.
-        listeners: LISTENER[n]; bells; ``waits`` receives whether the bell must be rung.
+        listeners: LISTENER[n]: bells. ``waits`` receives whether the bell must be rung.
 
     Returns:
-        CONTINUE; RING; ENDED; or PROVIDE: provide more cells, for a part of ``largest`` ids. The frame stays claimed,
-        and the step is repeated.
+        CONTINUE, RING, ENDED or PROVIDE. After PROVIDE, the caller provides more cells, for a part of
+        ``largest`` ids. The frame stays claimed, and the step is repeated.
     """
     number = claims["number"]
     if claims["at"] == CLAIM:
@@ -214,7 +215,7 @@ def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
 
 @entry("int64(uint8[::1], Claims[::1], int64[::1], int64[::1], int32[::1], Spread, Listener[::1])")
 def dedup_frames(memory, claims, columns, counts, cells, spread, listeners):
-    """Take steps until Python code must act; return the reason, see ``take_frame_step``.
+    """Take steps until Python code must act. Return the reason; see ``take_frame_step``.
 
     Args:
         memory: the ring.

@@ -1,8 +1,8 @@
 """Steps of all tables of a training ring: look, assign, leave, plan, touch. ``disk_steps`` has the step for disks.
 
-Each step takes the ring segment, ``memory``: uint8[bytes], and a TURN per table. This module reads and fills parts of
-frames and headers of tables; ``batch_steps`` has the steps of one table. A table that lacks something is skipped until
-it is provided. ``store_words`` stores words last, after the data that they publish.
+The arguments of each step are the ring segment ``memory``, uint8[bytes], and a TURN per table. This module reads and
+fills parts of frames and headers of tables; ``batch_steps`` has the steps of one table. A table that lacks a resource
+is skipped until the resource is provided. ``store_words`` stores words last, after the data that they publish.
 """
 import numpy as np
 
@@ -38,11 +38,11 @@ _NONE = np.uint64(0)
 
 @inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
 def look_at_tables(memory, turns):
-    """Read the states of a ring's frames once, and choose the next action of each table.
+    """Read the states of a ring's frames, and choose the next action of each table.
 
     Args:
         memory: the ring.
-        turns: TURN[tables]; receive the states, the actions and their frames.
+        turns: TURN[tables], which receive the states, the actions and the frames of the actions.
 
     Returns:
         (number of tables with an action, lowest number of unclaimed plans of any table).
@@ -51,7 +51,8 @@ def look_at_tables(memory, turns):
         turn = turns[i]
         planner = planner_at(turn["planner_at"])
         header = header_of(planner)
-        # Load this before the look: a trainer closes its step and then requests a cut, and the look must see that step.
+        # Load this before the frames: a trainer closes its step and then requests a cut, and the closed step
+        # must be seen.
         asked = load_acquire(header, "cut_asked", 0)  # SYNC cut-asked: load
         turn["cut_asked"] = np.int64(asked > load_acquire(header, "cut_applied", 0))
         turn["touch_blocked"] = planner["touch_blocked"]
@@ -66,7 +67,7 @@ def look_at_tables(memory, turns):
 
 @inner("boolean(Turn, int64)")
 def is_due(turn, action):
-    """Check whether a table still has to carry out this action and lacks nothing for it."""
+    """Check whether a table still has to carry out this action and lacks no resource for it."""
     return turn["action"] == action and turn["done"] == 0 and turn["lacks"] == LACKS_NOTHING
 
 
@@ -76,10 +77,10 @@ def touch_frames(memory, turns):
 
     Args:
         memory: the ring.
-        turns: TURN[tables]; receive what a touch lacks.
+        turns: TURN[tables], which receive the resource that a touch lacks.
 
     Returns:
-        (number of touched frames, number of tables that lack something).
+        (number of touched frames, number of tables that lack a resource).
     """
     done = lacking = 0
     for i in range(turns.shape[0]):
@@ -103,9 +104,9 @@ def touch_frames(memory, turns):
 
 @inner("int64(uint8[::1], int64, Planner)")
 def base_of_plan(memory, column, planner):
-    """Return the ticket on which a plan is based: the last ticket that the table finishes before it.
+    """Return the ticket on which a plan is based. It is the last ticket that the table finishes before the plan.
 
-    The plan is based on the view, which includes the newest pending record, whatever the words are now.
+    The plan is based on the view, which includes the newest pending record. The current words do not matter.
 
     Args:
         memory: the ring.
@@ -120,17 +121,17 @@ def base_of_plan(memory, column, planner):
 
 @inner("UniTuple(int64, 6)(uint8[::1], int64, Frame, Part, Planner)")
 def draft_plan(memory, number, frame, part, planner):
-    """Draft the plan of one frame, without new slots and home rows.
+    """Draft the plan of one frame. New slots and home rows are not assigned yet.
 
     Args:
         memory: the ring.
-        number, frame: the frame.
+        number, frame: number of the frame, and the frame.
         part: part of the table in the frame.
         planner: planner of the table.
 
     Returns:
-        (LACKS_*, status, need, admitted, fresh, loads). Nothing has changed if the plan lacks something or its status
-        is not PLAN_OK.
+        (LACKS_*, status, need, admitted, fresh, loads). The view is unchanged if the plan lacks a resource or
+        its status is not PLAN_OK.
     """
     n = part["unique_count"]
     none = np.int64(0)
@@ -169,7 +170,7 @@ def plan_frame(memory, turn, planner):
         planner: planner of the table.
 
     Returns:
-        LACKS_*. If the plan lacks something, nothing has changed.
+        LACKS_*. If the plan lacks a resource, nothing was changed.
     """
     number = turn["number"]
     column = turn["column"]
@@ -194,7 +195,7 @@ def plan_frame(memory, turn, planner):
     else:
         made = record_of(memory, frame, part, np.int64(0), np.int64(0), np.int64(0))
         admitted = fresh = loads = np.int64(0)
-    planner["home_memory_exhausted"] = 0  # the next plan tries again
+    planner["home_memory_exhausted"] = 0  # the next plan will try to allocate memory
     batch_steps.add_record(planner, number, made, rows, time)
     window.mark_not_to_plan(planner, number)
     part["horizon"] = frame_of(memory, planner["newest"])["ticket"]
@@ -216,10 +217,10 @@ def plan_frames(memory, turns):
 
     Args:
         memory: the ring.
-        turns: TURN[tables]; receive what a plan lacks.
+        turns: TURN[tables], which receive the resource that a plan lacks.
 
     Returns:
-        (number of planned frames, number of tables that lack something).
+        (number of planned frames, number of tables that lack a resource).
     """
     done = lacking = 0
     for i in range(turns.shape[0]):
@@ -229,7 +230,7 @@ def plan_frames(memory, turns):
             turn["lacks"] = plan_frame(memory, turn, planner)
             if planner["tier_at"] != 0:
                 note_wait(planner, turn)
-            if turn["lacks"] == LACKS_ROWS:  # the disk worker provides them
+            if turn["lacks"] == LACKS_ROWS:  # the disk worker provides these rows
                 turn["lacks"] = LACKS_NOTHING
                 turn["action"] = NOTHING
                 continue
@@ -263,7 +264,7 @@ def count_batch(header, part, ticket):
 
 @inner("int64(uint8[::1], Turn, Planner)")
 def assign_frame(memory, turn, planner):
-    """Assign the record of one frame to the truth, and drop its changes from the view; return LACKS_*.
+    """Assign the record of one frame to the truth, and drop its changes from the view. Return LACKS_*.
 
     Args:
         memory: the ring.
@@ -294,10 +295,10 @@ def assign_frames(memory, turns):
 
     Args:
         memory: the ring.
-        turns: TURN[tables]; receive what an assignment lacks.
+        turns: TURN[tables], which receive the resource that an assignment lacks.
 
     Returns:
-        (number of assigned frames, number of tables that lack something).
+        (number of assigned frames, number of tables that lack a resource).
     """
     done = lacking = 0
     for i in range(turns.shape[0]):
@@ -324,7 +325,7 @@ def leave_frames(turns, then):
 
 @inner("int64(uint8[::1], Turn[::1], int64, int64, uint32)")
 def store_words(memory, turns, action, then, word):
-    """Store a word for each frame whose action was carried out, by a full fence; return the number of frames.
+    """Store a word for each frame whose action was carried out, by a full fence. Return the number of frames.
 
     Args:
         memory: the ring.

@@ -1,4 +1,4 @@
-"""numba types of the structs and arrays that kernels take, by their names in signatures."""
+"""numba types of the structs and arrays that are arguments of kernels, by their names in signatures."""
 import functools
 from typing import Any, Dict
 
@@ -6,7 +6,7 @@ from ascpipe.kernels import planner_memory, records, tier_memory
 from ascpipe.kernels.compiler import from_dtype, types
 from ascpipe.layout import structs
 
-#: The struct RING_TABLE is RingTable in a signature.
+#: The name of a struct in a signature is in camel case, for example RingTable for RING_TABLE.
 _STRUCTS = (
     (structs, "RING FRAME RING_TABLE PART TABLE ENTRY DISK_TABLE REQUEST"),
     (records, "IMAGE LINE EXTENT ROW CHANGE ORDER TURN ROUNDS CLAIMS LISTENER"),

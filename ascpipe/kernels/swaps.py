@@ -1,12 +1,13 @@
 """Choice of the rows that leave the device when a batch needs more slots than are free.
 
 A slot is *idle* if no frame that is still to be planned uses its row. After the first choice, the victim order (see
-``victims``) has all slots in use: first idle slots, the least frequent first, then other slots, the farthest next use
-first. Equal slots are ordered by number.
+``victims``) contains all slots in use. Idle slots are first, the least frequent first. The other slots follow, farthest
+next use first. Equal slots are ordered by number.
 
-Planning a frame may move its slots forward in the order, so they are ranked again at once. Touching a frame moves its
-slots back: their scores stay too low until the slots are taken out (see ``rescoring``). The readable version is
-``tests/reference/swaps.py``.
+Planning a frame may move its slots forward in the order, so they are ranked again immediately. Touching a frame moves
+its slots back. Their scores stay too low until the slots are taken out (see ``rescoring``).
+
+The plain-Python version is ``tests/reference/swaps.py``.
 """
 import numpy as np
 
@@ -25,11 +26,11 @@ _NONE = np.uint64(0)
 
 @inner("void(Planner, int32[::1], uint64)")
 def rank_slots(planner, listed, future):
-    """Put the slots of some rows into the victim order or update their scores; do nothing before there is an order.
+    """Add the slots of some rows to the victim order, or update their scores. Do nothing if there is no order yet.
 
     Args:
         planner: planner of the table.
-        listed: int32[n]; rows of the view; rows without a slot are skipped.
+        listed: int32[n]; rows of the view. Rows without a slot are skipped.
         future: bits of the frames that are still to be planned.
     """
     if planner["victims_filled"] == 0:
@@ -50,7 +51,7 @@ def rank_slots(planner, listed, future):
 
 @inner("void(Planner)")
 def rank_all(planner):
-    """Make the victim order of all slots in use. The planner has memory for it."""
+    """Create the victim order of all slots in use. The planner has memory for the order."""
     entries = entries_of(planner)
     owners = slot_owners_of(planner)
     view = view_of(planner)
@@ -74,7 +75,7 @@ def rank_all(planner):
 
 @inner("void(Planner, int32[::1])")
 def drop_slots(planner, slots):
-    """Remove slots from the victim order if there is one; slots of -1 are skipped."""
+    """Remove slots from the victim order if it exists. Slots of -1 are skipped."""
     if planner["victims_filled"] != 0:
         victims = victims_of(planner)
         for i in range(slots.shape[0]):
@@ -83,15 +84,15 @@ def drop_slots(planner, slots):
 
 @inner("void(Planner, int64, Record, int32[::1])")
 def choose_victims(planner, number, record, out_slots):
-    """Choose rows that leave the device for rows that move in.
+    """Choose rows that leave the device, so that other rows can move in.
 
-    Rows that no other frame needs come first, the least frequent first; then rows with the farthest next use. Equal
-    rows are ordered by slot. The slots of the batch's own rows leave the order until the batch is planned.
+    Rows that no other frame needs are first, the least frequent first. The other rows follow, farthest next use first.
+    Equal rows are ordered by slot. The slots of the batch's rows leave the order until the batch is planned.
 
     Args:
         planner: planner of the table, with memory for a victim order.
         number: number of the frame.
-        record: record with the keys, and slots of keys on the device, -1 for other keys.
+        record: record with the keys, and the slots of keys on the device. The slots of other keys are -1.
         out_slots: int32[n]; receives the slots. The caller ensures that n rows can leave.
     """
     future = planner["unplanned"] & ~frame_bit(number)
@@ -99,7 +100,7 @@ def choose_victims(planner, number, record, out_slots):
     if planner["victims_filled"] == 0 or planner["newest"] - planner["first_use"] > MOST_USES:
         rank_all(planner)
     if header_of(planner)["access_threshold"] >= 0:
-        # keys of the batch that are not admitted but have a slot may lose it at once
+        # keys of the batch that are not admitted but have a slot may lose the slot immediately
         rank_slots(planner, held_rows_of(planner, number)[record.slots < 0], future)
     drop_slots(planner, record.slots)
     n = out_slots.shape[0]

@@ -1,12 +1,12 @@
-"""The tier: private state of a table worker for the home rows and disk slots of one table.
+"""Tier, which is the private state of a table worker for the home rows and disk slots of one table.
 
-A home row is a buffer in host memory for one row. Its *status* is its content and the operation in flight. There is at
-most one operation, because a request has the number of its home row.
+A home row is a buffer in host memory for one row. Its *status* describes its content and the operation in
+flight. There is at most one operation, because a request has the number of its home row.
 
-============  ==================================  ===========  =================================================
-status        content                             in flight    next status
-============  ==================================  ===========  =================================================
-FREE          nothing, or a new row that only a   -            FETCHING (fetch), PINNED (a step trains it)
+============  ==================================  ===========  ================================================= status
+content                             in flight    next status ============  ==================================
+===========  ================================================= FREE          nothing, or a new row that only a   -
+FETCHING (fetch), PINNED (a step trains it)
               plan refers to
 FETCHING      nothing yet                         READ         FETCHED, or FREE if no pinned frame needs it now
 FETCHED       clean copy of a row on disk         -            PINNED (a step trains it), FREE (unpinned before)
@@ -14,17 +14,18 @@ PINNED        dirty row, which must stay          -            CANDIDATE (no pin
 CANDIDATE     dirty row, in the victim order      -            SPILLING, PINNED (a frame with the key is pinned)
 SPILLING      dirty row, still valid              WRITE        QUARANTINED (written), CANCELLED (pinned again),
                                                                PINNED (the write failed)
-CANCELLED     dirty row, which stays              WRITE, void  PINNED
-DROPPED       row of a key that was dropped       WRITE, void  QUARANTINED
-QUARANTINED   row that old readers may read       -            FREE (these readers have finished)
-============  ==================================  ===========  =================================================
+CANCELLED     dirty row, which stays              WRITE, void  PINNED DROPPED       row of a key that was dropped
+WRITE, void  QUARANTINED QUARANTINED   row that old readers may read       -            FREE (these readers have
+finished) ============  ==================================  ===========
+=================================================
 
-*Dirty*: no disk slot has this version of the row. *Pinned*: the row must not leave memory, because a pinned frame needs
-it, its key has a device slot, or the table had enough home rows so far. While a key has a device slot, the newest
-version of its row is on the device, and its home row is reserved. *Quarantine*: see ``quarantine``. The state ends with
-the worker; ``deriving`` derives the statuses again after a restart.
+A row is *dirty* if no disk slot has this version of the row. A *pinned* row must not leave memory, because a
+pinned frame needs it, its key has a device slot, or the table had enough home rows so far. While a key has a
+device slot, the newest version of its row is on the device, and its home row is reserved. ``quarantine``
+explains the *quarantine*. The state is lost when the worker exits; ``deriving`` derives the statuses again
+after a restart.
 
-The functions make arrays from the addresses in a TIER. All are inlined.
+The functions make arrays from the addresses in a TIER. All functions are inlined.
 """
 import numpy as np
 
@@ -47,12 +48,12 @@ DROPPED = 8
 # States of a fetch, one for each row of the view.
 NO_FETCH = 0
 FETCH_QUEUED = 1  #: a pinned frame needs the row, but no home row was free yet
-FETCH_TO = 2  #: this or more: minus this, the home row that receives or has received the row
+FETCH_TO = 2  #: FETCH_TO plus the home row that receives or has received the row
 
 #: a home row or disk slot in quarantine
 STAMP = np.dtype([
     ("number", "<i8"),
-    ("epoch", "<i8"),  # epoch in which it left its entry
+    ("epoch", "<i8"),  # epoch in which the row or slot left its entry
 ])
 
 ARRAYS = (
@@ -79,7 +80,7 @@ TIER = np.dtype([
     # state that changes with each batch
     ("newest_pinned", "<i8"),  # number of the newest pinned frame; rows of frames up to it are fetched
     ("pinned_frames", "<u8"),  # bits of pinned frames, including frames with a record
-    ("lacking", "<i8"),  # keys of pinned frames that have no home row and no fetch in flight
+    ("lacking", "<i8"),  # number of keys of pinned frames that have no home row and no fetch in flight
     ("candidates", "<i8"),  # home rows that are CANDIDATE
     ("spilling", "<i8"),  # home rows that are SPILLING
     ("fetch_queue_next", "<i8"),  # first item of the fetch queue; positions only grow
@@ -92,11 +93,11 @@ TIER = np.dtype([
     ("quarantined_slots_end", "<i8"),
     ("grace_epoch", "<i8"),  # readers with this or an earlier epoch may read any free row or slot; 0 = no such readers
     ("resident_frame", "<i8"),  # number of the frame whose rows were checked last, -1 = none
-    ("resident_keys", "<i8"),  # number of its keys, from the first, whose rows are in memory
+    ("resident_keys", "<i8"),  # number of keys of this frame, from the first, whose rows are in memory
     ("ordered", "<i8"),  # 1 = the victim order has exactly the candidates; 0 = there are no candidates yet
-    ("first_use", "<i8"),  # frame number that scores of the victim order are relative to
+    ("first_use", "<i8"),  # frame number to which scores of the victim order are relative
     ("disk_rows", "<i8"),  # entries whose rows are on disk
-    ("fetch_ahead", "<i8"),  # frames after the next one to plan that may be pinned
+    ("fetch_ahead", "<i8"),  # number of frames after the next frame to plan that may be pinned
     ("is_derived", "<i8"),  # 1 = this state was derived from entries and requests
     # disk errors
     ("lost", "<i8"),  # number of a request that failed to read the row of an entry, -1 = none
@@ -112,7 +113,7 @@ TIER = np.dtype([
     ("quarantined_slots_room", "<i8"),
     *addresses(ARRAYS),
     # arrays by position of the frame in the ring
-    ("new_keys", "<i8", (MAX_FRAMES,)),  # keys of the frame that count as lacking because they have no row
+    ("new_keys", "<i8", (MAX_FRAMES,)),  # number of keys of the frame that are lacking because they have no row
 ])
 
 disk_table_of = accessor(ARRAYS, "disk_table")

@@ -1,6 +1,6 @@
 """Kernels that find or create the entries of a frame's keys, and free them when the frame leaves the window.
 
-The readable version is ``tests/reference/touch.py``.
+The plain-Python version is ``tests/reference/touch.py``.
 """
 import numpy as np
 
@@ -15,16 +15,16 @@ def name_keys(planner, unique, used, index, entries, free_stack, out_entries):
     """Create NAMED entries for keys that have none.
 
     Args:
-        planner: planner of the table; ``missing`` is the number of these keys, ``free_entries`` is updated.
+        planner: planner of the table. ``missing`` is the number of keys without an entry. ``free_entries`` is updated.
         unique: int64[n]; distinct keys.
-        used: number of entries that were ever used; new entries are taken from here when the stack is empty.
+        used: number of entries that were ever used. Entries from this number on are used when the stack is empty.
         index: the key index.
-        entries: ENTRY[capacity]; with room.
-        free_stack: int32[capacity]; freed entry numbers, taken from the top.
-        out_entries: int32[n]; entry of each key, -1 = none; receives the new ones.
+        entries: ENTRY[capacity], with space for the new entries.
+        free_stack: int32[capacity]; stack of free entry numbers.
+        out_entries: int32[n]; entry of each key. Items of -1 receive the new entries.
 
     Returns:
-        ``used`` afterwards.
+        The new value of ``used``.
     """
     top = planner["free_entries"]
     make_room(planner["missing"], index)
@@ -44,7 +44,7 @@ def name_keys(planner, unique, used, index, entries, free_stack, out_entries):
             named["slot"] = -1
             named["frequency"] = 0
             named["home"] = -1
-            named["state"] = NAMED  # last: a restarted worker trusts entries that are not FREE
+            named["state"] = NAMED  # written last, because a restarted worker trusts entries that are not FREE
             insert_key(unique[i], number, index)
             out_entries[i] = number
     planner["free_entries"] = top
@@ -56,11 +56,11 @@ def leave_window(planner, view, listed, bit, entries, out_keys, free_stack):
     """Clear a frame's bit, and free NAMED entries that no frame needs any more.
 
     Args:
-        planner, view: state of the table; ``rows_held`` and ``free_entries`` are updated.
+        planner, view: state of the table. ``rows_held`` and ``free_entries`` are updated.
         listed: int32[n]; rows of the frame, possibly with duplicates.
         bit: bit of the frame.
         entries: ENTRY[capacity].
-        out_keys: int64[>= n]; receives the keys of the freed entries; the caller removes them from the index.
+        out_keys: int64[>= n]; receives the keys of the freed entries. The caller removes these keys from the index.
         free_stack: int32[capacity]; receives the numbers of the freed entries.
 
     Returns:
@@ -77,8 +77,9 @@ def leave_window(planner, view, listed, bit, entries, out_keys, free_stack):
         mask = row["mask"]
         row["mask"] = mask & keep
         gone += np.int64(mask == bit)
-        # No short-circuit: its branch would often be mispredicted. A row that no frame needs equals the truth, where
-        # NAMED entries have neither count nor row. So only few entries must be read.
+        # There is no short-circuit evaluation, because its branch would often be mispredicted. A row that no
+        # frame needs equals the truth, in which NAMED entries have neither count nor row. So only few entries
+        # must be read.
         if ((mask == bit) & (row["count"] == 0) & (row["slot"] & row["home"] == -1)
                 and entries[np.uint64(row["entry"])]["state"] == NAMED):
             number = np.uint64(row["entry"])

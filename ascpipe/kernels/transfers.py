@@ -1,6 +1,6 @@
 """Fetches of rows that pinned frames need, and spills that make room for them.
 
-The readable version is ``tests/reference/transfers.py``.
+The plain-Python version is ``tests/reference/transfers.py``.
 """
 import numpy as np
 
@@ -30,7 +30,9 @@ _NO_HOME = -1
 
 @inner("int64(Planner)")
 def take_home(planner):
-    """Take a home row that has memory: the one freed last, or a new one; -1 if there is none."""
+    """Take a home row that has memory. It is the row that was freed last, or else a new row. Return -1 if there is
+    none.
+    """
     if planner["free_homes"] > 0:
         planner["free_homes"] -= 1
         return np.int64(free_homes_of(planner)[planner["free_homes"]])
@@ -42,7 +44,7 @@ def take_home(planner):
 
 @inner("int64(Planner, Tier)")
 def fetch_rows(planner, tier):
-    """Issue fetches of queued rows while home rows are free; return their number."""
+    """Issue fetches of queued rows while home rows are free. Return the number of fetches."""
     if tier["fetch_queue_next"] == tier["fetch_queue_end"] or not may_take_free(tier) or not quarantine_has_room(tier):
         return np.int64(0)
     queue = fetch_queue_of(tier)
@@ -55,7 +57,7 @@ def fetch_rows(planner, tier):
     while tier["fetch_queue_next"] < tier["fetch_queue_end"] and asked < most:
         number = queue[np.uint64(tier["fetch_queue_next"]) & last]
         found = view.row_of[np.uint64(number)]
-        if found > 0 and fetch[np.uint64(found - 1)] == FETCH_QUEUED:  # otherwise no pinned frame needs it now
+        if found > 0 and fetch[np.uint64(found - 1)] == FETCH_QUEUED:  # otherwise, no pinned frame needs the row now
             home = take_home(planner)
             if home == _NO_HOME:
                 break
@@ -73,7 +75,7 @@ def fetch_rows(planner, tier):
 
 @inner("int64(Planner, Tier)")
 def spill_rows(planner, tier):
-    """Issue spills if pinned frames lack more home rows than are free or soon free; return their number."""
+    """Issue spills if pinned frames lack more home rows than are free or soon free. Return the number of spills."""
     short = min(tier["lacking"] - soon_free(planner, tier), room_for_asks(tier))
     if short <= 0 or not may_take_free(tier):
         return np.int64(0)
@@ -101,7 +103,7 @@ def spill_rows(planner, tier):
 
 @inner("boolean(Planner, Tier)")
 def is_out_of_disk_slots(planner, tier):
-    """Check whether pinned frames lack home rows, and candidates cannot be spilled because disk slots have run out."""
+    """Check whether pinned frames lack home rows and no disk slot is free for spilling candidates."""
     return (tier["lacking"] > soon_free(planner, tier) and tier["candidates"] > 0 and tier["in_flight"] == 0
             and tier["grace_epoch"] == 0 and tier["quarantined_slots_next"] == tier["quarantined_slots_end"]
             and room_for_asks(tier) > 0)
@@ -109,7 +111,7 @@ def is_out_of_disk_slots(planner, tier):
 
 @inner("int64(Planner, Tier)")
 def move_rows(planner, tier):
-    """Fetch queued rows, and spill rows to make room for others; return the number of issued requests."""
+    """Fetch queued rows, and spill rows to free home rows. Return the number of issued requests."""
     release(planner, tier)
     asked = fetch_rows(planner, tier)
     return asked + spill_rows(planner, tier)

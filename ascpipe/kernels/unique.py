@@ -1,13 +1,15 @@
 """Deduplication of a batch: distinct keys, occurrences, and the restore index.
 
-The readable version is ``tests/reference/unique.py``. These choices make it fast:
+These design choices make it fast:
 
 * Cells of four bytes hold an index into ``unique`` instead of the key.
 * Home cells are computed in a separate pass, so that the cells of later keys can be prefetched.
-* No branch depends on whether a key is new. The exception: if nearly all or hardly any keys of the previous block were
-  new, the processor predicts this branch.
-* There are two cells per key of the batch, emptied at each call. Fewer cells that grow with the distinct keys were
-  slower, because searches past the first cell cost more than emptying.
+* Usually no branch depends on whether a key is new. A branch is used only if nearly all or nearly no keys of the
+  previous block were new, because the processor then predicts it.
+* There are two cells per key of the batch, which are emptied at each call. A smaller table that grows with the distinct
+  keys was slower, because searches past the first cell cost more than emptying.
+
+The plain-Python version is ``tests/reference/unique.py``.
 """
 import numpy as np
 
@@ -17,21 +19,21 @@ from ascpipe.kernels.prefetch import prefetch
 
 _ONE = np.uint64(1)
 _AHEAD = 24  # prefetch distance in keys
-_BLOCK = 1024  # keys between two choices of the method
+_BLOCK = 1024  # number of keys between two choices of the method
 _FEW_NEW = _BLOCK // 8  # with fewer new keys in a block, the next block uses a branch
-_MANY_NEW = _BLOCK * 7 // 8  # with more new keys, too
+_MANY_NEW = _BLOCK * 7 // 8  # with more new keys, the next block also uses a branch
 _SIGN = np.int64(63)
 _MOST = 2**31 - 1
 
 
 def scratch_cells(n: int) -> int:
-    """Return the number of cells for n keys: a power of two, at least 2 n."""
+    """Return the number of cells for n keys. It is a power of two, and at least 2 n."""
     return 1 << max(0, 2 * n - 1).bit_length()
 
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_indexes(dedup, block, n_unique, mask):
-    """Replace the home cells of a block in ``restore`` by indexes; return the new number of distinct keys."""
+    """Replace the home cells of a block in ``restore`` by indexes. Return the new number of distinct keys."""
     keys, unique, restore, _, cells = dedup
     i, end, ahead = block
     while i < end:
@@ -39,13 +41,13 @@ def _find_indexes(dedup, block, n_unique, mask):
         key = keys[i]
         cell = np.uint64(restore[i])
         found = np.int64(cells[cell])
-        new = found >> _SIGN  # all bits are set if the cell is empty, else none
-        # If the cell is empty, unique[0] is read in vain: the item of the new key would make the read wait for a write.
+        new = found >> _SIGN  # all bits are set if the cell is empty; otherwise, no bit is set
+        # If the cell is empty, unique[0] is read and ignored. Reading the item of the new key would wait for a write.
         while (unique[np.uint64(found & ~new)] ^ key) & ~new:
             cell = (cell + _ONE) & mask
             found = np.int64(cells[cell])
             new = found >> _SIGN
-        index = n_unique if found < 0 else found  # a selection, no branch
+        index = n_unique if found < 0 else found  # compiled to a selection without a branch
         cells[cell] = np.int32(index)
         unique[np.uint64(n_unique)] = key  # if the key is not new, the next new key overwrites it
         restore[i] = np.int32(index)
@@ -56,7 +58,7 @@ def _find_indexes(dedup, block, n_unique, mask):
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_and_count(dedup, block, n_unique, mask):
-    """Do the same as ``_find_indexes``, and count; faster if nearly all keys are new, or hardly any."""
+    """Find indexes like ``_find_indexes``, and count keys. It is faster if nearly all or nearly no keys are new."""
     keys, unique, restore, occurrences, cells = dedup
     i, end, ahead = block
     while i < end:
@@ -82,7 +84,7 @@ def _find_and_count(dedup, block, n_unique, mask):
 
 @inner("void(int64, int64, int64, int64, int32[::1], int32[::1])")
 def _count(begin, end, known, n_unique, restore, out_occurrences):
-    """Count keys whose indexes are known. Counts of distinct keys from ``known`` on start at 0."""
+    """Count keys whose indexes are known. The counts of distinct keys from ``known`` on are first set to 0."""
     out_occurrences[known:n_unique] = 0
     for j in range(begin, end):
         out_occurrences[np.uint64(restore[np.uint64(j)])] += np.int32(1)
@@ -93,7 +95,7 @@ def weigh_keys(weights, restore, out_occurrences):
     """Store the sums of weights as occurrences of distinct keys.
 
     Args:
-        weights: int32[n]; weight of each id; a negative weight counts as 0.
+        weights: int32[n]; weight of each id. A negative weight counts as 0.
         restore: int32[n]; index of the id's distinct key.
         out_occurrences: int32[distinct keys]; receives the sums, at most 2^31 - 1.
     """
@@ -109,7 +111,7 @@ def unique_keys(dedup, spread):
     """Write the distinct keys in order of first appearance.
 
     Args:
-        dedup: keys, any values, duplicates allowed; receives distinct keys, restore index and occurrences.
+        dedup: batch with any keys. It receives distinct keys, restore index and occurrences.
         spread: seed of the hash (see ``hashing``), which does not affect results.
 
     Returns:
@@ -122,18 +124,18 @@ def unique_keys(dedup, spread):
     while in_use < 2 * n:
         in_use *= 2
         bits += 1
-    home_cells(keys, min(bits, 31), spread, out_restore)  # each stays there until its key is processed
+    home_cells(keys, min(bits, 31), spread, out_restore)  # a home cell stays in ``restore`` until its key is processed
     cells[:in_use] = -1
     mask = np.uint64(in_use - 1)
     n_unique = 0
-    counted = 0  # counted keys
-    counted_unique = 0  # distinct keys among them
-    new = _BLOCK // 2  # new keys of the previous block; not known yet
+    counted = 0  # number of keys that are counted
+    counted_unique = 0  # number of distinct keys among the counted keys
+    new = _BLOCK // 2  # number of new keys of the previous block; unknown for the first block
     for begin in range(0, n, _BLOCK):
         end = min(begin + _BLOCK, n)
         block = np.uint64(begin), np.uint64(end), np.uint64(min(_AHEAD, n - end))
         before = n_unique
-        if _FEW_NEW <= new <= _MANY_NEW:  # counted later, several blocks at once
+        if _FEW_NEW <= new <= _MANY_NEW:  # the keys are counted later, several blocks at once
             n_unique = _find_indexes(dedup, block, n_unique, mask)
         else:
             _count(counted, begin, counted_unique, n_unique, out_restore, out_occurrences)

@@ -1,15 +1,16 @@
-"""The victim order: slots in the order in which their rows leave, by score (``rescoring`` has a picture).
+"""Victim order: slots in the order in which their rows leave, by score (``rescoring`` has a figure).
 
-The order is exact: by score, then by slot. Adding or dropping a slot stores one score. Nothing is sorted until a slot
-is taken. Then the slots with scores up to a *bound*, about one in eight, are collected and sorted: the *run*. Slots
-that are added up to the bound afterwards are *late*. They are sorted when slots are taken next. The least slot is the
-first of the run or the first late slot.
+The order is exact: slots are ordered by score, then by number. Adding or dropping a slot stores one score. Nothing is
+sorted until a slot is taken. Then the slots with scores up to a *bound*, about one in eight, are collected and sorted.
+They are the *run*. Slots with scores up to the bound that are added later are *late*. They are sorted when slots are
+taken next. The least slot is the first slot of the run or the first late slot.
 
-Run and late slots are stored as numbers: score and slot in one int64. A number is skipped if its slot now has another
-score, so no search is needed. When both are used up, or there are too many late slots, a new bound is chosen from a
-sample of the scores. The bound determines how much is collected, but never which slot is the least.
+Run and late slots are stored as numbers, which contain score and slot in one int64. A number is skipped if its slot now
+has another score, so no search is needed. When the run and the late slots are used up, or there are too many late
+slots, a new bound is chosen from a sample of the scores. The bound determines only how many slots are collected. It
+does not affect which slot is the least.
 
-The readable version is ``tests/reference/victims.py``.
+The plain-Python version is ``tests/reference/victims.py``.
 """
 import numpy as np
 
@@ -18,26 +19,26 @@ from ascpipe.kernels.prefetch import prefetch
 from ascpipe.kernels.records import MOST_SORTED
 
 NOT_IN = np.int32(-2**31)  #: score of a slot that is not in the order
-_PART = 8  # about one slot in eight is collected, in a large table about MOST_SORTED slots
-_RANK = 32  # scores of the sample below the bound
+_PART = 8  # about one slot in eight is collected; in a large table, about MOST_SORTED slots are collected
+_RANK = 32  # number of scores of the sample that are below the bound
 _AHEAD = 8  # prefetch distance in numbers
 _DIGIT_BITS = 8
 _DIGITS = 1 << _DIGIT_BITS
-_FEW = 64  # fewer numbers are sorted without counting
-SLOT_MASK = np.int64(0xFFFFFFFF)  #: the slot in a number
+_FEW = 64  # if there are fewer numbers, they are sorted without counting
+SLOT_MASK = np.int64(0xFFFFFFFF)  #: mask of the slot in a number
 _END = np.int64(2**63 - 1)  # above every number
 
 
 @inner("void(Victims)")
 def clear_order(victims):
-    """Remove all slots from an order of any content."""
+    """Remove all slots from an order."""
     victims.scores[:] = NOT_IN
     _forget_numbers(victims.order[0])
 
 
 @inner("void(Order)")
 def _forget_numbers(order):
-    """Drop run and late slots; slots of the order are collected again later."""
+    """Drop run and late slots. The slots stay in the order and are collected again later."""
     order["bound"] = NOT_IN
     order["run_next"] = 0
     order["run_end"] = 0
@@ -48,7 +49,7 @@ def _forget_numbers(order):
 
 @inner("void(int64, Victims)")
 def expect_slots(n, victims):
-    """Make room to add n slots."""
+    """Ensure that n slots can be added."""
     order = victims.order[0]
     if 2 * (order["late_end"] + n) >= victims.late.shape[0]:
         _forget_numbers(order)
@@ -58,10 +59,10 @@ def expect_slots(n, victims):
 def put_slot(slot, score, yes, victims):
     """Add a slot to the order or update its score, after ``expect_slots``.
 
-    There is no branch, because ``yes`` is hard to predict: it is true for about half of all slots.
+    There is no branch, because ``yes`` is hard to predict. It is true for about half of all slots.
 
     Args:
-        slot: 0 to rows - 1; any number if ``yes`` is false.
+        slot: 0 to rows - 1, or any number if ``yes`` is false.
         score: any int32 above ``NOT_IN``.
         yes: whether to add the slot.
         victims: the order.
@@ -76,13 +77,13 @@ def put_slot(slot, score, yes, victims):
 
 @inner("void(int64, Victims)")
 def drop_slot(slot, victims):
-    """Remove a slot, -1 for none, from the order. Idempotent."""
+    """Remove a slot from the order. Do nothing if ``slot`` is -1. The function is idempotent."""
     victims.scores[np.uint64(slot if slot >= 0 else victims.scores.shape[0] - 1)] = NOT_IN
 
 
 @inner("void(int64, int64, int64[::1])")
 def _sort(n, low, numbers):
-    """Sort the first n numbers, which are already sorted by their bits below ``low``, by a radix sort.
+    """Sort the first n numbers by a radix sort. They are already sorted by their bits below ``low``.
 
     Digits that all numbers share are skipped. The second half of ``numbers`` is scratch.
     """
@@ -97,7 +98,7 @@ def _sort(n, low, numbers):
     for shift in range(low, 64, _DIGIT_BITS):
         if (different >> shift) & (_DIGITS - 1) == 0:
             continue
-        # the highest digit has the sign: negative numbers come first
+        # the highest digit has the sign; negative numbers must be first
         lift = _DIGITS // 2 if shift + _DIGIT_BITS == 64 else 0
         counts = np.zeros(_DIGITS, np.int64)
         begin = target
@@ -117,14 +118,14 @@ def _sort(n, low, numbers):
 
 @inner("void(Victims)")
 def _sort_late(victims):
-    """Sort the late slots, and drop those that have left the order or changed their scores."""
+    """Sort the late slots. Drop slots that have left the order or whose scores have changed."""
     order = victims.order[0]
     scores = victims.scores
     late = victims.late
     n = 0
     for i in range(order["late_next"], order["late_end"]):
         number = late[np.uint64(i)]
-        late[np.uint64(n)] = number  # overwritten by the next number if it is not counted: no branch
+        late[np.uint64(n)] = number  # the next number overwrites it if it is not counted, so no branch is needed
         n += np.int64(scores[np.uint64(number & SLOT_MASK)] == number >> 32)
     _sort(n, 0, late)
     order["late_next"] = 0
@@ -134,7 +135,7 @@ def _sort_late(victims):
 
 @inner("int64(Victims)")
 def _collect(victims):
-    """Choose a bound and make the run of the slots up to it; return their number, 0 if the order is empty."""
+    """Choose a bound, and collect the run. Return the number of slots in the run, which is 0 if the order is empty."""
     order = victims.order[0]
     scores = victims.scores
     numbers = victims.numbers
@@ -159,14 +160,14 @@ def _collect(victims):
 
 @inner("int64(int64[::1], Victims)")
 def take_least(out_numbers, victims):
-    """Take the least slots out of the order, as many as ``out_numbers`` has items.
+    """Take the n least slots out of the order.
 
     Args:
-        out_numbers: int64[n]; receives their numbers, in order: score << 32 | slot.
+        out_numbers: int64[n]; receives the numbers of these slots in order: score << 32 | slot.
         victims: the order.
 
     Returns:
-        Number of slots: n, or fewer if the order had fewer.
+        Number of slots: n, or fewer if the order had fewer slots.
     """
     order = victims.order[0]
     _, scores, numbers, late = victims
@@ -175,7 +176,7 @@ def take_least(out_numbers, victims):
     taken = np.int64(0)
     run = order["run_next"]
     of_late = order["late_next"]
-    # in registers: the compiler must assume that a store changes the fields
+    # local copies, because the compiler must assume that a store changes the fields
     run_end = order["run_end"]
     late_end = order["late_end"]
     while taken < out_numbers.shape[0]:

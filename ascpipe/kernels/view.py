@@ -1,18 +1,18 @@
-"""The view of a table: the truth plus all records that are not retired. It has rows for entries in the window.
+"""View of a table: the truth plus all records that are not retired. It has rows for entries in the window.
 
 A row (see ``records.ROW``) has the values of an entry that plans read, and its window mask. Bit p is set while the
-frame at position p of the ring holds the entry or has a record that changes it. Only such entries need a row: for all
+frame at position p of the ring holds the entry or has a record that changes it. Only such entries need a row. For all
 other entries, the view is the truth. ``row_of`` maps entries to rows, and each frame of the window has a list of rows.
 
 A row that no frame needs any more stays, with the values of the truth, until it is reused for another entry. A hand
-that cycles through the rows finds the next one. There are four times as many rows as the window needs, of 32 bytes
+that cycles through the rows finds the next such row. There are four times as many rows as the window needs, of 32 bytes
 each, regardless of the size of the table. So a key that occurs often already has a row.
 
 A record changes its rows in place. The old values are stored in a ring of *changes*, in the order of records. Numbers
-of changes only grow; change n is item ``n & (room - 1)``. So undoing the newest record takes one step per key, and the
-changes of the oldest record are dropped by moving an end of the ring. The planner has both ends.
+of changes only increase; change n is item ``n & (room - 1)``. So undoing the newest record needs one step per key. The
+changes of the oldest record are dropped by moving the end of the ring. The planner has both ends of the ring.
 
-The readable version is ``tests/reference/view.py``.
+The plain-Python version is ``tests/reference/view.py``.
 """
 import numpy as np
 
@@ -41,7 +41,7 @@ def prefetch_row(listed, i, rows):
 
 @inner("void(int32[::1], int64, Entry[::1])")
 def prefetch_entry(numbers, i, entries):
-    """Prefetch entry i of a list; an entry may extend over two cache lines.
+    """Prefetch entry i of a list. An entry may extend over two cache lines.
 
     Args:
         numbers: int32[n]; entry numbers.
@@ -58,7 +58,7 @@ def mark_row(planner, row, bit):
     """Set a frame's bit in a row.
 
     Args:
-        planner: planner of the table; ``rows_held`` is updated.
+        planner: planner of the table. ``rows_held`` is updated.
         row: row of the view.
         bit: bit of the frame.
     """
@@ -78,7 +78,9 @@ def copy_values(known, row):
 
 @inner("void(Planner, View, int32[::1])")
 def choose_rows(planner, view, out_rows):
-    """Choose rows for entries without one: new rows, or rows that no frame needs, which are removed from their entries.
+    """Choose rows for entries without a row.
+
+    These are new rows, or rows that no frame needs. The latter are removed from their entries.
 
     Args:
         planner, view: state of the table.
@@ -97,7 +99,7 @@ def choose_rows(planner, view, out_rows):
     chosen = new
     while chosen < n:
         hand = hand + 1 if hand < last else np.int64(0)
-        out_rows[np.uint64(chosen)] = hand  # overwritten by the next row if a frame needs this one: no branch
+        out_rows[np.uint64(chosen)] = hand  # overwritten if a frame needs this row, so no branch is needed
         chosen += np.int64(rows[np.uint64(hand)]["mask"] == _NONE)
     planner["row_hand"] = hand
     for i in range(new, n):
@@ -128,7 +130,7 @@ def fill_row(view, number, of_entry, bit, known):
 
 @inner("void(Planner, View, Entry[::1], uint64, int32[::1], int32[::1], int32[::1])")
 def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
-    """Set a frame's bit in the rows of some entries. Entries without a row get one.
+    """Set a frame's bit in the rows of some entries. Entries without a row get a row.
 
     Args:
         planner, view: state of the table.
@@ -149,7 +151,7 @@ def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
         prefetch(row_of, np.uint64(numbers[np.uint64(min(j + _FAR, n - 1))]))
         found = row_of[np.uint64(numbers[i])] - np.int32(1)
         out_listed[i] = found
-        # overwritten by the next item if it is not counted: a branch would often be mispredicted
+        # the next item overwrites an item that is not counted; a branch would often be mispredicted
         scratch[np.uint64(without)] = j
         scratch[np.uint64(n + marked)] = found
         without += np.int64(found < 0)
@@ -174,7 +176,7 @@ def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
 
 @entry("void(Planner, View)")
 def clear_rows(planner, view):
-    """Remove every frame from the window. Afterwards no entry has a row."""
+    """Remove all frames from the window. Afterwards, no entry has a row."""
     for number in range(planner["rows_used"]):
         row = view.rows[number]
         row["mask"] = _NONE
@@ -201,11 +203,11 @@ def derive_view(planner, view, used, entries, free_stack):
     NAMED entries that no frame holds are freed.
 
     Args:
-        planner, view: state of the table. Rows that the window needs receive the values of the truth, other rows are
-            freed.
+        planner, view: state of the table. Rows that the window needs receive the values of the truth. Other
+            rows are freed.
         used: number of entries that were ever used.
-        entries: ENTRY[capacity]; the truth.
-        free_stack: int32[capacity]; receives the free entries, the lowest on top.
+        entries: ENTRY[capacity]: truth of the table.
+        free_stack: int32[capacity]; receives the free entries. The lowest entry is on top.
 
     Returns:
         (number of free entries, number of trained keys that have a row).
@@ -245,7 +247,7 @@ def keep_row(number, row, change, changes):
         changes: changes of the view.
     """
     kept = changes[np.uint64(change) & np.uint64(changes.shape[0] - 1)]
-    # read first: the compiler must assume that a store changes the row
+    # all values are read first, because the compiler must assume that a store changes the row
     count = row["count"]
     slot = row["slot"]
     home = row["home"]
@@ -259,12 +261,12 @@ def keep_row(number, row, change, changes):
 
 @inner("void(Planner, View, int32[::1], int32[::1])")
 def apply_outs(planner, view, listed, out_homes):
-    """Apply the victims of a record to the view: their rows leave the device.
+    """Apply the victims of a record to the view. Their rows leave the device.
 
     Args:
         planner, view: state of the table, with room for n more changes.
         listed: int32[n]; rows of the victims.
-        out_homes: int32[n]; receives their home rows.
+        out_homes: int32[n]; receives the home rows of the victims.
     """
     n = listed.shape[0]
     change = planner["next_change"]
@@ -284,7 +286,7 @@ def apply_keys(planner, view, listed, record):
     Args:
         planner, view: state of the table, with room for n more changes.
         listed: int32[n]; rows of the keys.
-        record: record of n keys; if slot and home row are both -1, the row stays where it was.
+        record: record of n keys. A row does not move if its slot and home row are -1.
     """
     n = listed.shape[0]
     change = planner["next_change"]
@@ -294,7 +296,7 @@ def apply_keys(planner, view, listed, record):
         keep_row(listed[i], row, change + i, view.changes)
         row["count"] = record.counts[i]
         row["frequency"] = record.frequencies[i]
-        if record.slots[i] >= 0 or record.homes[i] >= 0:  # in a table without slots or home rows, one is -1
+        if record.slots[i] >= 0 or record.homes[i] >= 0:  # without slots or home rows, one is -1
             row["slot"] = record.slots[i]
             row["home"] = record.homes[i]
     planner["next_change"] = change + n
@@ -306,7 +308,7 @@ def apply_moves(record, listed, rows):
 
     Args:
         record: record with the keys that move in.
-        listed: int32[n]; rows of all its keys.
+        listed: int32[n]; rows of all keys of the record.
         rows: rows of the view.
     """
     for i in range(record.move_in.shape[0]):
@@ -337,7 +339,7 @@ def move_changes(planner, changes, new_changes):
 
     Args:
         planner: planner of the table.
-        changes, new_changes: CHANGE[a power of two]; the ring, and the larger one.
+        changes, new_changes: CHANGE[a power of two]: the old ring and the larger ring.
     """
     for number in range(planner["oldest_change"], planner["next_change"]):
         new_changes[number & (new_changes.shape[0] - 1)] = changes[number & (changes.shape[0] - 1)]

@@ -1,8 +1,10 @@
 """Build the libraries of a wheel, one for each level of x86-64.
 
+::
+
     python -m ascpipe.kernels.wheel_libraries FOLDER
 
-Libraries in FOLDER are kept if they have the same sources, and removed otherwise.
+A library in FOLDER is kept if it has the same sources, and removed otherwise.
 """
 import os
 import sys

@@ -1,6 +1,6 @@
-"""The window of one table: frames that are touched and not retired, and the entries that each frame holds.
+"""Window of one table: frames that are touched and not retired, and the entries that each frame holds.
 
-The readable version is ``tests/reference/window.py``.
+The plain-Python version is ``tests/reference/window.py``.
 """
 import numpy as np
 
@@ -29,12 +29,13 @@ _NONE = np.uint64(0)
 
 @entry("void(Planner, int64, int32[::1])")
 def take_into_window(planner, number, held):
-    """Add a frame whose entries were found to the window, which holds them from then on.
+    """Add a frame to the window. The caller has found the entries of the frame's keys. The window then holds
+    these entries.
 
     Args:
-        planner: planner of the table, with scratch for the frame.
+        planner: planner of the table, with scratch memory for the frame.
         number: number of the frame.
-        held: int32[n]; its entry numbers.
+        held: int32[n]; entry numbers of the frame.
     """
     bit = frame_bit(number)
     scratch = array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
@@ -48,12 +49,12 @@ def take_into_window(planner, number, held):
 
 @inner("void(Planner, int64, int32[::1])")
 def hold_extra_entries(planner, number, numbers):
-    """Hold further entries that the record of a frame changes, until the frame leaves the window.
+    """Hold more entries, which the record of a frame changes, until the frame leaves the window.
 
     Args:
         planner: planner of the table.
         number: number of the frame.
-        numbers: int32[n]; entry numbers; the frame may already hold some.
+        numbers: int32[n]; entry numbers. The frame may already hold some of these entries.
     """
     listed = planner["listed_count"][number % MAX_FRAMES]
     scratch = array_at(planner["lists_scratch_at"], 2 * planner["list_room"], np.int32)
@@ -64,7 +65,9 @@ def hold_extra_entries(planner, number, numbers):
 
 @entry("void(Planner, int64)")
 def mark_not_to_plan(planner, number):
-    """Mark a frame as no longer to be planned, so that its rows may be victims of later plans. Idempotent."""
+    """Mark that a frame no longer needs a plan, so that later plans may evict the rows of the frame. The
+    function is idempotent.
+    """
     bit = frame_bit(number)
     if planner["unplanned"] & bit != _NONE:
         planner["unplanned"] &= ~bit
@@ -73,7 +76,7 @@ def mark_not_to_plan(planner, number):
 
 @inner("void(Planner, int64)")
 def drop_extra_entries(planner, number):
-    """Release the entries that only the record of a frame changed, because it is taken back, and rank their slots."""
+    """Release the entries that only the record of a frame changed, and rank their slots. The record is undone."""
     rows = view_of(planner).rows
     held = held_rows_of(planner, number)
     others = other_rows_of(planner, number)
@@ -81,7 +84,7 @@ def drop_extra_entries(planner, number):
     for i in range(others.shape[0]):
         rows[others[i]]["mask"] &= ~bit
         planner["rows_held"] -= np.int64(rows[others[i]]["mask"] == _NONE)
-    for i in range(held.shape[0]):  # the frame also holds some of the others
+    for i in range(held.shape[0]):  # the frame also holds some of these entries
         mark_row(planner, rows[held[i]], bit)
     rank_slots(planner, others, planner["unplanned"])
     planner["listed_count"][number % MAX_FRAMES] = held.shape[0]
@@ -89,7 +92,7 @@ def drop_extra_entries(planner, number):
 
 @entry("void(Planner, int64)")
 def leave(planner, number):
-    """Remove a retired frame from the window, and free its entries. Idempotent."""
+    """Remove a retired frame from the window, and free its entries. The function is idempotent."""
     bit = frame_bit(number)
     if planner["touched"] & bit == _NONE:
         return

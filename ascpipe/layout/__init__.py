@@ -1,1 +1,4 @@
-"""Bytes, states and codes that processes and languages share. It imports only numpy, so every layer may import it."""
+"""Bytes, states and codes that processes and languages share.
+
+The package imports only numpy, so every layer may import it.
+"""

@@ -1,6 +1,6 @@
-"""Structs for calls from Python into the C++ libraries that take many arguments.
+"""Structs of calls from Python into the C++ libraries that have many arguments.
 
-C++ has the same structs in ``calls.gen.h``. Pointers are valid during the call only, unless a struct says otherwise.
+C++ has the same structs in ``calls.gen.h``. Pointers are valid only during the call, unless a struct says otherwise.
 """
 import ctypes
 
@@ -23,9 +23,9 @@ class TableArguments(ctypes.Structure):
         ("b", ctypes.c_double),
         ("scale", ctypes.c_double),
         ("averages", ctypes.c_int),  # 1 = gradients are divided by the number of ranks
-        ("fd", ctypes.c_int),  # of the segment; owned by the caller
+        ("fd", ctypes.c_int),  # descriptor of the segment, owned by the caller
         ("bytes", ctypes.c_int64),
-        ("directories", ctypes.c_char_p),  # of row files, for errors: "/a, /b"; null: no row is stored on disk
+        ("directories", ctypes.c_char_p),  # of row files, as "/a, /b"; null without rows on disk
     )
 
 

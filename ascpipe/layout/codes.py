@@ -1,17 +1,17 @@
 """Error codes that C++ raises.
 
-An op or a call fails with a status of TensorFlow, and its text begins with the code. C++ has the codes as constants in
-``error_codes.gen.h``. All other codes are in ``ascpipe/errors``.
+An op or a call fails with a status of TensorFlow. The text of the status begins with the code. C++ has the codes as
+constants in ``error_codes.gen.h``. All other codes are in ``ascpipe/errors``.
 """
 from typing import NamedTuple, Tuple
 
 
 class NativeError(NamedTuple):
-    """An error code.
+    """Error code of C++.
 
     Attributes:
         code: first word of the error text.
-        status: TensorFlow's code, as in ``tf.errors``.
+        status: TensorFlow's code, named as in ``tf.errors``.
         what: cause of the error.
     """
 

@@ -3,14 +3,14 @@ from typing import Dict, Tuple, Union
 
 import numpy as np
 
-#: name in C++ -> dtype, in declaration order
+#: dtypes by their names in C++, in declaration order
 STRUCTS: Dict[str, np.dtype] = {}
-#: name in C++ -> comment on each field: its writers, then its content
+#: comments on fields by the names of structs in C++; a comment names the writers and the content of a field
 COMMENTS: Dict[str, Dict[str, str]] = {}
 
 
 def struct(name: str, itemsize: int, **fields: Tuple[Union[str, np.dtype], int, str]) -> np.dtype:
-    """Declare a struct of ``itemsize`` bytes; each field is ``name=(type, offset in bytes, comment)``."""
+    """Declare a struct of ``itemsize`` bytes. Each field is ``name=(type, offset in bytes, comment)``."""
     dtype = np.dtype({
         "names": list(fields), "formats": [field[0] for field in fields.values()],
         "offsets": [field[1] for field in fields.values()], "itemsize": itemsize,

@@ -1,4 +1,4 @@
-"""Generate the C++ headers of this package: ``python -m ascpipe.layout.generate FOLDER``.
+"""Generator of the C++ headers of this package: ``python -m ascpipe.layout.generate FOLDER``.
 
 The headers are layout.gen.h (structs, states, constants), error_codes.gen.h and calls.gen.h in FOLDER/core. The build
 of the ops runs this program and adds FOLDER to the include path.
@@ -22,7 +22,7 @@ _CALL_TYPES = {ctypes.c_int: "int", ctypes.c_int64: "std::int64_t", ctypes.c_uin
                ctypes.POINTER(ctypes.c_uint32): "const std::uint32_t*",
                ctypes.POINTER(ctypes.c_uint8): "const std::uint8_t*",
                ctypes.POINTER(ctypes.c_void_p): "void* const*", ctypes.c_void_p: "void*",
-               ctypes.POINTER(ctypes.c_int32): "std::int32_t*"}  # of results
+               ctypes.POINTER(ctypes.c_int32): "std::int32_t*"}  # only for results
 
 
 def _integers(module: ModuleType, *names: str, prefix: str = "") -> Dict[str, int]:
@@ -77,7 +77,7 @@ namespace ascpipe {{
 
 
 def cpp_name(name: str) -> str:
-    """Return the C++ name of a constant: ``kSlotNone`` for ``SLOT_NONE``."""
+    """Return the C++ name of a constant, for example ``kSlotNone`` for ``SLOT_NONE``."""
     return "k" + name.title().replace("_", "")
 
 
@@ -149,7 +149,7 @@ def calls_header() -> str:
 
 
 def generate(folder: Path) -> None:
-    """Write the headers below ``folder``; do not rewrite unchanged headers."""
+    """Write the headers below ``folder``. Unchanged headers are not rewritten."""
     texts: Dict[str, str] = {"layout.gen.h": layout_header(), "error_codes.gen.h": error_codes_header(),
                              "calls.gen.h": calls_header()}
     (folder / "core").mkdir(parents=True, exist_ok=True)

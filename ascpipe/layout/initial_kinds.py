@@ -1,6 +1,6 @@
-"""Kinds of initial rows; a and b are parameters of the table. Checkpoints contain these numbers."""
+"""Kinds of initial rows, where a and b are parameters of the table. Checkpoints contain these numbers."""
 CONSTANT = 0  #: a
 UNIFORM = 1  #: [a, b)
 NORMAL = 2  #: mean a, standard deviation b
 TRUNCATED_NORMAL = 3  #: normal, truncated at two standard deviations
-POOL = 4  #: a row of the table's pool, chosen by hash; the pool is saved with the table
+POOL = 4  #: a row of the table's pool, chosen by hash; checkpoints contain the pool

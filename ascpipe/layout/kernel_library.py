@@ -1,7 +1,7 @@
-"""Name and location of the library of compiled kernels, and the processors that it supports.
+"""Name and location of the library of compiled kernels, and the processors that the library supports.
 
-A library depends on the sources of the kernels, the C API of Python and the instructions of the processor. It contains
-numba's C helpers and does not need numba. All allowed versions of numpy have the same C API.
+A library depends on the sources of the kernels, the C API of Python and the instructions of the processor. The library
+contains numba's C helpers and does not need numba. All allowed versions of numpy have the same C API.
 """
 import functools
 import hashlib
@@ -9,20 +9,20 @@ import sysconfig
 from pathlib import Path
 from typing import Collection, Dict, List, NamedTuple
 
-VARIABLE = "KERNEL_LIBRARY"  #: environment variable with the library's path; empty or unset: numba provides kernels
+VARIABLE = "KERNEL_LIBRARY"  #: environment variable with the library's path; if empty or unset, numba provides kernels
 NUMBA_FOLDER = "numba"  #: folder of numba's kernels below NUMBA_CACHE_DIR
-COMPILERS = ("gcc", "cc", "clang")  #: C compilers; the first one in PATH links the library
-NATIVE = "native"  #: instead of a level: only for the processor that compiles it
+COMPILERS = ("gcc", "cc", "clang")  #: C compilers; the first compiler in PATH links the library
+NATIVE = "native"  #: used instead of a level; the library is only for the processor that compiles it
 _DESCRIBED = 1 << 14  # bytes of /proc/cpuinfo: enough for the first processor
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class Level(NamedTuple):
-    """A level of x86-64, as defined by the psABI.
+    """Level of x86-64, as defined by the psABI.
 
     Attributes:
-        processor: oldest processor of that level in LLVM 11, because only LLVM 12 and later know the levels.
-        without: features of that processor beyond the level, disabled for LLVM.
+        processor: LLVM's name of the oldest processor of that level, because LLVM 11 has no names for levels.
+        without: features of that processor that are not part of the level and are disabled in LLVM.
         flags: flags in /proc/cpuinfo that the level requires.
     """
 
@@ -32,7 +32,7 @@ class Level(NamedTuple):
 
 
 _V2 = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"})
-#: the best one first
+#: the best level is first
 LEVELS = {
     "x86-64-v3": Level("haswell", "-fsgsbase,-invpcid,-pclmul,-rdrnd,-xsaveopt",
                        _V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}),
@@ -41,12 +41,12 @@ LEVELS = {
 
 
 def levels_of(flags: Collection[str]) -> List[str]:
-    """Return the levels that run on a processor with these flags of /proc/cpuinfo, the best one first."""
+    """Return the levels that a processor with these flags of /proc/cpuinfo supports. The best level is first."""
     return [name for name, level in LEVELS.items() if not set(level.flags) - set(flags)]
 
 
 def described_processor() -> Dict[str, str]:
-    """Return the lines of /proc/cpuinfo about the first processor; empty if there is no such file."""
+    """Return the lines of /proc/cpuinfo about the first processor, or an empty dict if there is no such file."""
     try:
         with open("/proc/cpuinfo", "rb") as file:
             text = file.read(_DESCRIBED).decode("ascii", "replace").split("\n\n")[0]
@@ -59,7 +59,7 @@ def file_name(level: str) -> str:
     """Return the file name of the library for a level, the current sources and this Python.
 
     Args:
-        level: one of LEVELS, or NATIVE.
+        level: a name in LEVELS, or NATIVE.
     """
     if level == NATIVE:
         told = described_processor()
@@ -75,7 +75,7 @@ def installed_folder() -> str:
 
 @functools.lru_cache(maxsize=None)
 def sources_digest() -> str:
-    """Return 16 hexadecimal digits of a hash of the sources that workers compile, and of their constants' sources."""
+    """Return 16 hexadecimal digits of a hash of the sources of kernels and of the constants that kernels use."""
     digest = hashlib.sha256()
     for path in sources():
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

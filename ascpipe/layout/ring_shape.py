@@ -3,8 +3,8 @@ from typing import NamedTuple, Tuple
 
 from ascpipe.layout.structs import FRAME, MAX_FRAMES, PAGE, PART, RING, RING_TABLE, SPEC, align
 
-#: arrays of a part in the order of a frame: name of the offset field, bytes per id. Weights share the memory of counts,
-#: because a table worker plans a part after its key worker has finished.
+# : arrays of a part in the order of a frame, as (name of the offset field, bytes per id). Weights and counts
+# share memory, because a table worker plans a part after its key worker has finished.
 PART_ARRAYS = (
     ("ids", 8), ("unique", 8), ("restore", 4), ("occurrences", 4), ("entries", 4), ("slots", 4), ("counts", 8),
     ("frequencies", 4), ("move_in", 4), ("out_slots", 4), ("out_entries", 4), ("homes", 4), ("out_homes", 4),
@@ -12,12 +12,12 @@ PART_ARRAYS = (
 
 
 def part_bytes(id_count: int, spec_count: int) -> int:
-    """Return the bytes of the specs and arrays of one part in a frame, without its PART."""
+    """Return the number of bytes of the specs and arrays of one part in a frame, without the PART."""
     return spec_count * SPEC.itemsize + sum(align(size * id_count) for _, size in PART_ARRAYS)
 
 
 def frame_bytes(parts: Tuple[Tuple[int, int], ...]) -> int:
-    """Return the bytes of a frame whose parts are (id_count, spec_count)."""
+    """Return the number of bytes of a frame with these parts, each given as (id_count, spec_count)."""
     return len(parts) * PART.itemsize + sum(part_bytes(*part) for part in parts)
 
 

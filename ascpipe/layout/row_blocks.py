@@ -6,12 +6,12 @@ import numpy as np
 Numbers = TypeVar("Numbers", int, np.ndarray)
 
 PAGE = 4096  #: atomic write unit of disks, in bytes
-TRAILER_BYTES = 8  #: after each row
-GROWTH_BYTES = 64 << 20  #: step by which a file grows; a smaller file gets its full size at once
+TRAILER_BYTES = 8  #: size of the trailer after each row
+GROWTH_BYTES = 64 << 20  #: step by which a file grows; a smaller file immediately gets its full size
 
 
 def block_bytes(row_bytes: int) -> int:
-    """Return the bytes of a block: 4 KiB, or the size of one longer row with trailer, in whole pages."""
+    """Return the number of bytes of a block. A block has 4 KiB, or as many whole pages as a longer row needs."""
     return -(-(row_bytes + TRAILER_BYTES) // PAGE) * PAGE
 
 
@@ -29,10 +29,10 @@ def file_bytes(rows: int, row_bytes: int, files: int) -> int:
 
 
 def growth_bytes(file: int) -> int:
-    """Return the growth step in bytes of a file that may reach ``file`` bytes, at least 1."""
+    """Return the growth step in bytes of a file that may reach ``file`` bytes (1 or more)."""
     return min(GROWTH_BYTES, file)
 
 
 def file_of(blocks: Numbers, files: int) -> Numbers:
-    """Return the file of a block of a table; in this file it is block ``blocks // files``."""
+    """Return the file of a block of a table. The number of the block in this file is ``blocks // files``."""
     return blocks % files

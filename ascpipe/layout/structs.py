@@ -1,8 +1,8 @@
-"""All structs of shared memory: each field once, with its byte offset and its writers.
+"""Structs of shared memory. Each field is declared once, with its byte offset and its writers.
 
-``ascpipe/layout/generate.py`` writes the same structs for C++, with the comments, when the ops are built. All integers
-are little-endian. The creator writes ``version`` last. 0 means that the segment is not ready; readers refuse other
-versions.
+``ascpipe/layout/generate.py`` writes the same structs for C++, with the comments, when the ops are built. All
+integers are little-endian. The creator writes ``version`` last. While ``version`` is 0, the segment is not
+ready. Readers reject other versions.
 
 Kinds of memory:
 
@@ -27,12 +27,12 @@ MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
 
-MAX_FRAMES = 64  #: frames of one ring; also the bits of a window mask
+MAX_FRAMES = 64  #: maximum number of frames of one ring, and number of bits of a window mask
 MAX_KEY_WORKERS = 16
 MAX_TABLE_WORKERS = 16
 MAX_SPEC_RANK = 6
-DISK_READERS = 2  # readers of a table's rows: an evaluation, and a save or a load
-DISK_READS = 1024  # rows that a reader reads at a time
+DISK_READERS = 2  # maximum number of readers of a table's rows: an evaluation, and a save or a load
+DISK_READS = 1024  # maximum number of rows that a reader reads at a time
 
 # Each bell belongs to one waiting thread, so a plain flag shows whether the thread sleeps.
 BELL_TRAINER = 0  #: the trainer's waiter thread
@@ -240,7 +240,7 @@ TABLE = struct(
     snapshot_waits=("<i8", 464, "W: number of waits for a full log"),
 )
 
-ENTRY = struct(  # written by W; by T between cut_granted and cut_filled
+ENTRY = struct(  # W writes it; between cut_granted and cut_filled, T writes it
     "Entry", 48,
     key=("<i8", 0, "W"),
     count=("<i8", 8, "W: occurrences in trained batches"),
@@ -248,7 +248,7 @@ ENTRY = struct(  # written by W; by T between cut_granted and cut_filled
     last=("<i8", 24, "W: last ticket that used the key"),
     slot=("<i4", 32, "W: device slot or -1"),
     frequency=("<i4", 36, "W: decayed use, see kernels/frequency.py"),
-    # the next fields are one word of 8 bytes: one store changes all of them
+    # the next fields are one word of 8 bytes, so that one store changes all of them
     state=("<u2", 40, "W, last: FREE, NAMED or TRAINED"),
     generation=("<u2", 42, "W: 0; with rows on disk, how often the row was written there"),
     home=("<i4", 44, "W: home row, or -1 = none, or -2 - disk slot"),
@@ -335,7 +335,7 @@ PART = struct(
 
 
 def layout_hash() -> int:
-    """Return a 63-bit digest of all offsets, which both sides exchange before they map anything."""
+    """Return a 63-bit digest of all offsets. Trainer and daemon compare their digests before they map memory."""
     fields = [(name, made.itemsize, sorted((field, str(kind[0]), kind[1]) for field, kind in made.fields.items()))
               for name, made in sorted(STRUCTS.items())]
     text = repr((fields, sorted(WORD_NAMES.items()), VERSION))

@@ -8,7 +8,7 @@ _MOST_ASKS = 1 << 16
 
 
 class TableShape(NamedTuple):
-    """Offsets and size of a table segment, in bytes. Pieces that grow begin on a page."""
+    """Offsets and size of a table segment, in bytes. A piece that grows begins on a page."""
 
     slots_offset: int
     entries_offset: int
@@ -29,10 +29,10 @@ def table_shape(device_rows: int, entry_capacity: int, home_capacity: int = 0, r
     Args:
         device_rows: number of slots.
         entry_capacity: maximum number of entries.
-        home_capacity: maximum number of home rows, 0 for a table on the device alone.
+        home_capacity: maximum number of home rows, or 0 for a table that is only on the device.
         row_floats: floats of a home row.
-        disk_slots: maximum number of disk slots, 0 for a table without rows on disk. In this case, ``disk_offset`` and
-            later offsets are undefined.
+        disk_slots: maximum number of disk slots, or 0 for a table without rows on disk. If 0, ``disk_offset``
+            and later offsets are undefined.
     """
     slots = align(TABLE.itemsize)
     entries = align(slots + 4 * device_rows, PAGE)
@@ -48,10 +48,12 @@ def table_shape(device_rows: int, entry_capacity: int, home_capacity: int = 0, r
 
 
 def asks_room(home_capacity: int) -> int:
-    """Return the size of the ring of request numbers of a table with rows on disk. Further requests wait."""
+    """Return the size of the ring of request numbers of a table with rows on disk. Requests that do not fit wait."""
     return min(_MOST_ASKS, 2 << max(0, home_capacity - 1).bit_length())
 
 
 def log_capacity(entry_capacity: int) -> int:
-    """Return the maximum number of images in the log of a table: entries that training changes during a snapshot."""
+    """Return the maximum number of images in the log of a table. It limits the entries that may change during a
+    snapshot.
+    """
     return min(entry_capacity, max(_LEAST_IMAGES, entry_capacity // 16))

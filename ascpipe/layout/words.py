@@ -1,19 +1,19 @@
 """States that processes share: of a frame for a table (its word), an entry, a record, a wait.
 
-This file contains only constants and imports nothing, so every layer may use it. ``docs/internals/protocol.md``
+The module contains only constants and imports no modules, so every layer may use it. ``docs/internals/protocol.md``
 describes each state and the processes that may change it. ``ascpipe/layout/structs.py`` has the fields.
 """
 
-# Word per (frame, table). Each transition has one writer. Trainer and table worker leave PLANNED by CAS, because they
-# compete.
+# Word of a frame for a table. Each transition has one writer. Trainer and table worker change PLANNED by CAS,
+# because they compete.
 SUBMITTED = 0  # pump
 DEDUPED = 1  # key worker; table worker if a cut discards entry numbers
-TOUCHED = 2  # table worker; by CAS from PLANNED if a plan is revoked
+TOUCHED = 2  # table worker, by CAS from PLANNED if a plan is revoked
 PLANNED = 3  # table worker
 CLAIMED = 4  # trainer by CAS
 DONE = 5  # trainer; table worker for a count-only ticket
 RETIRED = 6  # table worker
-ASKED = 8  # trainer by CAS, evaluation only: requests the slots of keys
+ASKED = 8  # trainer by CAS, only in an evaluation; requests the slots of keys
 ANSWERED = 9  # table worker, evaluation only
 WORD_NAMES = {
     SUBMITTED: "SUBMITTED", DEDUPED: "DEDUPED", TOUCHED: "TOUCHED", PLANNED: "PLANNED", CLAIMED: "CLAIMED",
@@ -23,30 +23,31 @@ WORD_NAMES = {
 # Channels of a stream.
 TRAIN = 0
 EVAL = 1
-LOCAL = 2  # ids of one rank's batches, of training or evaluation; only key workers serve it
+LOCAL = 2  # ids of one rank's batches for training or evaluation; only key workers serve this channel
 CHANNELS = 3
 
-# States of an entry: no key; a key without trained state, which only frames of the window hold; a key with trained
-# state.
+# States of an entry. FREE: no key. NAMED: a key without trained state, which only frames of the window hold.
+# TRAINED: a key with trained state.
 FREE = 0
 NAMED = 1
 TRAINED = 2
 
-# Location of a row at home or on disk: a home row (0 or more), neither, or a disk slot.
+# Location of a row at home or on disk: a home row (0 or more), HOME_NONE, or a disk slot.
 HOME_NONE = -1
 HOME_DISK = -2  # disk slot s is HOME_DISK - s
 
-# Words of a request to the disk worker. The table worker stores ASKED, and EMPTY at the end. The disk worker stores
-# TAKEN, then DONE or FAILED. Kinds: read a row from its disk slot into its home row, or write it.
+# Words of a request to the disk worker. The table worker stores ASKED, and EMPTY at the end. The disk worker
+# stores TAKEN, then DONE or FAILED. A READ copies a row from its disk slot to its home row. A WRITE copies a
+# row in the other direction.
 REQUEST_EMPTY, REQUEST_ASKED, REQUEST_TAKEN, REQUEST_DONE, REQUEST_FAILED = range(5)
 REQUEST_READ = 1
 REQUEST_WRITE = 2
 
-# Status of a record. All but PLAN_OK are errors of the step that needs the plan.
+# Status of a record. All values except PLAN_OK are errors of the step that needs the plan.
 PLAN_OK = 0
 PLAN_TABLE_FULL = 1  # a table without home rows has more keys than device rows
 PLAN_DEVICE_SMALL = 2  # the device has fewer rows than this batch needs
-PLAN_HOST_FULL = 3  # more keys than home rows
+PLAN_HOST_FULL = 3  # there are more keys than home rows
 PLAN_NO_MEMORY = 4  # no memory is left for entries or home rows
 PLAN_HOST_SMALL = 5  # a table with rows on disk has fewer home rows than one batch needs
 
@@ -59,10 +60,10 @@ CUT_LOAD = 4  # replace the table by the table of a checkpoint, which the traine
 # Values of a slot field: a slot (0 or more), no row, or a code.
 SLOT_NONE = -1
 SLOT_HOME = -2  # home row h is SLOT_HOME - h; evaluation only
-SLOT_DISK = -2**31  # the row is on disk: ``homes`` has its disk slot, ``frequencies`` its generation; evaluation only
-SLOT_FROZEN = 1 << 30  # added to a slot: the row is looked up but never updated (a padding key); trainer only
+SLOT_DISK = -2**31  # row on disk; ``homes`` has the slot, ``frequencies`` has the generation; evaluation only
+SLOT_FROZEN = 1 << 30  # added to the slot of a padding key, whose row is never updated; trainer only
 
-# Reasons to wait: shown by `ascpipe status`, and in errors after "waiting for".
+# Reasons to wait. `ascpipe status` shows them, and errors contain them after "waiting for".
 WAIT_NONE, WAIT_BATCH, WAIT_ROOM, WAIT_PLAN, WAIT_STEP, WAIT_LEASE, WAIT_READ, WAIT_CUT, WAIT_SAVE, \
     WAIT_RANKS, WAIT_KEYS, WAIT_DISK = range(12)
 WAIT_SENTENCES = {

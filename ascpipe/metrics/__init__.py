@@ -1,1 +1,1 @@
-"""Prometheus metrics of a daemon: their definitions, and the process that exports them over HTTP and to a file."""
+"""Prometheus metrics of a daemon: definitions, and the process that exports the metrics over HTTP and to a file."""

@@ -1,9 +1,11 @@
 """Process that exports the metrics of a daemon to scrapes and to a file. It queries ``status`` like any client.
 
+::
+
     python -m ascpipe.metrics.exporter --name NAME [--listener FD] [--file PATH]
 
-It exits at the end of its standard input, which the daemon keeps open. It then removes the file, since old metrics of
-a dead daemon would look like metrics of an idle one.
+The process exits at the end of its standard input, which the daemon keeps open. It then removes the file, since old
+metrics of a dead daemon would look like metrics of an idle daemon.
 """
 import contextlib
 import fcntl
@@ -30,9 +32,9 @@ from ascpipe.metrics.scrapes import Scrapes
 from ascpipe.names import RunDir
 
 FILE_S = 15.0  #: write interval of the file
-FRESH_S = 0.5  #: cache time of an answer, so that frequent scrapes cause no further queries
+FRESH_S = 0.5  #: cache time of an answer, so that frequent scrapes do not cause more queries
 ASK_S = 2.0  #: timeout for an answer of the daemon
-_MODE = 0o644  # readable for the collector, another user; it has only names of tables, and metrics
+_MODE = 0o644  # readable for the collector, which is another user; the file has only table names and metrics
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _STDIN = 0
 
@@ -40,11 +42,11 @@ _log = logging.getLogger("ascpipe.metrics")
 
 
 class Answers:
-    """The metrics of a daemon, as text.
+    """Metrics of a daemon as text.
 
     Args:
-        run: of the daemon.
-        clock: seconds.
+        run: run directory of the daemon.
+        clock: function that returns seconds.
     """
 
     def __init__(self, run: RunDir, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +57,9 @@ class Answers:
         self._silent = ""
 
     def text(self) -> bytes:
-        """Return the metrics, at most ``FRESH_S`` old. After ``ASK_S`` without an answer, return only that metric."""
+        """Return the metrics, which are at most ``FRESH_S`` old. If the daemon does not answer, return only
+        ``ascpipe_up``.
+        """
         if self._clock() - self._asked_at >= FRESH_S:
             silent = ""
             status = None
@@ -72,12 +76,12 @@ class Answers:
 
 
 class File:
-    """A file for Prometheus's textfile collector, replaced atomically.
+    """File for Prometheus's textfile collector. It is replaced atomically.
 
-    It is locked while this process writes it, so that no other daemon replaces it.
+    The process locks the file, so that no other daemon replaces it.
 
     Args:
-        path: absolute.
+        path: absolute path of the file.
     """
 
     def __init__(self, path: str) -> None:
@@ -87,7 +91,7 @@ class File:
         self._written: Optional[BinaryIO] = None  # the current file, locked
 
     def write(self, text: bytes) -> None:
-        """Replace the content. A failure is logged once per reason, and the old file stays."""
+        """Replace the content. After a failure, the old file remains. A failure is logged once per reason."""
         reason = ""
         try:
             if not self._is_ours() and is_locked(self._path):
@@ -104,7 +108,7 @@ class File:
         self._reason = reason
 
     def remove(self) -> None:
-        """Remove the file if this process wrote it. Idempotent."""
+        """Remove the file if this process wrote it. The method is idempotent."""
         with contextlib.suppress(OSError):
             if self._is_ours():
                 os.unlink(self._path)
@@ -174,7 +178,7 @@ def serve(answers: Answers, scrapes: Optional[Scrapes], file: Optional[File], pa
 @click.option("--file", "path", default="", help="File to write.")
 def main(name: str, listener: int, path: str) -> None:
     """Export the metrics of a daemon until its end."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # only the daemon stops it
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # only the daemon stops this process
         signal.signal(number, signal.SIG_IGN)
     open_log("metrics")
     set_process_title("metrics of " + name)

@@ -1,4 +1,4 @@
-"""Writes an answer to ``status`` in the text format of Prometheus."""
+"""Functions that convert an answer to ``status`` to the text format of Prometheus."""
 from typing import Iterator, Optional
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,7 +17,7 @@ def text(daemon: str, status: Optional[Status]) -> bytes:
 
     Args:
         daemon: name of the daemon.
-        status: its answer; None if it did not answer.
+        status: answer of the daemon, or None if it did not answer.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Answer(daemon, status))

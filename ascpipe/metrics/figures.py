@@ -1,7 +1,7 @@
-"""Definitions of all metrics: name, kind, unit, labels, text, and their computation from an answer to ``status``.
+"""Definitions of all metrics: name, kind, unit, labels, text, and the computation from an answer to ``status``.
 
 ``ascpipe status --json`` prints the same answer, and docs/reference/metrics.md documents the metrics. Counters of a
-session restart at 0 with each session; counters of a daemon grow until it exits.
+session start at 0 in each session. Counters of a daemon increase until it exits.
 """
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
@@ -22,12 +22,12 @@ class Metric(NamedTuple):
     """Definition of a metric.
 
     Attributes:
-        name: Prometheus name; counters end in ``_total``, after the unit.
+        name: Prometheus name. The name of a counter ends in ``_total``, after the unit.
         kind: COUNTER or GAUGE.
-        unit: ``bytes``, ``seconds``, or empty for a count.
+        unit: ``bytes``, ``seconds``, or an empty text for a count.
         labels: labels in addition to DAEMON.
         text: help text.
-        samples: (label values, number) for each item of a status.
+        samples: function that returns (label values, number) for each item of a status.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Metric(NamedTuple):
 
 
 def samples_of(metric: Metric, status: Status) -> Iterator[Sample]:
-    """Yield (label values with DAEMON first, number) for each sample of a metric."""
+    """Yield (label values, number) for each sample of a metric. The value of DAEMON is first."""
     for labels, value in metric.samples(status):
         yield (status["name"], *labels), float(value)
 
@@ -75,7 +75,7 @@ def _processes(key: str) -> Samples:
 
 
 def _exchanges(key: str) -> Samples:
-    """Define samples of exchanges; empty with one rank, or if the status has no number."""
+    """Define samples of exchanges. There are no samples with one rank, or if the status has no number."""
     def read(status: Status) -> List[Sample]:
         exchanges = status["exchanges"]
         return [] if exchanges is None or exchanges[key] is None else [((), float(exchanges[key]))]
@@ -221,5 +221,5 @@ METRICS: Tuple[Metric, ...] = (
            _exchanges("slowest_s")),
 )
 
-#: Exported also if the daemon does not answer.
+#: The exporter writes this metric even if the daemon does not answer.
 UP = Metric("ascpipe_up", GAUGE, "", (), "1: the daemon answered; otherwise the only metric.", _number(lambda _: 1))

@@ -1,10 +1,10 @@
-"""HTTP server for ``GET /metrics`` only, with limits on connections, bytes and time.
+"""HTTP server that supports only ``GET /metrics``, with limits on connections, bytes and time.
 
-A single thread serves all peers and blocks on none, so slow peers do not delay other peers, and memory and work are
+One thread serves all peers and never blocks, so slow peers do not delay other peers. Memory and work are
 bounded. A connection has one request and one answer.
 
-On a loopback address, the Host header of a request must name this machine. Otherwise a page in a browser could read
-the metrics through its own domain name that resolves to 127.0.0.1 (DNS rebinding).
+On a loopback address, the Host header of a request must name this machine. Otherwise, a page in a browser could read
+the metrics through a domain name that resolves to 127.0.0.1 (DNS rebinding).
 """
 import ipaddress
 import re
@@ -14,7 +14,7 @@ import time
 from typing import Callable, Dict, List, Optional, Tuple
 
 PATH = "/metrics"
-MAX_PEERS = 8  #: maximum number of connections, and of connections waiting to be accepted
+MAX_PEERS = 8  #: maximum number of connections, and maximum number of connections that wait to be accepted
 REQUEST_BYTES = 8192  #: maximum size of a request with its headers
 PATIENCE_S = 5.0  #: maximum duration of a connection
 
@@ -27,7 +27,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 4
 
 
 class _Peer:
-    """A connection: received bytes, and unsent bytes of the answer (None if there is no answer yet)."""
+    """Connection with received bytes and unsent bytes of the answer. ``answer`` is None if there is no answer yet."""
 
     def __init__(self, sock: socket.socket, came: float) -> None:
         self.sock = sock
@@ -37,13 +37,13 @@ class _Peer:
 
 
 class Scrapes:
-    """Serves scrapes on a listening socket.
+    """Server of scrapes on a listening socket.
 
     Args:
-        listener: listening socket; ``close`` closes it.
-        content: returns the body of a successful answer.
+        listener: listening socket, which ``close`` closes.
+        content: function that returns the body of a successful answer.
         content_type: content type of the body.
-        clock: returns seconds.
+        clock: function that returns seconds.
     """
 
     def __init__(self, listener: socket.socket, content: Callable[[], bytes], content_type: str,
@@ -62,7 +62,7 @@ class Scrapes:
             (fd, select.POLLIN if peer.answer is None else select.POLLOUT) for fd, peer in self._peers.items()]
 
     def wait_s(self) -> Optional[float]:
-        """Return the seconds until a connection times out; None if there is no connection."""
+        """Return the seconds until a connection times out, or None if there is no connection."""
         return None if not self._peers else max(
             0.0, min(peer.came for peer in self._peers.values()) + PATIENCE_S - self._clock())
 
@@ -88,9 +88,9 @@ class Scrapes:
         self._listener.close()
 
     def _accept(self, now: float) -> None:
-        """Accept one connection, so that existing connections are served in between."""
+        """Accept one connection. Existing connections are served before the next connection is accepted."""
         if len(self._peers) >= MAX_PEERS:
-            self._drop(next(iter(self._peers)))  # the oldest, which has had the most turns
+            self._drop(next(iter(self._peers)))  # the oldest connection, which was served most often
         try:
             sock, _ = self._listener.accept()
         except OSError:  # the peer is gone, or there is no free descriptor
@@ -113,7 +113,7 @@ class Scrapes:
             self._drop(fd)
 
     def _read(self, peer: _Peer) -> bool:
-        """Read from a peer; return whether the connection is finished or has its answer."""
+        """Read from a peer. Return whether the connection is finished or has an answer."""
         came = peer.sock.recv(REQUEST_BYTES + 1 - len(peer.request))
         if not came:
             return True
@@ -143,7 +143,7 @@ class Scrapes:
     def _drop(self, fd: int) -> None:
         peer = self._peers.pop(fd)
         try:
-            peer.sock.shutdown(socket.SHUT_WR)  # deliver the answer even if part of the request was not read
+            peer.sock.shutdown(socket.SHUT_WR)  # deliver the answer even if part of the request is unread
             peer.sock.recv(_READS)
         except OSError:
             pass
@@ -151,7 +151,7 @@ class Scrapes:
 
 
 def status_of(request: bytes, *, any_host: bool = False) -> int:
-    """Return the HTTP status code for a request, which has all its headers or is too long.
+    """Return the HTTP status code for a request. The request has all its headers or is too long.
 
     Args:
         any_host: whether to accept any Host header.
@@ -182,7 +182,7 @@ def _hosts(request: bytes) -> List[str]:
 
 
 def _is_own(host: str) -> bool:
-    """Return whether a host, with or without port, is a name that cannot be rebound by DNS."""
+    """Return whether DNS cannot rebind a host name. The name may include a port."""
     name = _PORT.sub("", host)
     if name == "localhost" or name.endswith(".localhost") or name == socket.gethostname().lower():
         return True

@@ -1,18 +1,21 @@
-"""Bells: a thread sleeps until another process publishes something and wakes it.
+"""Bells, on which a thread sleeps until another process publishes data and wakes it.
 
-A bell belongs to one waiting thread, its owner.  A publisher rings the bell of each thread that may wait for the
-change, *after* publishing with a full fence (``exchange``, ``compare_exchange``).  The owner sets `waiting` with a full
-fence before its last check.  So either the publisher sees `waiting`, or the owner sees the change (label ``bell``).
-The futex is a separate word, incremented before the wake: a ring between the last check and the sleep ends the sleep.
+A bell belongs to one waiting thread, its owner. A publisher rings the bell of each thread that may wait for the
+change, *after* publishing with a full fence (``exchange``, ``compare_exchange``). The owner sets `waiting` with a full
+fence before its last check. So either the publisher reads `waiting`, or the owner reads the change (label ``bell``).
 
-An owner that is far enough ahead of the trainer *pauses*: it sleeps briefly to let work accumulate.  A process that
-publishes work does not wake a pausing owner (``ring_unless_pausing``); a process that waits for it does (``ring``).
+The futex is a separate word, which is incremented before the wake. A ring between the last check and the sleep ends the
+sleep.
 
-Sleeping and waking take longer than many waits.  So the owner spins before it sleeps, for up to twice the time of the
-last wait, and not at all after a long wait.  Threads thus stay awake while batches arrive in quick succession, and
-sleep during a training step.  A spinning owner yields between checks, so that it does not slow down busy threads.
+An owner that has finished many batches in advance *pauses*. It sleeps briefly to let work accumulate. A process that
+publishes work does not wake a pausing owner (``ring_unless_pausing``). A process that waits for the owner wakes it
+(``ring``).
 
-The C++ twin is ``tfops/src/core/bell.h``.
+Sleeping and waking need more time than many waits. So the owner spins before it sleeps, for up to twice the time of the
+last wait. After a long wait, it does not spin. Threads thus stay awake while batches arrive in quick succession, and
+sleep during a training step. A spinning owner yields between checks, so that it does not slow down busy threads.
+
+The C++ version is ``tfops/src/core/bell.h``.
 """
 import os
 import time
@@ -23,7 +26,7 @@ import numpy as np
 from ascpipe.layout import bells, structs
 from ascpipe.shm import syscalls
 
-SLICE_S = bells.SLICE_MS / 1000  #: longest default sleep without checking `stop`
+SLICE_S = bells.SLICE_MS / 1000  #: maximum default sleep between checks of `stop`
 _GRACE_S = bells.GRACE_MS / 1000
 _FUTEX = structs.BELL.fields["futex"][1] // 4
 _WAITING = structs.BELL.fields["waiting"][1] // 4
@@ -37,7 +40,7 @@ def _bell_words(session: "np.ndarray[Any, Any]", index: int) -> "np.ndarray[Any,
 
 
 def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
-    """Ring a bell from the supervisor, without compiled atomics and without checking `waiting`.
+    """Ring a bell without compiled atomics and without a check of `waiting`. The supervisor uses this function.
 
     The kernel increments the word atomically, which is a full fence.
     """
@@ -46,15 +49,15 @@ def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
 
 
 def spin_after(waited_ns: int, most_ns: int) -> int:
-    """Return how long to spin in the next wait after a wait of ``waited_ns``; at most ``most_ns``."""
+    """Return the maximum spin time of the next wait after a wait of ``waited_ns``. It is at most ``most_ns``."""
     return min(most_ns, max(2 * waited_ns, bells.LEAST_SPIN_NS)) if waited_ns <= most_ns else 0
 
 
 class Bell:
-    """One bell of a session segment, for its owner (``wait``, ``pause``, ``says``) or for other threads (``ring``).
+    """Bell of a session segment, for its owner (``wait``, ``pause``, ``says``) or for other threads (``ring``).
 
     Args:
-        session_buffer: uint8[structs.SESSION_BYTES], the session segment.
+        session_buffer: session segment, uint8[structs.SESSION_BYTES].
         index: ``structs.BELL_*``.
         spin_us: maximum time in microseconds that ``wait`` spins before it sleeps.
     """
@@ -71,12 +74,12 @@ class Bell:
         self._spin_ns = self._most_spin_ns = spin_us * 1000
 
     def ring(self) -> None:
-        """Wake the owner if it sleeps or pauses.  Publish the change first, with a full fence."""
+        """Wake the owner if it sleeps or pauses. The caller must have published the change with a full fence."""
         if self._atomics.load_acquire_u32(self._words, _WAITING) != bells.AWAKE:  # SYNC bell: load
             self._wake()
 
     def ring_unless_pausing(self) -> None:
-        """Wake the owner if it sleeps, but not if it pauses: it will check again soon."""
+        """Wake the owner if it sleeps. A pausing owner is not woken, because it will check again soon."""
         if self._atomics.load_acquire_u32(self._words, _WAITING) == bells.ASLEEP:  # SYNC bell: load
             self._wake()
 
@@ -85,17 +88,19 @@ class Bell:
         syscalls.futex_wake(self._futex_address)
 
     def says(self, waits_for: int, table: int = -1, ticket: int = 0) -> None:
-        """Store for ``ascpipe status`` what the owner waits for: ``structs.WAIT_*``, table number, ticket."""
+        """Store the reason for which the owner waits (``words.WAIT_*``), the table number and the ticket for
+        ``ascpipe status``.
+        """
         self._fields["waits_table"] = table
         self._fields["waits_ticket"] = ticket
         self._fields["waits_for"] = waits_for
 
     def wait(self, ready: Callable[[], bool], stop: Callable[[], bool], timeout_s: float,
              longest_slice_s: float = SLICE_S) -> bool:
-        """Block until ``ready()`` or ``stop()`` returns True, or the time is over.
+        """Block until ``ready()`` or ``stop()`` returns True, or until the timeout.
 
-        Both functions are called often and must be fast.  ``stop`` is called between sleeps.  The first sleep lasts
-        ``SLICE_S``; each further one is twice as long, up to ``longest_slice_s``.
+        The functions are called often and must be fast. ``stop`` is called between sleeps. The first sleep
+        lasts ``SLICE_S``. Each later sleep is twice as long, up to ``longest_slice_s``.
 
         Returns:
             The last result of ``ready()``.
@@ -135,11 +140,11 @@ class Bell:
                 return False
             self._fields["sleeps"] += 1
             woken = syscalls.futex_wait(self._futex_address, seen, longest_s)
-            self._woken = time.perf_counter_ns()  # before `ready`, which may perform the work
+            self._woken = time.perf_counter_ns()  # read before `ready`, which may perform the work
             if not ready():
                 return False
             if not woken and load(words, _FUTEX) == seen:
-                # Lost wake-up, unless the publisher is just about to ring.
+                # This is a lost wake-up, unless the publisher is about to ring.
                 syscalls.futex_wait(self._futex_address, seen, _GRACE_S)
                 if load(words, _FUTEX) == seen:
                     self._fields["late"] += 1
@@ -148,12 +153,13 @@ class Bell:
             words[_WAITING] = bells.AWAKE
 
     def pause(self, look: Callable[[], float]) -> bool:
-        """Call ``look``, then sleep for the seconds that it returns, or until a process that waits for the owner rings.
+        """Call ``look``, then sleep for the returned number of seconds, or until a process that waits for the
+        owner rings.
 
-        A ring during the call of ``look`` ends the sleep at once.
+        A ring during the call of ``look`` immediately ends the sleep.
 
         Returns:
-            False if ``look`` returned 0, that is, if there is no reason to pause.
+            False if ``look`` returned 0, because there is no reason to pause.
         """
         seen = self._atomics.load_acquire_u32(self._words, _FUTEX)
         self._atomics.exchange_u32(self._words, _WAITING, bells.PAUSING)  # SYNC bell: store

@@ -1,7 +1,7 @@
 """File in which a trainer with several ranks records its exchanges with other ranks.
 
-The daemon creates and removes the file; the trainer writes the spans (``tfops/src/peers/span_ring.cc``).  Times use the
-clock of TensorFlow's traces: nanoseconds since 1970.
+The daemon creates and removes the file. The trainer writes the spans (``tfops/src/peers/span_ring.cc``). Times are
+nanoseconds since 1970, like the times of TensorFlow's traces.
 """
 import os
 from typing import List, NamedTuple, Optional, Tuple
@@ -14,16 +14,17 @@ from ascpipe.shm.spans import last_spans
 
 
 class ExchangeSpan(NamedTuple):
-    """A finished exchange.
+    """Finished exchange.
 
     Attributes:
-        start_ns, duration_ns: nanoseconds since 1970, nanoseconds.
-        kind: what this rank announced, a value of ``EXCHANGE_KINDS``.
-        sequence: number of the exchange, the same on all ranks.
-        stream, ticket: stream of the batch, and its number in the iterator; 0 without a batch.
-        bytes_sent, bytes_received: to and from other ranks.
+        start_ns, duration_ns: start in nanoseconds since 1970, and duration in nanoseconds.
+        kind: kind that this rank announced, a value of ``EXCHANGE_KINDS``.
+        sequence: number of the exchange, which is equal on all ranks.
+        stream, ticket: stream of the batch, and number of the batch in the iterator. Both are 0 without a batch.
+        bytes_sent, bytes_received: number of bytes sent to and received from other ranks.
         waited_us: part of the duration until the last rank joined, in microseconds.
-        last: that rank; None if unknown, as in the first exchange and while a rank is idle.
+        last: rank that joined last, or None if it is unknown. It is unknown in the first exchange and while a
+            rank is idle.
     """
 
     start_ns: int
@@ -39,7 +40,7 @@ class ExchangeSpan(NamedTuple):
 
 
 class RecordedExchanges(NamedTuple):
-    """The newest recorded exchanges of a trainer, oldest first."""
+    """Newest recorded exchanges of a trainer. The oldest exchange is first."""
 
     rank: int
     pid: int
@@ -72,10 +73,10 @@ def create(path: str, capacity: int, pid: int) -> Tuple[int, int]:
 
 
 def read(path: str) -> Optional[RecordedExchanges]:
-    """Read the exchanges while the trainer records them.  Return None if it has not started.
+    """Read the exchanges while the trainer records them. Return None if the trainer has not started to record.
 
     Raises:
-        FileNotFoundError
+        FileNotFoundError: there is no such file.
         ValueError: the file is not a file of exchange spans.
     """
     header, spans = last_spans(path, structs.EXCHANGE_SPANS, structs.EXCHANGE_SPAN,

@@ -1,8 +1,8 @@
-"""Parts of a segment that grow: the segment has its full size from the start, and memory is allocated in steps.
+"""Growing parts of a segment. The segment has its full size from the start, and memory is allocated in steps.
 
-A growing table thus needs no new mapping, address or descriptor.  The process that needs memory allocates a quarter of
-the present size, then stores the new size in the table's header.  If it dies in between, its successor repeats the
-allocation, which is idempotent.
+So a growing table needs no new mapping, address or descriptor. The process that needs memory allocates a quarter of the
+current size, then stores the new size in the table's header. If the process dies between these steps, the restarted
+process repeats the allocation, which is idempotent.
 """
 import os
 
@@ -13,11 +13,11 @@ MIN_STEP_BYTES = 1 << 20
 
 
 def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
-    """Return how many items should have memory, so that ``wanted`` have it and growth is rare.
+    """Return the number of items to allocate, so that ``wanted`` items have memory and growth is rare.
 
     Args:
-        ready: items that have memory.
-        wanted: items needed, more than ``ready``.
+        ready: number of items that have memory.
+        wanted: number of needed items, more than ``ready``.
         limit: maximum number of items, at least ``wanted``.
         item_bytes: bytes per item.
     """
@@ -26,10 +26,10 @@ def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
 
 
 class GrowingPart:
-    """A part of a segment that grows.
+    """Growing part of a segment.
 
     Args:
-        fd: descriptor of the segment, kept by the caller; -1 if all of the segment has memory.
+        fd: descriptor of the segment, or -1 if the whole segment has memory. The caller owns the descriptor.
         offset: start of the part in bytes, a multiple of the page size.
         item_bytes: bytes per item.
         limit: maximum number of items.
@@ -42,10 +42,11 @@ class GrowingPart:
         self._limit = limit
 
     def ready(self, ready: int, wanted: int) -> int:
-        """Allocate memory for ``wanted`` items, of which ``ready`` have it.
+        """Allocate memory for ``wanted`` items, of which ``ready`` items have memory.
 
         Returns:
-            The number of items that have memory now: fewer than ``wanted`` beyond the limit, or if memory is exhausted.
+            The new number of items that have memory. It is less than ``wanted`` if ``wanted`` exceeds the limit
+            or memory is exhausted.
         """
         if wanted <= ready or wanted > self._limit:
             return ready

@@ -1,13 +1,12 @@
-"""Check how much shared memory is available, and choose its kind.
+"""Checks of the available shared memory, and choice of its kind.
 
-Four limits apply:
+There are four limits:
 
-- the size of /dev/shm (64 MiB in a Docker container)
-- the memory limits of our control groups
-- the available memory of the machine
-- the address space of this process (``ulimit -v``)
+- the size of /dev/shm (64 MiB in a Docker container) - the memory limits of our control groups - the available memory
+of the machine - the address space of this process (``ulimit -v``)
 
-All are checked before the first allocation, because the kernel kills a process that exceeds a control group's limit.
+All limits are checked before the first allocation, because the kernel kills a process that exceeds a control
+group's limit.
 """
 import os
 import re
@@ -23,7 +22,7 @@ _NO_LIMIT = 1 << 62  # cgroup v1 writes a number near 2**63 for "no limit"
 
 
 class Places(NamedTuple):
-    """The files in which the kernel reports memory; tests replace them."""
+    """Files in which the kernel reports memory. Tests replace them."""
 
     shm_dir: str = segment.SHM_DIR
     meminfo: str = "/proc/meminfo"
@@ -34,12 +33,12 @@ class Places(NamedTuple):
 
 
 class Room(NamedTuple):
-    """The memory that one limit leaves.
+    """Available memory under one limit.
 
     Attributes:
         free_bytes: bytes that can still be allocated.
-        limit_bytes: the limit itself.
-        text: the numbers, for an error message.
+        limit_bytes: value of the limit.
+        text: text with these numbers for an error message.
     """
 
     free_bytes: int
@@ -51,10 +50,10 @@ def preflight(need_bytes: int, what: str, places: Places = Places()) -> bool:  #
     """Choose the kind of memory for segments of ``need_bytes`` in total.
 
     Returns:
-        True: memfds, because /dev/shm is too small.  False: POSIX shared memory.
+        True if memfds must be used because /dev/shm is too small. False for POSIX shared memory.
 
     Raises:
-        OutOfSharedMemoryError: neither kind has that much memory.
+        OutOfSharedMemoryError: neither kind of memory has enough bytes.
     """
     require(need_bytes, what, places=places)
     return needs_memfd(need_bytes, places)
@@ -67,14 +66,14 @@ def needs_memfd(need_bytes: int, places: Places = Places()) -> bool:  # noqa: B0
 
 def require(need_bytes: int, what: str, *, shm_counts: bool = False,
             places: Places = Places()) -> None:  # noqa: B008  (immutable)
-    """Raise an error if a limit leaves less than ``need_bytes``.
+    """Raise an error if less than ``need_bytes`` are available under a limit.
 
     Args:
-        what: what the memory is for, for the error message.
-        shm_counts: the memory comes from /dev/shm, so its size is a limit.
+        what: purpose of the memory, for the error message.
+        shm_counts: whether the memory is in /dev/shm, whose size is then a limit.
 
     Raises:
-        OutOfSharedMemoryError: the message names every limit.
+        OutOfSharedMemoryError: a limit is too low. The message contains all limits.
     """
     shm = shm_room(places.shm_dir)
     limits = _limits(places)
@@ -84,7 +83,9 @@ def require(need_bytes: int, what: str, *, shm_counts: bool = False,
 
 
 def limit_bytes(places: Places = Places()) -> int:  # noqa: B008  (immutable)
-    """Return the most that could be allocated: the memory of the machine, or a smaller limit of this process."""
+    """Return the maximum number of bytes that could be allocated. It is the lowest limit of the machine and
+    this process.
+    """
     return min([room.limit_bytes for room in _limits(places)] + [_NO_LIMIT])
 
 
@@ -106,12 +107,12 @@ def process_room(places: Places) -> Optional[Room]:
 
 
 def shm_room(shm_dir: str) -> Room:
-    """Return the room in /dev/shm: 0 bytes if it is missing or not writable."""
+    """Return the available memory in /dev/shm. It is 0 bytes if /dev/shm is missing or not writable."""
     try:
         status = os.statvfs(shm_dir)
     except OSError as error:
         return Room(0, 0, "{}: {}".format(shm_dir, error.strerror))
-    if not os.access(shm_dir, os.W_OK | os.X_OK):  # mounted read-only, or no permission
+    if not os.access(shm_dir, os.W_OK | os.X_OK):  # it is mounted read-only, or there is no permission
         return Room(0, 0, "{} is not writable".format(shm_dir))
     free = status.f_bavail * status.f_frsize
     total = status.f_blocks * status.f_frsize
@@ -119,7 +120,7 @@ def shm_room(shm_dir: str) -> Room:
 
 
 def machine_room(meminfo: str) -> Optional[Room]:
-    """Return the available memory of the machine, including page cache."""
+    """Return the available memory of the machine, including the page cache."""
     fields = dict(re.findall(r"^(\w+): +(\d+) kB$", _read(meminfo) or "", re.MULTILINE))
     if "MemAvailable" not in fields:
         return None
@@ -128,14 +129,14 @@ def machine_room(meminfo: str) -> Optional[Room]:
 
 
 def group_rooms(places: Places) -> List[Optional[Room]]:
-    """Return the room under each memory limit of our control groups (v1 and v2) and of their parents."""
+    """Return the available memory under each memory limit of our control groups (v1 and v2) and their parents."""
     return [_group_room(directory, ("memory.max", "memory.current") if unified else
                         ("memory.limit_in_bytes", "memory.usage_in_bytes"))
             for unified, directories in _groups(places) for directory in directories]
 
 
 def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immutable)
-    """Return how many processes of our control group were killed for lack of memory; None if that is unknown."""
+    """Return the number of OOM kills in our control group, or None if the number is unknown."""
     told = None
     for unified, directories in _groups(places):
         counters = "memory.events" if unified else "memory.oom_control"
@@ -164,7 +165,7 @@ def _limits(places: Places) -> List[Room]:
 def _with_parents(root: str, path: str) -> List[str]:
     """Return the directories of a group and its parents.
 
-    In a container, only the root may exist, and it is our group.
+    In a container, often only the root exists, which is then our group.
     """
     parts = [part for part in path.split("/") if part and part != ".."]
     return ["/".join([root] + parts[:n]) for n in range(len(parts), -1, -1)]

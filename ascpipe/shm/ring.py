@@ -1,7 +1,7 @@
 """Numpy views of ring segments and table segments, for the workers.
 
-A ring is a byte arena with up to ``MAX_FRAMES`` frames, numbered without gaps.  The trainer's pump fills it; key and
-table workers process the frames in place.
+A ring is a byte arena with up to ``MAX_FRAMES`` frames, which are numbered without gaps. The trainer's pump
+fills the frames. Key and table workers process them in place.
 """
 from typing import Any, List, NamedTuple, Sequence
 
@@ -20,24 +20,24 @@ _OUT_ARRAYS = ("out_slots", "out_entries", "out_homes")
 
 
 class PartView:
-    """The part of one table in one frame: the fields of PART and its arrays.
+    """Part of one table in one frame, with the fields of PART and its arrays.
 
     Args:
-        longs, ints: the ring segment as int64[] and as int32[].
+        longs, ints: ring segment as int64[] and as int32[].
         frame_offset: start of the frame in bytes.
         column: column of the table in the ring.
     """
 
     def __init__(self, longs: np.ndarray, ints: np.ndarray, frame_offset: int, column: int) -> None:
         start = (frame_offset + column * structs.PART.itemsize) // 8
-        self._fields = longs[start:start + _PART_LONGS]  # by number: a numpy record takes three times as long
+        self._fields = longs[start:start + _PART_LONGS]  # by number, because a numpy record is three times slower
         self._longs = longs
         self._ints = ints
         self._frame = frame_offset
 
     @property
     def fields(self) -> Any:
-        """PART, for kernels."""
+        """Return the PART, for kernels."""
         return self._fields.view(structs.PART)[0]
 
     def __getitem__(self, field: str) -> int:
@@ -47,7 +47,9 @@ class PartView:
         self._fields[_PART_FIELDS[field]] = value
 
     def array(self, field: str, count: int) -> np.ndarray:
-        """Return the first ``count`` items of an array: int64 for ids, unique and counts, otherwise int32."""
+        """Return the first ``count`` items of an array. Items are int64 for ids, unique and counts, and int32
+        otherwise.
+        """
         start = self._frame + self[field]
         if field in _LONG_ARRAYS:
             return self._longs[start // 8:start // 8 + count]
@@ -60,14 +62,14 @@ class PartView:
 
 
 class Look(NamedTuple):
-    """The states of a ring's frames for one table; valid until the next look at this ring.
+    """States of a ring's frames for one table. They are valid until the next call of ``look`` for this ring.
 
     Attributes:
         turn: TURN, for kernels.
         head: number of the oldest frame.
         words: int64[frames], word of each frame, oldest first.
         closed: int64[frames], nonzero if the frame can no longer be trained.
-        trained: int64[frames], nonzero if some table's plan was claimed.
+        trained: int64[frames], nonzero if a step has claimed the plan of a table.
     """
 
     turn: Any
@@ -78,13 +80,13 @@ class Look(NamedTuple):
 
 
 class RingView:
-    """A mapped ring segment.
+    """Mapped ring segment.
 
     Args:
         memory: uint8[bytes of the segment], writable.
 
     Attributes:
-        header: the RING fields, readable by name.
+        header: RING, whose fields are readable by name.
         frames: FRAME[MAX_FRAMES].
         tables: RING_TABLE[table_count].
     """
@@ -112,7 +114,7 @@ class RingView:
         return int(self.header["channel"])
 
     def is_empty(self) -> bool:
-        """Return True if the ring has no frame."""
+        """Return True if the ring has no frames."""
         return bool(atomics.load_acquire_i64(self._longs, _TAIL) == atomics.load_acquire_i64(self._longs, _HEAD))
 
     def look(self, column: int) -> Look:
@@ -139,7 +141,7 @@ class RingView:
         atomics.exchange_u32(self._words[column], number % structs.MAX_FRAMES, word)
 
     def replace_word(self, number: int, column: int, expected: int, word: int) -> bool:
-        """Replace the word of a frame for a table if it equals ``expected``.  Return True if it did."""
+        """Replace the word of a frame for a table if it equals ``expected``. Return whether the word was replaced."""
         return bool(atomics.compare_exchange_u32(self._words[column], number % structs.MAX_FRAMES, expected, word))
 
     def finished(self, column: int) -> int:
@@ -147,36 +149,36 @@ class RingView:
         return int(atomics.load_acquire_i64(self._finished, column))
 
     def store_finished(self, column: int, ticket: int) -> None:
-        """Store the last ticket that a table has finished.  Call this before storing the frame's word."""
+        """Store the last ticket that a table has finished. Call this before storing the frame's word."""
         atomics.store_release_i64(self._finished, column, ticket)
 
 
 class TableInRing(NamedTuple):
-    """The ring of a stream, and the column of a table in it."""
+    """Ring of a stream, and column of a table in this ring."""
 
     ring: RingView
     column: int
 
 
 class TableView:
-    """A mapped table segment.  Arrays for rows on disk exist only if rows go to disk.
+    """Mapped table segment. Arrays for rows on disk exist only if the table has rows on disk.
 
     Args:
         memory: uint8[bytes of the segment], writable.
-        fd: descriptor of the segment; -1 if all of it has memory.
+        fd: descriptor of the segment, or -1 if the whole segment has memory.
         name: name of the table.
-        directories: directories of its row files.
+        directories: directories of the row files.
 
     Attributes:
-        header: the TABLE fields, readable and writable by name.
+        header: TABLE, whose fields are readable and writable by name.
         header_at: address of the header.
-        disk_table: the DISK_TABLE fields, readable and writable by name; None if no rows go to disk.
+        disk_table: DISK_TABLE, whose fields are readable and writable by name, or None without rows on disk.
         asks: int32[asks room].
-        requests: REQUEST[home capacity], of which ``header["homes_ready"]`` have memory; None if no rows go to disk.
+        requests: REQUEST[home capacity], of which ``header["homes_ready"]`` have memory, or None without rows on disk.
         reads: REQUEST[DISK_READERS, DISK_READS].
         read_rows: float32[DISK_READERS, DISK_READS, row floats].
         entries: ENTRY[capacity], of which ``header["entries_ready"]`` have memory.
-        slot_entries: int32[device rows]; entry of each slot, -1 = empty.
+        slot_entries: int32[device rows]; entry of each slot, or -1.
         homes: float32[home capacity, row floats], of which ``header["homes_ready"]`` have memory.
         log: IMAGE[log capacity], of which ``header["snapshot_log_ready"]`` have memory.
     """
@@ -231,15 +233,15 @@ class TableView:
         atomics.exchange_i64(self._longs, _TABLE_LONGS[field], value)
 
     def reads_asked(self, reader: int) -> int:
-        """Return how often a reader has requested rows on disk."""
+        """Return the number of times that a reader has requested rows on disk."""
         return int(atomics.load_acquire_i64(self._reads_asked, reader))
 
     def ready_entries(self, count: int) -> bool:
-        """Allocate memory for ``count`` entries.  Return False if out of memory."""
+        """Allocate memory for ``count`` entries. Return False if out of memory."""
         return self._ready(self._growing_entries, "entries_ready", count)
 
     def ready_homes(self, count: int) -> bool:
-        """Allocate memory for ``count`` home rows and their requests.  Return False if out of memory."""
+        """Allocate memory for ``count`` home rows and their requests. Return False if out of memory."""
         if self.disk_table is None:
             return self._ready(self._growing_homes, "homes_ready", count)
         before = int(self.header["homes_ready"])
@@ -249,7 +251,7 @@ class TableView:
         return ready >= count
 
     def ready_log(self, count: int) -> bool:
-        """Allocate memory for ``count`` images in the log.  Return False if out of memory."""
+        """Allocate memory for ``count`` images in the log. Return False if out of memory."""
         return self._ready(self._growing_log, "snapshot_log_ready", count)
 
     def _ready(self, part: GrowingPart, field: str, count: int) -> bool:
@@ -257,7 +259,7 @@ class TableView:
         if ready < count:
             return False
         if ready > self.header[field]:
-            self.header[field] = ready  # after the memory was allocated
+            self.header[field] = ready  # stored after the memory was allocated
         return True
 
 

@@ -1,9 +1,9 @@
-"""Create, validate and map segments of shared memory.
+"""Creation, validation and mapping of segments of shared memory.
 
-The supervisor creates a segment, unlinks it at once, and passes its descriptor to the other processes.  The kernel
-frees it when the last process that uses it exits.
+The supervisor creates a segment, unlinks it immediately, and passes its descriptor to the other processes. The kernel
+frees the segment when the last process that uses it exits.
 
-All pages are allocated at creation, except growing parts (``growing_part``).  So a lack of memory raises an error with
+All pages are allocated at creation, except growing parts (``growing_part``). So a lack of memory raises an error with
 numbers, in ``create`` or earlier in ``memory.preflight``, and never causes a SIGBUS later.
 """
 import contextlib
@@ -23,25 +23,25 @@ from ascpipe.shm import syscalls
 
 SHM_DIR = "/dev/shm"  # noqa: S108  (the kernel's folder of POSIX shared memory, not a temporary file)
 
-_NO_SEALS = -1  # not a tmpfs file
-_PLAIN_TMPFS = 1  # F_GET_SEALS of files in /dev/shm: F_SEAL_SEAL, they cannot be sealed
+_NO_SEALS = -1  # the file is not on a tmpfs
+_PLAIN_TMPFS = 1  # F_GET_SEALS of files in /dev/shm is F_SEAL_SEAL, because they cannot be sealed
 _NAME = re.compile(r"ascpipe\.[0-9a-f]{32}")
 
 
 def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = None) -> int:
     """Create a zeroed segment and return its descriptor.
 
-    Call ``memory.preflight`` first: no limit applies to a memfd, and a process that allocates more than the machine's
-    memory is killed.
+    The caller must have called ``memory.preflight``. There is no limit for a memfd, and the kernel kills a
+    process that allocates more than the machine's memory.
 
     Args:
         size: bytes, more than 0.
-        what: what the memory is for, for the error message.
+        what: purpose of the memory, for the error message.
         use_memfd: result of ``memory.preflight``.
-        present: bytes to allocate at the start of the segment; all by default.
+        present: number of bytes to allocate at the start of the segment. It defaults to all bytes.
 
     Raises:
-        OutOfSharedMemoryError: too little memory although the preflight succeeded.
+        OutOfSharedMemoryError: there is too little memory, although the preflight succeeded.
     """
     fd = syscalls.memfd_create("ascpipe") if use_memfd else _open_unlinked()
     try:
@@ -56,10 +56,10 @@ def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = No
 
 
 def fill(fd: int, offset: int, size: int, what: str) -> None:
-    """Allocate memory for a part of a segment.  Pages that already have memory keep their content.
+    """Allocate memory for a part of a segment. Pages that already have memory keep their content.
 
     Raises:
-        OutOfSharedMemoryError
+        OutOfSharedMemoryError: there is too little memory.
     """
     try:
         os.posix_fallocate(fd, offset, size)
@@ -75,16 +75,16 @@ def _open_unlinked() -> int:
         memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600)
     except posix_ipc.Error as error:
         raise SegmentError(name, "it cannot be created: {}".format(error)) from error
-    with contextlib.suppress(posix_ipc.ExistentialError):  # a concurrent sweep unlinked it; the descriptor stays valid
+    with contextlib.suppress(posix_ipc.ExistentialError):  # a sweep has unlinked it; the descriptor is valid
         posix_ipc.unlink_shared_memory(name)
     fcntl.fcntl(memory.fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
     return int(memory.fd)
 
 
 def sweep(shm_dir: str = SHM_DIR) -> List[str]:
-    """Unlink segments of this user whose creator died before unlinking them.  Return their names.
+    """Unlink segments of this user whose creator died before unlinking them. Return their names.
 
-    Unlinking a segment that is just being created is harmless, because its name is not used again.
+    Unlinking a segment while it is being created is harmless, because its name is not used again.
     """
     removed = []
     for name in sorted(os.listdir(shm_dir)):
@@ -98,12 +98,12 @@ def sweep(shm_dir: str = SHM_DIR) -> List[str]:
 
 
 def map(fd: int, size: int) -> "np.ndarray[Any, Any]":  # noqa: A001  (read as segment.map)
-    """Map a received segment as uint8[size]: shared, writable, not copied into forked children.
+    """Map a received segment as uint8[size]. The mapping is shared and writable, and forked children do not inherit it.
 
-    The memory is unmapped when the array and all its views are deleted.  The caller keeps ``fd``.
+    The memory is unmapped when the array and all its views are deleted. The caller still owns ``fd``.
 
     Raises:
-        SegmentError: ``check`` refused the descriptor.
+        SegmentError: ``check`` rejected the descriptor.
     """
     check(fd, size)
     mapping = _Mapping(syscalls.map_shared(fd, size), size)
@@ -123,10 +123,10 @@ class _Mapping:
 
 
 def check(fd: int, size: int) -> None:
-    """Refuse a descriptor of wrong size or owner, a named file, or a memfd without size seals.
+    """Raise an error for a descriptor of wrong size or owner, a named file, or a memfd without size seals.
 
     Raises:
-        SegmentError
+        SegmentError: the descriptor is not a valid segment.
     """
     status = os.fstat(fd)
     what = "descriptor {}".format(fd)

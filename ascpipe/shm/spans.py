@@ -1,7 +1,8 @@
-"""Ring of spans: the work of one worker, in a file that the worker maps and other processes read.
+"""File with a ring of spans. The spans describe the work of one worker. The worker maps the file, and other
+processes read it.
 
-A span is written before the count that includes it, so readers never see an incomplete span.  A reader skips spans that
-are overwritten during the read.  Times use the clock of TensorFlow's traces: nanoseconds since 1970.
+A span is written before the count that includes it, so readers never read an incomplete span. A reader skips spans that
+are overwritten during the read. Times are nanoseconds since 1970, like the times of TensorFlow's traces.
 """
 import io
 import mmap
@@ -12,7 +13,7 @@ import numpy as np
 
 MAGIC = 0x534E5053  #: "SPNS"
 AWAIT_ROWS = "await rows"  #: a plan waits for rows from disk
-STAGES = {"key": ("deduplicate",), "table": ("touch", "plan", "retire", AWAIT_ROWS)}  #: stages of a worker, by its kind
+STAGES = {"key": ("deduplicate",), "table": ("touch", "plan", "retire", AWAIT_ROWS)}  #: stages of workers by kind
 _MOST_STAGES = 4
 
 _HEADER = np.dtype({"names": ["magic", "capacity", "pid", "kind", "index", "count"],
@@ -23,12 +24,12 @@ _SPAN = np.dtype([("start_ns", "<i8"), ("duration_ns", "<i8"), ("stream", "<i8")
 
 
 class Span(NamedTuple):
-    """A period of work of a worker.
+    """Period of work of a worker.
 
     Attributes:
-        start_ns, duration_ns: nanoseconds since 1970, nanoseconds.
+        start_ns, duration_ns: start in nanoseconds since 1970, and duration in nanoseconds.
         stream: stream number of the batches.
-        done: for each stage performed: name (see ``STAGES``), number of batches, number of the last batch.
+        done: name (see ``STAGES``), number of batches and number of the last batch of each performed stage.
     """
 
     start_ns: int
@@ -38,7 +39,7 @@ class Span(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """The spans of the worker with this kind and number, oldest first.  ``pid`` is its last process."""
+    """Spans of the worker with this kind and number, oldest first. ``pid`` is the PID of its last process."""
 
     kind: str
     number: int
@@ -47,10 +48,10 @@ class Recorded(NamedTuple):
 
 
 class SpanRing:
-    """The span file of a worker, opened for writing.
+    """Span file of a worker, opened for writing.
 
     Args:
-        path: an existing file of the right size is continued, otherwise a new one is created.
+        path: path of the file. An existing file of the correct size is continued. Otherwise, a new file is created.
         capacity: maximum number of spans.
         kind, index: kind and number of the worker.
     """
@@ -74,7 +75,7 @@ class SpanRing:
         self._header["magic"] = MAGIC
 
     def add(self, start_ns: int, duration_ns: int, stream: int, last: Sequence[int], batches: Sequence[int]) -> None:
-        """Append a span.  ``last`` and ``batches`` have one item per stage of the worker, as in ``Span.done``."""
+        """Append a span. ``last`` and ``batches`` have one item per stage of the worker."""
         count = int(self._header["count"])
         span = self._spans[count % len(self._spans)]
         span["start_ns"] = start_ns
@@ -89,7 +90,7 @@ def read(path: str) -> Recorded:
     """Read the spans of a file while its worker writes to it.
 
     Raises:
-        FileNotFoundError
+        FileNotFoundError: there is no such file.
         ValueError: the file is not a span file.
     """
     header, spans = last_spans(path, _HEADER, _SPAN, magic=MAGIC)
@@ -99,21 +100,22 @@ def read(path: str) -> Recorded:
 
 
 def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: int) -> Tuple[Any, List[Any]]:
-    """Return the header and the last complete spans, oldest first, of a file that another process is writing.
+    """Return the header and the last complete spans of a file while another process writes it. The oldest span is
+    first.
 
     Args:
-        path: file with a header and ``capacity`` spans; span n is at index n % capacity.
+        path: file with a header and ``capacity`` spans. Span n is at index n % capacity.
         header_type: dtype of the header, with the fields ``capacity`` and ``count``.
         span_type: dtype of a span.
         ours: required values of header fields.
 
     Raises:
-        FileNotFoundError
-        ValueError: the file is not such a file.
+        FileNotFoundError: there is no such file.
+        ValueError: the file is not a file of such spans.
     """
     with io.FileIO(path) as file:
-        # The order of the three system calls matters: spans below the first count are complete, and spans overwritten
-        # according to the second count are skipped.  SYNC exchange-spans: load
+        # The order of the three system calls matters. Spans below the first count are complete. Spans that
+        # were overwritten according to the second count are skipped. SYNC exchange-spans: load
         head = file.read(header_type.itemsize)
         data = file.readall()
         file.seek(header_type.fields["count"][1])
@@ -126,7 +128,7 @@ def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: in
     if any(header[name] != value for name, value in ours.items()) or len(data) != capacity * span_type.itemsize:
         raise ValueError("{}: not a file of spans".format(path))
     spans = np.frombuffer(data, span_type)
-    oldest = max(0, newest - capacity + 1)  # skip the span that may be being written
+    oldest = max(0, newest - capacity + 1)  # skip the span that the writer may be overwriting
     return header, [spans[number % capacity] for number in range(oldest, count)]
 
 

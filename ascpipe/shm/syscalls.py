@@ -1,6 +1,6 @@
 """System calls that Python 3.7 lacks or wraps differently: futex, memfd, pidfd, prctl, mmap, madvise, renameat2.
 
-The numbers are for x86_64 and aarch64.  Arguments are plain integers; failures raise ``OSError``.  ctypes releases the
+The numbers are for x86_64 and aarch64. Arguments are plain integers. Failures raise ``OSError``. ctypes releases the
 interpreter lock during a call, so a sleeping futex does not block other threads.
 """
 import ctypes
@@ -22,7 +22,7 @@ _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
-# Never FUTEX_PRIVATE_FLAG: several processes share the word.
+# FUTEX_PRIVATE_FLAG must not be used, because several processes share the word.
 _FUTEX_WAIT = 0
 _FUTEX_WAKE = 1
 _FUTEX_WAKE_OP = 5
@@ -45,7 +45,7 @@ class _Timespec(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
 
 
-_futex = _libc["syscall"]  # a separate function object: declared types halve the time of a call
+_futex = _libc["syscall"]  # a separate function object, because declared types halve the time of a call
 _futex.restype = ctypes.c_long
 _futex.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.POINTER(_Timespec),
                   ctypes.c_void_p, ctypes.c_int]
@@ -58,7 +58,7 @@ def _number(name: str) -> int:
     return _NUMBERS[machine][name]
 
 
-_FUTEX = _NUMBERS.get(platform.machine(), {}).get("futex", -1)  # looked up once, because every wait uses it
+_FUTEX = _NUMBERS.get(platform.machine(), {}).get("futex", -1)  # computed once, because every wait uses it
 
 
 def _checked(result: int, what: str) -> int:
@@ -72,7 +72,7 @@ def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
     """Sleep while the 32-bit word at ``address`` equals ``expected``, for at most ``timeout_s`` (monotonic clock).
 
     Returns:
-        False after a timeout; True after a wake-up, a spurious one, or if the word differed already.
+        False after a timeout. True after a wake-up, after a spurious wake-up, or if the word was already different.
     """
     whole = int(timeout_s)
     limit = _Timespec(whole, int((timeout_s - whole) * 1e9))
@@ -94,7 +94,7 @@ def futex_wake(address: int) -> int:
 def futex_bump_and_wake(address: int) -> int:
     """Add 1 to the word at ``address`` atomically in the kernel, then wake all threads that sleep on it.
 
-    The supervisor needs it because it loads no numba and so has no compiled atomics.
+    The supervisor needs this call because it does not load numba and so has no compiled atomics.
     """
     return _checked(_libc.syscall(
         ctypes.c_long(_FUTEX), ctypes.c_void_p(address), ctypes.c_int(_FUTEX_WAKE_OP), ctypes.c_int(_ALL_WAITERS),
@@ -114,7 +114,7 @@ def add_seals(fd: int) -> None:
 
 
 def seals_of(fd: int) -> int:
-    """Return the seals of a memory file; -1 if ``fd`` is another kind of file."""
+    """Return the seals of a memory file, or -1 if ``fd`` is another kind of file."""
     try:
         return fcntl.fcntl(fd, _F_GET_SEALS)
     except OSError as error:
@@ -127,8 +127,8 @@ def pidfd_open(pid: int) -> int:
     """Return a descriptor that becomes readable when the process exits.
 
     Raises:
-        ProcessLookupError
-        OSError: ENOSYS on kernels before 5.3.
+        ProcessLookupError: there is no such process.
+        OSError: the kernel does not support the call (ENOSYS, before Linux 5.3), or it failed.
     """
     number = ctypes.c_long(_number("pidfd_open"))
     fd = _checked(_libc.syscall(number, ctypes.c_int(pid), ctypes.c_uint(0)), "pidfd_open")
@@ -137,14 +137,15 @@ def pidfd_open(pid: int) -> int:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of descendants whose own parent exits."""
+    """Make this process the parent of descendants whose parent exits."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def map_shared(fd: int, size: int) -> int:
-    """Map ``size`` bytes of a file, shared and writable, and return the address.
+    """Map ``size`` bytes of a file, and return the address. The mapping is shared and writable.
 
-    Python's ``mmap`` duplicates the descriptor and keeps it, so a forked child would keep the memory alive.
+    Python's ``mmap`` is not used, because it keeps a duplicate of the descriptor. A forked child would keep the memory
+    alive.
     """
     address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
     _checked(-1 if address == _MAP_FAILED else 0, "mmap")
@@ -152,7 +153,7 @@ def map_shared(fd: int, size: int) -> int:
 
 
 def unmap(address: int, size: int) -> None:
-    """Unmap memory (munmap).  The address must not be used afterwards."""
+    """Unmap memory (munmap). The address must not be used afterwards."""
     _checked(_libc.munmap(address, size), "munmap")
 
 

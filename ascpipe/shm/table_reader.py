@@ -1,10 +1,10 @@
-"""Read the state of a table's keys while its worker changes them, without disturbing the worker.
+"""Reader of a table's keys. It reads while the worker changes the keys, without disturbing the worker.
 
-The reader uses system calls and never maps the segment.  So reading a page without memory allocates none, and the
-reader cannot write.  Values are checked before use, because any process of the session may write in this memory.
+The reader uses system calls and never maps the segment. So reading a page without memory does not allocate memory, and
+the reader cannot write. Values are checked before use, because any process of the session may write to this memory.
 
-While a frame is DONE, its record may be partly assigned to the entries.  While a cut is pending, entries may change.
-``_consistent`` detects both.  The location of a row outside the device is a single field.
+While a frame is DONE, its record may be partly assigned to the entries. While a cut is pending, entries may change.
+``_consistent`` detects both cases. The location of a row outside the device is a single field.
 """
 import functools
 import time
@@ -17,21 +17,21 @@ from ascpipe.layout import structs
 from ascpipe.layout.ring_shape import ring_shape
 from ascpipe.layout.words import DEDUPED, DONE, FREE, HOME_DISK, RETIRED, TOUCHED, TRAINED
 
-Read = Callable[[int, int], bytes]  #: (offset, size) -> bytes of a segment; fewer at its end
+Read = Callable[[int, int], bytes]  #: (offset, size) -> bytes of a segment; fewer bytes at its end
 Found = TypeVar("Found")
 
-PATIENCE_S = 5.0  #: maximum wait for a moment at which the table is not being changed
+PATIENCE_S = 5.0  #: maximum wait until the table does not change
 _CHUNK = 1 << 16  # entries per read
 _PAUSE_S = 5e-5  # between attempts; a step may be short
 _SAMPLE_PAUSE_S = 0.01
-_SPARE = 16  # extra candidates for the most frequent keys, as some may be deleted
+_SPARE = 16  # additional candidates for the most frequent keys, because some may be deleted
 
 
 class Moment(NamedTuple):
-    """The version of a table that was read.
+    """Version of a table.
 
     Attributes:
-        batch: ticket of the last retired batch, 0 = none.
+        batch: ticket of the last retired batch, or 0.
         cut: number of the last cut.
     """
 
@@ -40,15 +40,15 @@ class Moment(NamedTuple):
 
 
 class KeyState(NamedTuple):
-    """The state of a key in a table.
+    """State of a key in a table.
 
     Attributes:
         key: the key.
-        is_known: it has trained state; otherwise all fields below except ``as_of`` are 0 or None.
-        occurrences: number in trained batches, times ``faae_coefficient``.
-        timestamp: of the last trained batch with this key, 0 = none.
-        last: ticket of that batch, 0 = the key came from a checkpoint.
-        slot, home, disk_slot: location of its row on the device, in host memory and on disk; None if it is not there.
+        is_known: whether the key has trained state. If not, all later fields except ``as_of`` are 0 or None.
+        occurrences: number of occurrences in trained batches, times ``faae_coefficient``.
+        timestamp: timestamp of the last trained batch with this key, or 0.
+        last: ticket of that batch, or 0 if the key was loaded from a checkpoint.
+        slot, home, disk_slot: location of the row on the device, in host memory and on disk, or None.
         as_of: ticket of the table's last retired batch when the key was read.
     """
 
@@ -64,11 +64,11 @@ class KeyState(NamedTuple):
 
 
 class Hottest(NamedTuple):
-    """The most frequent keys, in descending order.
+    """Most frequent keys, in descending order.
 
     Attributes:
         keys: (key, number of occurrences).
-        batches: number of batches that were counted; None for all trained batches.
+        batches: number of counted batches, or None if all trained batches were counted.
     """
 
     keys: List[Tuple[int, int]]
@@ -76,10 +76,10 @@ class Hottest(NamedTuple):
 
 
 class PartKeys(NamedTuple):
-    """The keys of a table in a frame.
+    """Keys of a table in a frame.
 
     Attributes:
-        number, ticket: of the frame.
+        number, ticket: number and ticket of the frame.
         word: word of the frame for the table.
         keys, occurrences: int64[n], int32[n].
     """
@@ -92,11 +92,11 @@ class PartKeys(NamedTuple):
 
 
 class RingReader:
-    """The training ring of a table.
+    """Training ring of a table.
 
     Args:
-        read: reads the ring's segment.
-        size: bytes of the segment.
+        read: function that reads the ring's segment.
+        size: size of the segment in bytes.
         table_count, column: number of tables in the ring, and column of this table.
     """
 
@@ -113,7 +113,9 @@ class RingReader:
         return _record(self._read, self._table, structs.RING_TABLE)["words"]
 
     def parts(self, first: int, last: int) -> Iterator[PartKeys]:
-        """Yield the part of each frame whose word is in [``first``, ``last``]; skip frames freed during the read."""
+        """Yield the part of each frame whose word is in [``first``, ``last``]. Frames that are freed during the read
+        are skipped.
+        """
         header = _record(self._read, 0, structs.RING)
         head = int(header["head"])
         for number in range(head, min(int(header["tail"]), head + structs.MAX_FRAMES)):
@@ -144,13 +146,13 @@ class RingReader:
 
 
 class TableReader:
-    """Reads one table from a process other than its worker.
+    """Reader of one table in a process other than the table worker.
 
     Args:
-        name: for error messages.
-        read: reads the table's segment.
+        name: name of the table, for error messages.
+        read: function that reads the table's segment.
         entries_offset, capacity: offset and maximum number of the entries.
-        rings: the training ring of the table, if any.
+        rings: training ring of the table, or no ring.
     """
 
     def __init__(self, name: str, read: Read, entries_offset: int, capacity: int, rings: Sequence[RingReader]) -> None:
@@ -162,20 +164,20 @@ class TableReader:
 
     @property
     def has_counts(self) -> bool:
-        """True if the table counts occurrences now."""
+        """Return whether the table counts occurrences now."""
         header = self._header()
         return bool(header["counting"] != 0 or header["access_threshold"] < 0)
 
     @property
     def access_threshold(self) -> int:
-        """Occurrences before a key gets a row; -1 = no admission."""
+        """Return the number of occurrences before a key gets a row, or -1 without admission."""
         return int(self._header()["access_threshold"])
 
     def look(self, keys: Sequence[int], patience_s: float = PATIENCE_S) -> List[KeyState]:
         """Return the state of each key.
 
         Raises:
-            WrongStateError: the table was being changed for ``patience_s``.
+            WrongStateError: the table changed during each attempt within ``patience_s``.
         """
         deadline = time.monotonic() + patience_s
         seen: Dict[int, KeyState] = {}
@@ -187,7 +189,7 @@ class TableReader:
         return [seen[key] for key in keys]
 
     def pins(self, keys: Sequence[int]) -> Dict[int, List[int]]:
-        """Return, for each key, the tickets of unfinished batches that pin its entry, oldest first."""
+        """Return the tickets of unfinished batches that hold the entry of each key, oldest first."""
         found: Dict[int, List[int]] = {key: [] for key in keys}
         wanted = np.array(list(found), np.int64)
         for ring in self._rings:
@@ -200,13 +202,13 @@ class TableReader:
         """Return the keys with the most occurrences in trained batches.
 
         Raises:
-            WrongStateError: as ``look``.
+            WrongStateError: see ``look``.
         """
         deadline = time.monotonic() + patience_s
         while True:
             cut = self._moment(deadline).cut
             numbers = self._largest(count + _SPARE)
-            # the worker may have changed the counts during the read, so read these again
+            # the worker may have changed the counts during the read, so read these counts again
             entries = [self._wait_for(functools.partial(self._entry, number), deadline) for number in numbers]
             if all(moment.cut == cut for _, moment in entries):
                 found = [(int(entry["key"]), int(entry["count"])) for entry, _ in entries if entry["state"] == TRAINED]
@@ -238,7 +240,9 @@ class TableReader:
     # ---- one look
 
     def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[KeyState]:
-        """Yield the keys that one attempt finds, or finds to be unknown; none if a cut was applied in between."""
+        """Yield the states of keys that one attempt can determine. Yield no state if a cut was applied during
+        the attempt.
+        """
         begun = self._moment(deadline)
         numbers = self._numbers_of(keys)
         found = [(key, self._wait_for(functools.partial(self._entry, numbers[key]), deadline) if key in numbers
@@ -247,9 +251,9 @@ class TableReader:
             return
         for key, read in found:
             if read is None:
-                yield _unknown(key, begun.batch)  # a key trained before `begun.batch` would have an entry
+                yield _unknown(key, begun.batch)  # a key that was trained before `begun.batch` would have an entry
             elif read[0]["key"] == key and read[0]["state"] != FREE:
-                yield _seen(*read)  # otherwise the entry was freed or reused: try again
+                yield _seen(*read)  # otherwise, the entry was freed or reused, so try again
 
     def _numbers_of(self, keys: Sequence[int]) -> Dict[int, int]:
         wanted = np.array(keys, np.int64)
@@ -269,7 +273,7 @@ class TableReader:
         return [int(number) for number in found[:, 0]]
 
     def _chunks(self) -> Iterator[Tuple[int, np.ndarray]]:
-        """Yield (number of the first entry, ENTRY[n]) for all entries ever used."""
+        """Yield (number of the first entry, ENTRY[n]) for all entries that were ever used."""
         used = min(max(0, int(self._header()["entries_used"])), self._capacity)
         size = structs.ENTRY.itemsize
         for first in range(0, used, _CHUNK):
@@ -302,9 +306,10 @@ class TableReader:
                 "process is stuck, `ascpipe status` shows it")
 
     def _consistent(self, read: Callable[[], Found]) -> Optional[Tuple[Found, Moment]]:
-        """Return the result of ``read`` if no record or cut was being applied during the call, otherwise None.
+        """Return the result of ``read``, or None if a record or cut may have been applied during the call.
 
-        The order matters: a worker assigns the record, stores ``retired``, then the word.
+        The order of the checks matters, because a worker first assigns the record, then stores ``retired``,
+        then the word.
         """
         before = self._stamp()
         if before is None or self._may_be_assigning():
@@ -339,6 +344,6 @@ def _seen(entry: Any, moment: Moment) -> KeyState:
 
 
 def _record(read: Read, offset: int, struct: np.dtype) -> Any:
-    """Return the record at an offset, or zeros beyond the end of the segment."""
+    """Return the record at an offset. Return zeros if the record is beyond the end of the segment."""
     data = read(offset, struct.itemsize)
     return np.frombuffer(data if len(data) == struct.itemsize else bytes(struct.itemsize), struct)[0]

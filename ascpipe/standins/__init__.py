@@ -1,8 +1,8 @@
 """Stand-ins for packages of an Ascend server, and a table of the origin of each name.
 
 ``ascpipe run`` appends this folder to the path of its program, so ``import npu_bridge`` finds an installed package
-first. Modules below the packages have no files. They are rows of ``HOMES``, which ``ascpipe.import_hints`` creates at
-import.
+first. Modules below the packages have no files. They are entries of ``HOMES``, which ``ascpipe.import_hints`` creates
+at import.
 """
 import sys
 from typing import Dict
@@ -40,7 +40,7 @@ _BRIDGE: Dict[str, Dict[str, str]] = {
     "hccl.hccl_ops": _of(_COLLECTIVES, "all_to_all_v", "all_to_all_v_c", "allgather", "allreduce", "broadcast",
                          "reduce_scatter"),
     "npu_init": {
-        # a program may request deterministic ops without importing mx_rec, or before it
+        # a program may request deterministic ops without an import of mx_rec, or before it imports mx_rec
         "_deterministic": _ASCEND + "deterministic:install()",
         **_CONFIG, **_ESTIMATOR, **_OPTIMIZER, **_HCCL,
         **_of(_ASCEND + "estimator", "npu_config_proto", "npu_hooks_append", "npu_run_config_init"),
@@ -76,7 +76,7 @@ _INSTEAD = {
 
 
 def stand_in(package: str) -> None:
-    """Set the names of a package, and make the modules below it importable."""
+    """Set the names of a package, and register the modules below the package for import."""
     below = {module: homes for module, homes in HOMES.items() if module.startswith(package + ".")}
     import_hints.install(package, _INSTEAD, below)
     import_hints.fill(sys.modules[package], HOMES[package])

@@ -1,4 +1,4 @@
-"""Memory of a key index: address space for the maximum number of keys, committed as the index grows."""
+"""Memory of a key index. It has address space for the maximum number of keys, and memory is committed as it grows."""
 import numpy as np
 
 from ascpipe.kernels.hashing import Spread
@@ -10,36 +10,36 @@ _REBUILT_LOAD = 3.75  # keys per line after a rebuild; the index grows at 16/15 
 
 
 class KeyIndex:
-    """A key index, initially empty.
+    """Key index, which is initially empty.
 
     Args:
         spread: hash seed that determines the lines of keys.
         most: maximum number of keys.
 
     Attributes:
-        index: argument for kernels; ``clear`` and ``rebuild`` replace its lines but not its extent.
+        index: argument for kernels. ``clear`` and ``rebuild`` replace its lines but not its extent.
     """
 
     def __init__(self, spread: Spread, most: int) -> None:
         extent = np.zeros(1, EXTENT)
         extent["spread"] = spread
-        # largest index after growing by an eighth, plus lines for the longest possible probe
+        # largest index after growth by an eighth, plus lines for the longest possible search
         self._room = most // LINE_LOAD * 9 // 8 + most // LINE_KEYS + 4
         self.index = Index(extent, lazy_arrays.zeros(0, LINE))
         self.clear()
 
     @property
     def lines(self) -> int:
-        """Number of lines; the last keys may overflow into a few more."""
+        """Return the number of lines. The last keys may be in a few lines after these."""
         return int(self.index.extent["lines"][0])
 
     @property
     def nbytes(self) -> int:
-        """Size of the lines in bytes."""
+        """Return the size of the lines in bytes."""
         return self.lines * LINE.itemsize
 
     def clear(self, count: int = 0) -> None:
-        """Remove all keys, and make room for ``count`` keys."""
+        """Remove all keys, and reserve lines for ``count`` keys."""
         extent = self.index.extent
         self.index = Index(extent, lazy_arrays.zeros(0, LINE))  # free the old lines first
         self.index = Index(extent, lazy_arrays.zeros(self._room, LINE))
@@ -49,11 +49,11 @@ class KeyIndex:
         extent["keys"] = extent["frontier"] = extent["unmoved"] = 0
 
     def rebuild(self, count: int, used: int, entries: np.ndarray) -> int:
-        """Remove all keys, then index the entries that hold a key.
+        """Remove all keys, then index the entries that have a key.
 
         Args:
             count: upper limit of the number of these entries.
-            used, entries: as in ``rebuild_index``.
+            used, entries: see ``rebuild_index``.
 
         Returns:
             Number of indexed keys.

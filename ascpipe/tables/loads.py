@@ -1,6 +1,6 @@
-"""Prepares a table for a load by the trainer, and adopts the loaded content.
+"""Functions that prepare a table for a load by the trainer, and adopt the loaded content.
 
-The first R of N entries have rows: entry i has home row i, or slot i if the table has no home rows.
+The first R of N entries have rows. Entry i has home row i, or slot i if the table has no home rows.
 """
 from ascpipe.kernels.retire import occupy_slots
 from ascpipe.layout.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
@@ -10,20 +10,20 @@ NOT_WRITTEN = -1  #: number of written entries after a failure
 
 
 def make_room(truth: Truth, entries: int, rows: int) -> int:
-    """Allocate memory for entries and rows without changing the table.
+    """Allocate memory for entries and rows. The table is not changed.
 
     Args:
-        truth: of the table.
+        truth: shared memory of the table.
         entries: number of entries that will be written.
         rows: number of entries with a row.
 
     Returns:
-        PLAN_OK, or the reason of failure: the table is full or memory is exhausted.
+        PLAN_OK, or the status of the failure: the table is full or memory is exhausted.
     """
     home_rows = int(truth.header["home_capacity"])
     most = len(truth.slot_entries) if home_rows == 0 else home_rows
     if truth.disk_table is not None:
-        most = int(truth.disk_table["disk_slots"])  # one per row, wherever it is: a fetched row keeps its disk slot
+        most = int(truth.disk_table["disk_slots"])  # each row needs a disk slot, because a fetched row keeps its slot
     if not 0 <= rows <= entries <= len(truth.entries) or rows > most:
         return PLAN_HOST_FULL if home_rows else PLAN_TABLE_FULL
     if not truth.ready_entries(entries) or (
@@ -33,23 +33,23 @@ def make_room(truth: Truth, entries: int, rows: int) -> int:
 
 
 def take_over(truth: Truth, room: int) -> bool:
-    """Make the entries that were written to an empty table its truth. Idempotent; the caller rebuilds private state.
+    """Adopt the entries that were written to an empty table as its truth. The caller rebuilds private state.
 
     Args:
-        truth: of the table.
-        room: number of allocated entries. Fewer are written only after a failure; then the table stays empty and keeps
-            its settings.
+        truth: shared memory of the table.
+        room: number of allocated entries. If fewer entries were written, the load has failed, and the table
+            stays empty and keeps its settings.
 
     Returns:
         Whether all entries were written.
     """
     header = truth.header
     written = room if header["load_entries"] == room else 0
-    truth.entries["state"][written:room] = FREE  # otherwise a key there would find an untrained row
+    truth.entries["state"][written:room] = FREE  # otherwise, a key of these entries would have an untrained row
     occupy_slots(written, truth.entries, truth.slot_entries)
     if header["load_entries"] == room:
         header["time"] = header["load_time"]
         header["access_threshold"] = header["load_threshold"]
         header["counting"] = header["load_counting"]
-    header["entries_used"] = written  # last, since it publishes the entries
+    header["entries_used"] = written  # stored last, since it publishes the entries
     return written == room

@@ -7,15 +7,17 @@ from ascpipe.kernels.records import Record
 
 
 class Truth(NamedTuple):
-    """The shared memory of a table.
+    """Shared memory of a table.
 
     Attributes:
-        header: the TABLE fields by name; written here: ``entries_used`` and fields that cuts change.
-        header_at: address of the same memory.
+        header: TABLE, with its fields by name. This package writes ``entries_used`` and fields that cuts change.
+        header_at: address of the header.
         entries: ENTRY[capacity].
-        slot_entries: int32[device rows]; entry of each slot, -1 if empty.
-        disk_table, requests: the DISK_TABLE fields by name, REQUEST[home rows]; None if no row is stored on disk.
-        ready_entries, ready_homes: allocate memory for a number of entries or home rows; return False if out of memory.
+        slot_entries: int32[device rows]; entry of each slot, or -1.
+        disk_table, requests: DISK_TABLE with its fields by name, and REQUEST[home rows]. Both are None without rows on
+            disk.
+        ready_entries, ready_homes: functions that allocate memory for a number of entries or home rows. They return
+            False if memory is exhausted.
     """
 
     header: Any
@@ -29,13 +31,13 @@ class Truth(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The distinct keys of one frame for one table.
+    """Distinct keys of one frame for one table.
 
     Attributes:
         number: number of the frame.
-        sequence: sequence number of the ticket, for the usage score.
-        timestamp: timestamp of the batch; 0 if it has none.
-        unique, occurrences: int64[n], int32[n]; distinct keys in order of first appearance, and their counts.
+        sequence: sequence number of the ticket, for the frequency.
+        timestamp: timestamp of the batch, or 0 if it has none.
+        unique, occurrences: int64[n], int32[n]; distinct keys in order of first appearance, and their occurrences.
         record: output record for n keys.
     """
 
@@ -48,13 +50,13 @@ class Batch(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A record that is not yet retired.
+    """Record that is not retired yet.
 
     Attributes:
         number: number of the frame.
-        record: its arrays.
+        record: arrays of the record.
         fresh: number of keys with new rows.
-        rows, time: values of the table after the record.
+        rows, time: number of rows and time of the table after the record.
     """
 
     number: int
@@ -65,5 +67,5 @@ class Pending(NamedTuple):
 
 
 def first_keys(record: Record, keys: int) -> Record:
-    """Return a record of the first ``keys`` keys, in which no row moves."""
+    """Return a record with the first ``keys`` keys. No row moves in this record."""
     return Record(*[array[:keys] for array in record[:5]], *[array[:0] for array in record[5:]])

@@ -1,7 +1,7 @@
-"""Keeps images of entries for a snapshot: the content of entries before a record changes them during the copy.
+"""Images of entries for a snapshot. An image is stored before a record changes the entry during the copy.
 
-The set of entries with an image is private and derived from the log for each snapshot. A restarted worker repeats
-partial assignments, and therefore cannot mistake a changed entry for its image.
+The set of entries with an image is private and is derived from the log for each snapshot. A restarted worker repeats
+partial assignments. Because it derives the set from the log, it does not store a changed entry as an image.
 """
 from typing import Any, Callable
 
@@ -20,10 +20,10 @@ class Images:
     """Image log of one table.
 
     Args:
-        header: the TABLE fields by name; read only.
+        header: TABLE, with its fields by name. It is only read.
         entries: ENTRY[capacity].
         log: IMAGE[log capacity].
-        ready_log: allocates memory for a number of images; returns False if out of memory.
+        ready_log: function that allocates memory for a number of images, and returns False if memory is exhausted.
     """
 
     def __init__(self, header: Any, entries: np.ndarray, log: np.ndarray, ready_log: Callable[[int], bool]) -> None:
@@ -32,18 +32,19 @@ class Images:
         self._log = log
         self._ready_log = ready_log
         self._marks = _NO_MARKS
-        self._marked_for = 0  # no snapshot has this number
+        self._marked_for = 0  # no snapshot has the number 0
 
     def append(self, record: Record, copied: int) -> int:
-        """Log an image of each entry that the record changes, if it is neither copied nor logged.
+        """Append an image of each entry that the record changes to the log, unless the entry is copied or
+        already logged.
 
         Args:
-            record: record to be assigned next.
-            copied: the running snapshot has copied the entries below this number.
+            record: record that will be assigned next.
+            copied: number of the first entry that the running snapshot has not copied.
 
         Returns:
-            The number of images in the log, to be published before the first change. NO_ROOM if the log is full or
-            out of memory; then no part of the record may be assigned.
+            The number of images in the log, which must be published before the first change. If the log is full
+            or memory is exhausted, NO_ROOM. In this case, no part of the record may be assigned.
         """
         if self._marked_for != self._header["snapshot_asked"]:  # SYNC snapshot-asked: load
             self._mark()

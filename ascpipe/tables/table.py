@@ -1,13 +1,13 @@
-"""One table in its worker: truth, view, window, free slots and home rows.
+"""Table of a table worker: truth, view, window, free slots and home rows.
 
-The *truth* is the table after the last retired batch, in shared memory that the caller owns.  All other state is
-private and derived: key index, window, free entries, slots and home rows, victim order, and the *view*, which is
-the table after the newest record.  ``rebuild`` derives it from truth, window and records.  Private arrays reserve
-address space for the maximum size, and take memory as they are used.
+The *truth* is the table after the last retired batch, in shared memory that the caller owns. All other state is private
+and derived: key index, window, free entries, slots and home rows, victim order, and the *view*. The view is the table
+after the newest record. ``rebuild`` derives this state from truth, window and records. Private arrays reserve address
+space for the maximum size, and occupy memory only for items in use.
 
 The steps of a batch are compiled (``ascpipe.kernels.batch_steps``) and access this state through the *planner* of the
-table, a struct of numbers and addresses.  This module owns the memory, provides what a step lacks (``provide``), and
-implements rare operations.  Records hold absolute values only, so assigning a record is idempotent.
+table, a struct of numbers and addresses. This module owns the memory, provides resources that a step lacks
+(``provide``), and implements rare operations. Records hold absolute values only, so assigning a record is idempotent.
 """
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
@@ -38,16 +38,16 @@ _NO_INTS = np.zeros(0, np.int32)
 
 
 class Table:
-    """Keys, rows and window of one table. Call ``rebuild`` first.
+    """Keys, rows and window of one table. The caller must call ``rebuild`` first.
 
     Args:
-        truth: its shared memory.
-        spread: hash seed that determines the index lines of keys; it affects nothing else.
+        truth: shared memory of the table.
+        spread: hash seed that determines the index lines of keys. It does not affect results.
 
     Attributes:
-        planner: PLANNER; the private numbers and addresses for compiled steps.
+        planner: PLANNER with the private numbers and addresses for compiled steps.
         planner_at: address of the planner.
-        tier: state of home rows and rows on disk; None if no row is stored on disk.
+        tier: state of home rows and rows on disk, or None if no row is stored on disk.
     """
 
     def __init__(self, truth: Truth, spread: Spread) -> None:
@@ -59,7 +59,7 @@ class Table:
         planner = np.zeros(1, PLANNER)
         self.planner: Any = planner[0]
         self.planner_at = int(planner.ctypes.data)
-        self._memory: Dict[str, np.ndarray] = {"": planner}  # by planner field that has the address
+        self._memory: Dict[str, np.ndarray] = {"": planner}  # arrays by the planner field with the address
         self._index = KeyIndex(spread, self._capacity)
         self._rows, self._row_of = (lazy_arrays.zeros(self._capacity, kind) for kind in (ROW, np.int32))
         self._free_entries = lazy_arrays.zeros(self._capacity, np.int32)
@@ -87,29 +87,31 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """Number of keys of the view that have a row."""
+        """Return the number of keys of the view that have a row."""
         return int(self.planner["rows"])
 
     @property
     def time(self) -> int:
-        """Greatest timestamp of the view."""
+        """Return the greatest timestamp of the view."""
         return int(self.planner["time"])
 
     def nbytes(self, field: str) -> int:
-        """Return the size in bytes of the array that planner field ``field`` points to, including unused memory."""
+        """Return the size in bytes of the array whose address is in planner field ``field``, including unused
+        memory.
+        """
         return self._memory[field].nbytes
 
-    # ---- what compiled steps lack
+    # ---- resources that compiled steps lack
 
     def provide(self, lacks: int, n: int) -> bool:
-        """Provide what a step lacks for a frame of n keys.
+        """Provide the resource that a step lacks for a frame of n keys.
 
         Args:
-            lacks: LACKS_SCRATCH to LACKS_VICTIMS of ``ascpipe.kernels.batch_steps``.
+            lacks: a value from LACKS_SCRATCH to LACKS_VICTIMS of ``ascpipe.kernels.asks``.
             n: number of distinct keys.
 
         Returns:
-            False if there are too few free entries and no memory for more. The step reports other shortages.
+            False if there are too few free entries and no memory for more entries. The step reports other shortages.
         """
         if lacks == LACKS_ENTRIES:
             return self._make_entries(int(self.planner["missing"]))
@@ -120,7 +122,7 @@ class Table:
         elif lacks == LACKS_HOMES:
             self.planner["home_memory_exhausted"] = not self._truth.ready_homes(int(self.planner["home_reach"]))
             if self.tier is not None and self.planner["home_memory_exhausted"]:
-                self.planner["home_rows"] = self._header["homes_ready"]  # the remaining rows go to disk
+                self.planner["home_rows"] = self._header["homes_ready"]  # other rows are stored on disk
         else:
             self._make_victims()
         return True
@@ -141,7 +143,7 @@ class Table:
                 move_changes(self.planner, before, self._memory["changes_at"])
 
     def _make_scratch(self, n: int) -> None:
-        """Allocate memory for frames of n keys and as many victims; keep the lists of frames in the window."""
+        """Allocate memory for frames of n keys and n victims. Keep the lists of frames in the window."""
         before = self._memory.get("lists_at")
         lists = lazy_arrays.zeros(MAX_FRAMES * 2 * n, np.int32).reshape(MAX_FRAMES, 2 * n)
         if before is not None:
@@ -169,7 +171,7 @@ class Table:
     # ---- window
 
     def touch_nothing(self, number: int) -> None:
-        """Add a frame without known keys to the window."""
+        """Add a frame to the window that holds no entries."""
         self._take_into_window(number, _NO_INTS)
 
     def _take_into_window(self, number: int, held: np.ndarray) -> None:
@@ -178,7 +180,7 @@ class Table:
         frames.take_into_window(self.planner, number, held)
 
     def leave(self, number: int) -> None:
-        """Remove a retired frame from the window, which releases its entries."""
+        """Remove a retired frame from the window. The window then releases the entries of the frame."""
         frames.leave(self.planner, number)
 
     # ---- records
@@ -190,19 +192,19 @@ class Table:
                 for record in range(int(self.planner["first_record"]), int(self.planner["next_record"]))]
 
     def take_back(self, revoked: Pending) -> None:
-        """Undo the newest record on the view; it was never assigned to the truth."""
+        """Undo the newest record on the view. The record was not assigned to the truth."""
         batch_steps.take_back(self.planner, revoked.number, revoked.record, revoked.fresh)
 
     def count_only(self, batch: Batch, held_count: int) -> Pending:
-        """Make the record of a trained batch in which this table was not used, and apply it to the view.
+        """Create the record of a trained batch in which this table was not used, and apply the record to the view.
 
         Args:
-            batch: its record is filled. Entry numbers are compacted to the known keys if a touch did not store
-                all of them.
-            held_count: number of entries that a touch stored: all, or 0 if they did not fit.
+            batch: batch whose record is filled. If a touch did not store all entry numbers, the record has
+                only the known keys.
+            held_count: number of entries that a touch stored. It is 0 if the entries did not fit.
 
         Returns:
-            The record; no rows move. It is based on the truth, so no other record may be pending.
+            The record. No rows move. The record is based on the truth, so no other record may be pending.
         """
         n = len(batch.unique)
         occurrences = batch.occurrences
@@ -220,7 +222,7 @@ class Table:
         return counted
 
     def assign(self, done: Pending, ticket: int) -> None:
-        """Assign a record to the truth. Idempotent."""
+        """Assign a record to the truth. The method is idempotent."""
         batch_steps.assign(self.planner, done.number, done.record, ticket, done.time)
 
     def _put_on(self, pending: Pending) -> None:
@@ -234,7 +236,7 @@ class Table:
         return View(self._rows, self._memory["changes_at"], self._row_of)
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
-        """Return int32[n], the entry number of each key; -1 if there is none."""
+        """Return int32[n], the entry number of each key, or -1 for a key without an entry."""
         found = np.empty(len(keys), np.int32)
         find_keys(keys, len(keys), self._index.index, found)
         return found
@@ -243,34 +245,37 @@ class Table:
 
     def resolve(self, unique: np.ndarray, out_slots: np.ndarray, out_disk_slots: np.ndarray,
                 out_generations: np.ndarray) -> None:
-        """Write where the truth stores the row of each key: a slot, the code of a home row, SLOT_NONE or SLOT_DISK.
+        """Write the location of the row of each key in the truth: a slot, the code of a home row, SLOT_NONE or
+        SLOT_DISK.
 
         Args:
             unique: int64[n]; distinct keys.
             out_slots: int32[n].
-            out_disk_slots, out_generations: int32[n]; set for rows on disk.
+            out_disk_slots, out_generations: int32[n]; written only for rows on disk.
         """
         resolve_entries(self._find(unique), int(self._header["access_threshold"]), self._truth.entries, out_slots,
                         out_disk_slots, out_generations)
 
     def reset(self) -> None:
-        """Remove all keys. Idempotent. No record may be pending; touch the frames again afterwards."""
+        """Remove all keys. No record may be pending. Afterwards, the frames must be touched again. The method
+        is idempotent.
+        """
         self.empty()
         self.rebuild((), ())
 
     def empty(self) -> None:
-        """Remove all keys from the truth, but not from private state: call ``rebuild`` next."""
+        """Remove all keys from the truth, but not from private state. The caller must then call ``rebuild``."""
         used = int(self._header["entries_used"])
-        if self.tier is not None:  # invalidates earlier requests, even if this is interrupted
+        if self.tier is not None:  # the new generation invalidates earlier requests, even after an interruption
             self._truth.entries["generation"][:used] += 1
             self._truth.entries["home"][:used] = HOME_NONE
         self._truth.entries["state"][:used] = FREE
         self._truth.slot_entries[:] = -1
         self._header["time"] = 0
-        self._header["entries_used"] = 0  # last, after the states were reset
+        self._header["entries_used"] = 0  # stored last, after the states were reset
 
     def set_threshold(self, threshold: int) -> None:
-        """Change the access threshold; 0 stops counting. It has no effect on a table without admission."""
+        """Change the access threshold. A threshold of 0 stops counting. A table without admission is not changed."""
         if self._header["access_threshold"] < 0:
             return
         if threshold > 0:
@@ -278,9 +283,10 @@ class Table:
         self._header["counting"] = int(threshold > 0)
 
     def evict(self, age: int) -> int:
-        """Evict all keys that were not used for ``age``; return their number. Idempotent; no record may be pending.
+        """Evict all keys that were not used for ``age``. Return their number. No record may be pending.
 
-        Frames stay touched: the entry of an evicted key remains as a name while a frame holds it.
+        Frames stay touched. While a frame holds the entry of an evicted key, the entry is NAMED. The method is
+        idempotent.
         """
         truth = self._truth
         dropped = int(evict_entries(int(self._header["entries_used"]), int(self._header["time"]), age, self._view(),
@@ -291,7 +297,7 @@ class Table:
     # ---- restart
 
     def index_entries(self, count: int) -> None:
-        """Index the first ``count`` entries, which are all in use, for ``rebuild`` with ``is_indexed``."""
+        """Index the first ``count`` entries, for ``rebuild`` with ``is_indexed``. All these entries are in use."""
         self._index.rebuild(count, count, self._truth.entries)
 
     def rebuild(self, window: Optional[Iterable[Tuple[int, np.ndarray]]], pending: Iterable[Pending], *,
@@ -299,9 +305,9 @@ class Table:
         """Derive all private state from the truth after the last assigned record.
 
         Args:
-            window: (number, held) of each touched frame that is not retired, oldest first; None keeps the window.
+            window: (number, held) of each touched frame that is not retired, oldest first. If None, the window is kept.
             pending: records that are neither retired nor revocable, oldest first.
-            is_indexed: the index already matches the entries.
+            is_indexed: whether the index already matches the entries.
         """
         planner = self.planner
         pending = list(pending)

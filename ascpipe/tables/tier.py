@@ -1,4 +1,4 @@
-"""Memory for the state of home rows and disk slots of a table whose rows may be on disk."""
+"""Memory for the state of home rows and disk slots of a table that may have rows on disk."""
 import os
 from typing import Any, Dict, Sequence
 
@@ -35,10 +35,10 @@ def _room(directory: str) -> str:
 
 
 class Tier:
-    """Home rows and disk slots of one table. Call ``derive`` first.
+    """Home rows and disk slots of one table. The caller must call ``derive`` first.
 
     Args:
-        planner: PLANNER; receives the address of the tier.
+        planner: PLANNER that receives the address of the tier.
         truth: shared memory of the table.
     """
 
@@ -78,15 +78,15 @@ class Tier:
 
     @property
     def disk_rows(self) -> int:
-        """Number of entries whose row is on disk."""
+        """Return the number of entries whose row is on disk."""
         return int(self._tier["disk_rows"])
 
     def error(self, table: str, directories: Sequence[str]) -> WorkerError:
-        """Return the reason why no step can continue: a row cannot be read, or no row can be written.
+        """Return the error because of which no step can continue: a row cannot be read, or no row can be written.
 
         Args:
             table: name of the table.
-            directories: directories of its row files.
+            directories: directories of the row files.
         """
         tier = self._tier
         if tier["lost"] < 0:
@@ -99,12 +99,13 @@ class Tier:
         return RowUnreadableError(table, int(request["key"]), directory, slot, _reason(int(request["error"])))
 
     def complete_requests(self) -> bool:
-        """Complete finished requests of the disk worker; return whether no request is in flight afterwards."""
+        """Complete finished requests of the disk worker. Return whether no request is in flight afterwards."""
         complete_requests(self._planner, self._tier)
         return not self._tier["in_flight"]
 
     def derive(self, used: int) -> None:
-        """Derive all state from entries and requests. Then call ``note`` for the records, and ``free_unused_homes``.
+        """Derive all state from entries and requests. Afterwards, the caller calls ``note`` for the records,
+        then ``free_unused_homes``.
 
         Args:
             used: number of entries that were ever used.
@@ -112,7 +113,7 @@ class Tier:
         deriving.derive_tier(self._planner, self._tier, used)
 
     def note(self, number: int, record: Record) -> None:
-        """Mark the home rows of a record that is kept. Its frame holds its entries."""
+        """Mark the home rows of a record that is kept. The frame of the record holds its entries."""
         deriving.derive_record(self._planner, self._tier, number, record)
 
     def free_unused_homes(self) -> None:

@@ -1,12 +1,12 @@
-"""One case a file; each has a ``CASE``.  A new one joins ``MODULES``.
+"""Cases of the benchmark, one per file. Each file has a ``CASE``. New cases must be added to ``MODULES``.
 
-Importing a case loads neither TensorFlow nor numba: only preparing a variant does.
+The import of a case loads neither TensorFlow nor numba. They are loaded when a variant is prepared.
 """
 
 MODULES = ("dedup", "index", "pipeline", "worker_cpu", "embedding_ops", "combiner", "swap", "usual",
            "usual_cpu", "columns", "cells", "ssd", "train", "train_cpu", "ranks", "ranks_cpu", "ranks_late", "exchange",
            "scale", "startup", "idle", "status", "metrics", "checkpoint", "serving")
 
-#: cases, and variants of others, that take long: measured where a pattern names them, as `make bench-usual` does
+#: slow cases and variants, which are measured only if a pattern names them, as in `make bench-usual`
 APART = ("usual", "usual_cpu", "columns", "startup/columns", "cells", "ssd", "ranks", "ranks_cpu", "ranks_late",
          "exchange")

@@ -1,6 +1,7 @@
-"""The model of ``usual`` in every size: tables x rows of a batch, by dim, with all rows on the device or a tenth.
+"""The model of ``usual`` in many sizes. A cell is a number of tables, rows of a batch, a dim, and a tier: all rows or
+one tenth of them on the device.
 
-Each side is a process of its own, ours and plain TensorFlow; a turn is as many steps as take ``_TURN_S``.
+Our side and plain TensorFlow are separate processes. A turn lasts about ``_TURN_S``.
 """
 import contextlib
 import functools
@@ -14,7 +15,7 @@ from bench.harness import Case, Contenders
 from bench.usual_model import OURS, PLAIN, Setting
 from bench.usual_sides import LEAD, NAMES, Side
 
-# tiers
+# Tiers
 DEVICE = "device"
 HOST = "host"
 TABLES = (1, 4, 26, 100)
@@ -22,8 +23,8 @@ ROWS = (64, 256, 1024, 4096)
 DIMS = (8, 16, 64)
 TIERS = (DEVICE, HOST)
 
-_KEYS = 100000  #: of a table
-_KEYS_OF_MANY = 20000  #: of a table if there are _MANY tables
+_KEYS = 100000  #: keys of a table
+_KEYS_OF_MANY = 20000  #: keys of a table if there are _MANY tables
 _MANY = 100
 _PART = 10  #: on the host tier, one in ten rows fits on the device
 _TURN_S = .2
@@ -35,13 +36,13 @@ _REPEATS = 5
 
 
 class Cell(NamedTuple):
-    """One size.
+    """Size of one cell.
 
     Attributes:
-        tables: how many; each has one feature of one id.
-        rows: of a batch.
-        dim: of the tables.
-        tier: DEVICE: all rows of a table fit on the device; HOST: a tenth of them.
+        tables: number of tables. Each table has one feature with one id per row.
+        rows: rows of a batch.
+        dim: dim of the tables.
+        tier: DEVICE (all rows of a table fit on the device) or HOST (one tenth of the rows fits).
     """
 
     tables: int
@@ -50,25 +51,27 @@ class Cell(NamedTuple):
     tier: str
 
 
-#: by name of the variant
+#: cells by variant name
 CELLS: Dict[str, Cell] = {
     "{}x{}-dim-{}-{}".format(tables, rows, dim, tier): Cell(tables, rows, dim, tier)
     for tables in TABLES for rows in ROWS for dim in DIMS for tier in TIERS}
 
 
 def setting_of(cell: Cell) -> Setting:
-    """What a cell trains."""
+    """Return the setting of a cell."""
     return Setting(OURS, cell.tables, cell.rows, cell.dim, _KEYS_OF_MANY if cell.tables >= _MANY else _KEYS,
                    1 if cell.tier == DEVICE else _PART)
 
 
 def steps_of_turn(step_s: float) -> int:
-    """Timed steps of a turn, where the faster side takes that long for one."""
+    """Return the number of timed steps of a turn. ``step_s`` is the duration of a step of the faster side."""
     return max(_LEAST_STEPS, min(_MOST_STEPS, math.ceil(_TURN_S / step_s)))
 
 
 def lead_of_turn(steps: int) -> int:
-    """Steps before the timed ones: fewer than are ready where a step takes long, since it makes no difference there."""
+    """Return the number of steps before the timed steps. Slow cells have fewer, because prepared batches make no
+    difference there.
+    """
     return min(LEAD, steps)
 
 
@@ -82,7 +85,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
 
 
 def _step_s(program: Side) -> float:
-    """Seconds of a step, after some."""
+    """Return the seconds of a step after a warm-up."""
     program.train(workloads.sized(_WARM_STEPS, 1))
     steps = workloads.sized(_LOOK_STEPS, 1)
     began_s = time.perf_counter()

@@ -1,12 +1,15 @@
-"""Save and restore of one table, 10^6 rows of 16 floats with Adagrad's accumulator, against numpy with the same bytes.
+"""Save and restore of one table, compared with numpy and the same bytes. The table has 10^6 rows of 16 floats with
+Adagrad's accumulator.
 
-``save-files``, ``restore-files``: blocks of memory to a durable checkpoint, and all its blocks after everything was
-verified. ``save`` and ``restore``: the same of a trained table, with ``ascpipe.tf.Saver`` and its part of TensorFlow.
-Beside it: ``np.save`` and fsync of each array, ``np.load`` of each. A restore comes after a crash, or on another
-machine, so it reads from the disk, of every contender: its files are dropped from the page cache before each call.
-With ``-warm`` they are all in the page cache, where ``np.load`` is one copy of memory.
+* ``save-files`` and ``restore-files`` write blocks of memory to a durable checkpoint, and read all blocks after the
+  verification.
+* ``save`` and ``restore`` do this for a trained table, with ``ascpipe.tf.Saver`` and the variables in TensorFlow.
+* ``pause`` is the time for which ``save(background=True)`` stops the training, compared with one copy of the device
+  rows.
 
-``pause``: how long ``save(background=True)`` keeps the program from training, against one copy of the device rows.
+numpy uses ``np.save`` and fsync of each array, and ``np.load`` of each array. A restore usually follows a crash, so it
+reads from the disk: the files of each contender are removed from the page cache before each call. With ``-warm`` the
+files are in the page cache, where ``np.load`` is one copy of memory.
 """
 import contextlib
 import os
@@ -23,7 +26,7 @@ from bench.harness import Case, Contenders
 ROWS = 1000000
 DIM = 16
 MB = 1000000
-BATCHES = 20  #: of training, which all rows are dealt out to
+BATCHES = 20  #: number of training batches, over which all rows are distributed
 THREADS = 2
 
 _OURS = "ascpipe"
@@ -63,7 +66,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
 def _pause() -> Iterator[Contenders]:
     from ascpipe.tf import wait_for_save
 
-    device = [np.random.rand(_rows(), DIM).astype(np.float32) for _ in range(2)]  # rows, and Adagrad's accumulator
+    device = [np.random.rand(_rows(), DIM).astype(np.float32) for _ in range(2)]  # rows and Adagrad's accumulator
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, _trained(folder) as (_, _, changed, save):
         def before() -> None:
             wait_for_save()
@@ -79,7 +82,8 @@ def _nothing() -> None:
 
 
 def _readied(act: Callable[[], object], dropped: Optional[str]) -> Callable[[], object]:
-    """Before a restore: let there be something to restore, and its files on the disk only."""
+    """Return the function before a restore. It calls ``act`` and removes the files of ``dropped`` from the page cache.
+    """
     def before() -> None:
         act()
         if dropped is not None:
@@ -88,7 +92,7 @@ def _readied(act: Callable[[], object], dropped: Optional[str]) -> Callable[[], 
 
 
 def _drop_from_page_cache(folder: str) -> None:
-    """Files that are on the disk already, as after a save."""
+    """Remove the files of a folder from the page cache. They are flushed to the disk first."""
     for path, _, names in os.walk(folder):
         for name in names:
             fd = os.open(os.path.join(path, name), os.O_RDONLY)
@@ -104,7 +108,7 @@ def _emptied(folder: str) -> Callable[[], object]:
 
 
 class _Numpy:
-    """The arrays of a checkpoint, each in a file of numpy's."""
+    """Arrays of a checkpoint, each in a file of numpy."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -152,7 +156,7 @@ def _files(folder: str) -> Iterator[Any]:
 
     def restore() -> List[Any]:
         with open_checkpoint(os.path.join(folder, "model-1")) as opened:
-            return list(opened.parted_blocks("ids"))  # as Saver reads them
+            return list(opened.parted_blocks("ids"))  # like Saver
 
     yield save, restore, lambda: None, save
 

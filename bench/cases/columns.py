@@ -1,6 +1,6 @@
-"""One training step of a wide and deep model on TensorFlow's feature columns: see ``bench/usual_columns.py``.
+"""One training step of a wide and deep model on TensorFlow's feature columns. See ``bench/usual_columns.py``.
 
-Ours is the same program after one call, which puts tables behind the columns.
+Our side is the same program with one additional call, which replaces the columns' variables by tables.
 """
 import contextlib
 from typing import Dict, Iterator
@@ -13,7 +13,7 @@ from bench.usual_columns import Setting
 from bench.usual_model import OURS, PLAIN
 from bench.usual_sides import Side
 
-STEPS = 100  #: of a turn: an Estimator writes summaries once in as many, so that each turn has one
+STEPS = 100  #: steps of a turn; an Estimator writes summaries every 100 steps, so each turn has one summary
 
 SETTINGS = {"26x512": Setting(OURS, 26, 512), "26x4096": Setting(OURS, 26, 4096)}
 
@@ -24,7 +24,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
     with contextlib.ExitStack() as stack:
         setting = stack.enter_context(columns_sides.with_data(columns_sides.sized(SETTINGS[variant])))
         sides: Dict[str, Side] = {}
-        for side in (OURS, PLAIN):  # one after the other: each fills gigabytes when it starts
+        for side in (OURS, PLAIN):  # sequential, because the start of each side fills gigabytes
             sides[NAMES[side]] = stack.enter_context(columns_sides.side_of(setting._replace(side=side)))
             sides[NAMES[side]].trained()
         yield Contenders(steps, {name: side.turn(steps) for name, side in sides.items()},

@@ -1,7 +1,7 @@
-"""One training step of nothing but bags of ids: looked up, combined and trained, ours and TensorFlow's; two threads.
+"""One training step with bags of ids only: lookup, combination and training, with two threads.
 
-8,192 x 26 bags of 1 to 20 ids from one table of 2,000,000 rows of 16 floats, Adagrad.  The peer is
-`embedding_lookup_sparse` over a variable, of row numbers out of the same dataset.
+The batch has 8,192 x 26 bags of 1 to 20 ids. The ids select rows of one table with 2,000,000 rows of 16 floats, trained
+by Adagrad. The peer is `embedding_lookup_sparse` on a variable, with row numbers from the same dataset.
 """
 import contextlib
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Tuple
@@ -14,7 +14,7 @@ from bench.harness import Case, Contenders, repeated
 
 ROWS = 2 * 10 ** 6
 DIM = 16
-MOST = 20  #: ids of a bag
+MOST = 20  #: maximum number of ids of a bag
 BATCHES = 8
 PREFETCH = 2
 THREADS = 2
@@ -26,7 +26,7 @@ _TF = "tf.Variable, embedding_lookup_sparse"
 
 
 class Variant(NamedTuple):
-    """How bags are combined."""
+    """Combination of bags."""
 
     combiner: str
     weighted: bool
@@ -51,7 +51,7 @@ def _rows() -> int:
 
 
 def _batches() -> Any:
-    """Some batches: ids, weights and indices of their bags."""
+    """Return several batches: ids, weights and indices of their bags."""
     bags = workloads.batch_ids()
     random = np.random.RandomState(1)
     stream = workloads.Zipf(_rows(), workloads.DISTRIBUTIONS["zipf-1.05"], seed=1)
@@ -67,7 +67,7 @@ def _batches() -> Any:
 
 
 def _input(drawn: Any, then: Callable[[Any], Any] = lambda dataset: dataset) -> Tuple[Any, Any]:
-    """An iterator, and its batch: ids and weights as SparseTensors.
+    """Return an iterator and its batch: ids and weights as SparseTensors.
 
     Each batch is a constant of the dataset, so that no side waits for Python.
     """

@@ -1,4 +1,4 @@
-"""Distinct keys of one batch with the index that undoes it."""
+"""Distinct keys of one batch, with the index that restores the batch."""
 import contextlib
 from typing import Callable, Iterator
 
@@ -8,8 +8,8 @@ from bench import workloads
 from bench.goals import RATIO, Goal
 from bench.harness import Case, Contenders
 
-KEYS = 10 ** 7  #: keys that ids are drawn from
-BATCHES = 4  #: different ones, so that no contender profits from the caches of its last call
+KEYS = 10 ** 7  #: number of keys from which ids are drawn
+BATCHES = 4  #: number of different batches, so that no contender profits from the caches of its previous call
 
 _TF = "tf.unique in a graph"
 _NUMPY = "np.unique with inverse"
@@ -17,7 +17,7 @@ _NUMPY = "np.unique with inverse"
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
-    """One call dedups every batch once."""
+    """Set up calls that deduplicate every batch once."""
     batches = workloads.batches(variant, keys=workloads.sized(KEYS, 10 ** 4), count=BATCHES,
                                 ids=workloads.batch_ids())
     with _tf_unique(batches) as tf_unique:
@@ -29,7 +29,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
 
 
 def _kernel(batches: np.ndarray) -> Callable[[], object]:
-    """What a key worker does with a frame of a ring, for each batch."""
+    """Return a function that processes each batch like a key worker processes a frame of a ring."""
     from bench.planner import Batches, empty_truth
 
     return Batches(empty_truth(1, 1, home_rows=0), batches.shape[1]).dedup(range(len(batches)), batches)
@@ -37,7 +37,9 @@ def _kernel(batches: np.ndarray) -> Callable[[], object]:
 
 @contextlib.contextmanager
 def _tf_unique(batches: np.ndarray) -> Iterator[Callable[[], object]]:
-    """tf.unique over batches that TensorFlow holds already: one run for all of them, nothing is fed."""
+    """Yield a function that runs tf.unique on batches in TensorFlow's memory. One run processes all batches and feeds
+    nothing.
+    """
     from bench.sessions import tf, unoptimised_session
 
     with tf.Graph().as_default(), unoptimised_session(threads=1) as session:
@@ -46,7 +48,7 @@ def _tf_unique(batches: np.ndarray) -> Iterator[Callable[[], object]]:
         fill = tf.group([tf.assign(variable, feed[number]) for number, variable in enumerate(held)])
         session.run(tf.global_variables_initializer())
         session.run(fill, {feed: batches})
-        # A value of each output is consumed: an op that only control edges need is pruned.
+        # A value of each output is used, because TensorFlow removes ops that only have control edges.
         found = [tf.unique(variable) for variable in held]
         last = tf.add_n([pair.y[-1] + tf.cast(pair.idx[-1], tf.int64) for pair in found])
         yield session.make_callable(last)

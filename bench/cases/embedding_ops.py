@@ -1,8 +1,8 @@
-"""The ops of a step between ids and rows: lookup, sum of the gradients per row, Adagrad; one thread.
+"""Ops of a step between ids and rows with one thread: lookup, sum of the gradients per row, Adagrad.
 
-Ours: AscLookup, AscLookupGrad, AscApplyAdagrad, with the distinct rows and the restore index that the pipeline hands
-over.  TensorFlow's: gather and Adagrad of the same row numbers, which sums repeated ones (Unique, UnsortedSegmentSum)
-before SparseApplyAdagrad.  What finds the distinct rows is `dedup` and `pipeline`.
+Our ops are AscLookup, AscLookupGrad and AscApplyAdagrad. They get the distinct rows and the restore index from the
+pipeline. TensorFlow's ops are gather and Adagrad of the same row numbers. TensorFlow sums repeated rows (Unique,
+UnsortedSegmentSum) before SparseApplyAdagrad. The cases `dedup` and `pipeline` measure the search for distinct rows.
 """
 import contextlib
 from typing import Any, Callable, Iterator, List
@@ -13,9 +13,9 @@ from bench import workloads
 from bench.goals import RATIO, Goal
 from bench.harness import Case, Contenders
 
-ROWS = 10 ** 6  #: of the table
+ROWS = 10 ** 6  #: rows of the table
 DIM = 16
-BATCHES = 4  #: different ones, so that no contender profits from the caches of its last call
+BATCHES = 4  #: number of different batches, so that no contender profits from the caches of its previous call
 RATE = .05
 
 _OURS = "AscLookup, AscLookupGrad, AscApplyAdagrad, of distinct rows and restore index"
@@ -24,7 +24,7 @@ _TF = "gather, Unique, segment sum, apply, of row numbers"
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
-    """One call trains every batch once."""
+    """Set up calls that train every batch once."""
     from bench.sessions import tf, unoptimised_session
 
     stream = workloads.Zipf(ROWS, workloads.DISTRIBUTIONS[variant], seed=1)
@@ -44,7 +44,7 @@ def _all(running: Any, steps: List[Any]) -> Callable[[], object]:
 
 
 def _held(value: np.ndarray) -> Any:
-    """A value that TensorFlow holds and does not know before it runs."""
+    """Return a variable, so that TensorFlow does not treat the value as a constant."""
     from bench.sessions import tf
 
     return tf.Variable(value, trainable=False, use_resource=False)
@@ -57,7 +57,7 @@ def _table(name: str) -> Any:
 
 
 def _gradient() -> Any:
-    """Of each position of a batch, the same for all batches."""
+    """Return the gradient of each position of a batch, which is equal for all batches."""
     return _held(np.random.RandomState(2).randn(workloads.batch_ids(), DIM).astype(np.float32))
 
 
@@ -83,7 +83,7 @@ def _ours(batches: List[np.ndarray]) -> List[Any]:
 
 
 def _in_order_of_appearance(batch: np.ndarray) -> Any:
-    """Distinct rows and the restore index, as the key worker makes them: int32 both."""
+    """Return the distinct rows and the restore index of a batch as int32, like the key worker."""
     distinct, first, restore = np.unique(batch, return_index=True, return_inverse=True)
     order = np.argsort(first)
     number = np.empty(len(order), np.int32)

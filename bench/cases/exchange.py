@@ -1,6 +1,7 @@
-"""One exchange between ranks, by Horovod's alltoall over gloo on this machine: a step of several ranks makes two.
+"""One exchange between ranks with Horovod's alltoall over gloo on this machine. A step of several ranks has two
+exchanges.
 
-A variant is the number of ranks and the bytes that each sends to the others together.
+A variant is a number of ranks and the total bytes that each rank sends to the other ranks.
 """
 import contextlib
 from typing import Dict, Iterator

@@ -1,8 +1,9 @@
-"""Wake-ups of each of our processes while nothing is trained; of the trainer those threads count that we start there.
+"""Wake-ups of each of our processes without training. In the trainer only the threads of ascpipe are counted.
 
-``1-table``, ``26-tables``: a session is open, has trained, and takes no step. ``named``: a daemon that no trainer uses.
-A wake-up is a context switch of a thread: it slept, or another thread had the processor. Threads of TensorFlow and of
-Python, of which the one that saves in the background wakes every ten seconds, are not ours to count.
+The variants ``1-table`` and ``26-tables`` have an open session that has trained and executes no step. ``named`` is a
+daemon without a trainer. A wake-up is a context switch of a thread: the thread slept, or another thread used the
+processor. Threads of TensorFlow and Python are not counted. Python's thread for saves in the background wakes every ten
+seconds.
 """
 import contextlib
 import functools
@@ -18,14 +19,14 @@ from bench import pipeline_sides, processes, workloads
 from bench.goals import COUNT, Goal
 from bench.harness import Case, Contenders, median
 
-SECONDS = 10  #: without a step, in a call
+SECONDS = 10  #: duration of a call, without a step
 _NAMED = "named"
 _PER_SECOND = 5
 _OURS = "the process with most"
-_THREADS = "asc-"  # what the names of our threads in the trainer begin with
-_SETTLED_S = 3.0  # what was submitted ahead is planned by then, and looks have become rare
+_THREADS = "asc-"  # prefix of the names of our threads in the trainer
+_SETTLED_S = 3.0  # until then all submitted batches are planned, and polling has become rare
 
-Counters = Dict[str, Callable[[], int]]  #: of wake-ups, by process
+Counters = Dict[str, Callable[[], int]]  #: functions that count wake-ups, by process
 
 
 @contextlib.contextmanager
@@ -48,7 +49,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
 
 
 class _Pauses:
-    """Counts wake-ups while we wait."""
+    """Counts of wake-ups during pauses."""
 
     def __init__(self, counters: Counters, seconds: int) -> None:
         self._counters = counters
@@ -56,24 +57,26 @@ class _Pauses:
         self.counted: List[Dict[str, int]] = []
 
     def pause(self) -> None:
-        """Wait, and count."""
+        """Wait, and count the wake-ups of each process."""
         before = {name: count() for name, count in self._counters.items()}
         threading.Event().wait(self.seconds)
         self.counted.append({name: count() - before[name] for name, count in self._counters.items()})
 
     def most(self) -> float:
-        """Of all pauses so far, those of the process that woke most often: a clock that counts them."""
+        """Return the sum of the wake-ups of all pauses, each of the process with the most wake-ups. It is used as a
+        clock.
+        """
         return float(sum(max(pause.values()) for pause in self.counted))
 
     def notes(self) -> Dict[str, str]:
-        """The median of each process."""
+        """Return the median of each process."""
         medians = {name: median([pause[name] for pause in self.counted]) for name in self._counters}
         return {name: "{:.1f} wake-ups per second".format(count / self.seconds) for name, count in medians.items()}
 
 
 @contextlib.contextmanager
 def _pipeline(variant: str) -> Iterator[int]:
-    """A pipeline that has trained; the process id of its daemon."""
+    """Start a pipeline and train some steps. Yields the process id of the daemon."""
     with pipeline_sides.ascpipe_step(pipeline_sides.batches(variant)) as step:
         for _ in range(4):
             step()
@@ -83,7 +86,7 @@ def _pipeline(variant: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _daemon() -> Iterator[int]:
-    """A daemon without a trainer; its process id."""
+    """Start a daemon without a trainer. Yields its process id."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         environment = dict(os.environ, XDG_RUNTIME_DIR=folder)
         environment.pop("ASCPIPE_NAME", None)

@@ -1,4 +1,4 @@
-"""Which entry holds a key: the distinct keys of a batch, looked up in a table that knows ten million."""
+"""Search for the entries of keys: lookup of the distinct keys of a batch in a table with ten million keys."""
 import contextlib
 from typing import Callable, Iterator, List
 
@@ -9,7 +9,7 @@ from bench.goals import RATIO, Goal
 from bench.harness import Case, Contenders
 
 KEYS = 10 ** 7
-BATCHES = 4  #: different ones, so that no contender profits from the caches of its last call
+BATCHES = 4  #: number of different batches, so that no contender profits from the caches of its previous call
 
 _TF = "MutableDenseHashTable.lookup in a graph"
 _FILLED_AT_ONCE = 10 ** 6
@@ -17,7 +17,7 @@ _FILLED_AT_ONCE = 10 ** 6
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
-    """One call looks up the distinct keys of every batch; each is there."""
+    """Set up calls that look up the distinct keys of every batch. The table has all these keys."""
     keys = workloads.sized(KEYS, 10 ** 4)
     drawn = workloads.batches(variant, keys=keys, count=BATCHES, ids=workloads.batch_ids())
     found = [np.unique(batch, return_index=True) for batch in drawn]
@@ -54,7 +54,7 @@ def _index(batches: List[np.ndarray], known: np.ndarray) -> Callable[[], object]
 
 @contextlib.contextmanager
 def _tf_lookup(batches: List[np.ndarray], known: np.ndarray) -> Iterator[Callable[[], object]]:
-    """Keys lie in TensorFlow's memory already; nothing is fed."""
+    """Yield a function that looks up keys in TensorFlow's memory. Nothing is fed."""
     from bench.sessions import DenseHashTable, tf, unoptimised_session
 
     with tf.Graph().as_default(), unoptimised_session(threads=1) as session:
@@ -71,7 +71,7 @@ def _tf_lookup(batches: List[np.ndarray], known: np.ndarray) -> Iterator[Callabl
         for start in range(0, len(known), _FILLED_AT_ONCE):
             part = known[start:start + _FILLED_AT_ONCE]
             session.run(insert, {some: part, entry: np.arange(start, start + len(part), dtype=np.int32)})
-        # A value of each output is consumed: an op that only control edges need is pruned.
+        # A value of each output is used, because TensorFlow removes ops that only have control edges.
         yield session.make_callable(tf.add_n([table.lookup(variable)[-1] for variable in held]))
 
 

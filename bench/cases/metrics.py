@@ -1,10 +1,11 @@
-"""What metrics cost a step: scraped, with scalars for TensorBoard, and in turns the same steps with neither.
+"""Cost of metrics per step. Turns with scrapes and with scalars for TensorBoard alternate with turns without metrics.
 
-One process trains the model of ``usual``, so that both sides have the same memory, daemon and workers: two processes
-that do the same differ by some percent. Beside that, what each part of metrics uses is counted by its own clock, which
-says more where the machine is busy. In its turns ours is scraped each second and writes scalars each second, ten
-times as often as usual. Processor time is that of the trainer, the daemon, its workers and the exporter; the time that
-passes stands in the notes, for machines that have nothing else to do.
+One process trains the model of ``usual`` for both sides, because two processes with the same work differ by some
+percent. In addition, a separate clock measures each part of metrics, which is more exact on a busy machine. In its
+turns our side is scraped and writes scalars each second. This is ten times the usual rate.
+
+Processor time is the time of the trainer, the daemon, its workers and the exporter. The notes have the wall time, which
+is meaningful on idle machines.
 """
 import contextlib
 import os
@@ -24,7 +25,7 @@ from bench.usual_model import OURS, PREFETCH, Setting
 
 SETTINGS = {"4x512": Setting(OURS, tables=4, rows=512, keys=20000),
             "26x1024": Setting(OURS, tables=26, rows=1024, keys=20000)}
-STEPS = {"4x512": 1000, "26x1024": 200}  #: of a turn, some seconds
+STEPS = {"4x512": 1000, "26x1024": 200}  #: steps of a turn, which lasts some seconds
 EVERY_S = 1.0
 _WITH = "with metrics"
 _WITHOUT = "without"
@@ -91,7 +92,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
 
 @contextlib.contextmanager
 def _training(setting: Setting, folder: str) -> Iterator[Any]:
-    """(a hook that can be turned on and off, a step)."""
+    """Yield a hook that can be switched on and off, and a step."""
     from bench.sessions import running_pipeline, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
     from mx_rec.core.asc.helper import get_asc_insert_func
@@ -119,11 +120,11 @@ def _training(setting: Setting, folder: str) -> Iterator[Any]:
 
 
 def _switch(tf: Any, folder: str) -> Any:
-    """A ``SummaryHook`` that works in some turns."""
+    """Return a ``SummaryHook`` that can be switched on and off."""
     from ascpipe.tf import SummaryHook
 
     class Switch(tf.train.SessionRunHook):
-        """In others, a step does not know it."""
+        """Hook that is active in some turns only. Other steps do not call it."""
 
         def __init__(self) -> None:
             self._hook = SummaryHook(save_secs=EVERY_S, output_dir=folder)
@@ -133,17 +134,17 @@ def _switch(tf: Any, folder: str) -> Any:
             self._hook.begin()
 
         def turn_on(self) -> None:
-            """Until ``turn_off``."""
+            """Activate the hook until ``turn_off``."""
             self._coord = tf.train.Coordinator()
             self._hook.after_create_session(None, self._coord)
 
         def thread_s(self) -> float:
-            """Processor seconds of its thread in this turn."""
+            """Return the processor seconds of the hook's thread in this turn."""
             (thread,) = (one for one in threading.enumerate() if one.name == "ascpipe-summaries")
             return time.clock_gettime(time.pthread_getcpuclockid(thread.ident or 0))
 
         def turn_off(self) -> None:
-            """Let its thread end."""
+            """Deactivate the hook, and let its thread exit."""
             self._coord.request_stop()
             self._coord = None
             for thread in threading.enumerate():

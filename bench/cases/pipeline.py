@@ -1,8 +1,8 @@
-"""From the ids of a batch to the slot of each: AscSubmit to AscNextPlan, against TensorFlow's own way.
+"""Conversion of the ids of a batch to slots, from AscSubmit to AscNextPlan, compared with TensorFlow.
 
-TensorFlow's: tf.unique and a MutableDenseHashTable for each table, in the training graph.  Ours does more (it
-counts, looks ahead and leases) and most of it beside the graph; the processor time of the workers is not in these
-figures, only how long the graph waits: the case ``worker_cpu`` has it.
+TensorFlow uses tf.unique and a MutableDenseHashTable for each table in the training graph. Our pipeline does more work:
+it counts uses, looks ahead and leases slots. Most of this work is done outside the graph. The figures are the waiting
+times of the graph, without the processor time of the workers. The case ``worker_cpu`` measures that time.
 """
 import contextlib
 from typing import Iterator
@@ -11,8 +11,8 @@ from bench import pipeline_sides, workloads
 from bench.goals import RATE, RATIO, Goal
 from bench.harness import Case, Contenders, repeated
 
-STEPS = 24  #: timed ones of a call
-#: steps before them, not timed: while the other contender ran, batches were made ready for this one
+STEPS = 24  #: timed steps of a call
+#: untimed first steps; they consume the batches that were prepared while the other contender ran
 LEAD = 4
 
 _TF = "tf.unique, MutableDenseHashTable"

@@ -1,7 +1,8 @@
-"""One training step of several ranks, which Horovod's launcher begins: the model of ``train``, each side in turns.
+"""One training step of several ranks with the model of ``train``. Horovod's launcher starts the ranks, and the sides
+train in turns.
 
-The global batch is the same for any number of ranks.  A variant with its rows as a dense gradient has turns of few
-steps: each of them sums gradients of the whole table over ranks.
+The global batch does not depend on the number of ranks. A variant with a dense gradient for its rows has turns of few
+steps, because each step sums gradients of the whole table over ranks.
 """
 import contextlib
 from typing import Dict, Iterator, Sequence
@@ -23,7 +24,7 @@ SIDES: Dict[str, Sequence[Launched]] = {
 
 
 def steps_of_turn(variant: str) -> int:
-    """Timed steps of a turn."""
+    """Return the number of timed steps of a turn."""
     return workloads.sized(8 if variant.endswith("-as-dense") else 16, 2)
 
 

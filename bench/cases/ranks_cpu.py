@@ -1,4 +1,6 @@
-"""Processor time of an example trained by several ranks, of all their processes together: the programs of ``ranks``."""
+"""Processor time per example for several ranks, of all their processes together. The programs are those of
+``ranks``.
+"""
 import contextlib
 from typing import Iterator
 

@@ -1,4 +1,6 @@
-"""A training step of two ranks that computes for a while, with ids that come late and without: keys travel ahead."""
+"""Training step of two ranks with a long computation, with and without late ids. Keys are exchanged before
+their step.
+"""
 import contextlib
 from typing import Iterator
 

@@ -1,8 +1,9 @@
-"""How the time of a batch grows with the table: the planner alone, the worker's own steps, on memory of its own.
+"""Planning time of a batch by table size. Only the planner is measured, with the worker's compiled steps in
+private memory.
 
-``rows``: a table on the device alone, all keys known, 10^5 to 10^8 of them.  ``device``: a table of 10^7 keys at home,
-of which 10^4 to 10^7 fit on the device.  Every contender of a variant gets batches of as many distinct keys; one call
-touches, plans and retires some of them.
+``rows`` is a table with device rows only and 10^5 to 10^8 known keys. ``device`` is a table with 10^7 home rows and
+10^4 to 10^7 device rows. All contenders of a variant get batches with the same number of distinct keys. One call
+touches, plans and retires some batches.
 """
 import contextlib
 from typing import Callable, Dict, Iterator, List, Tuple
@@ -13,11 +14,11 @@ from bench import cache, workloads
 from bench.goals import MEMORY, RANGE, Goal
 from bench.harness import Case, Contenders
 
-BATCHES = 8  #: of a call; different ones
+BATCHES = 8  #: number of different batches in a call
 HOME_KEYS = 10 ** 7
 DISTINCT = {"rows": 30000, "device": 8000}
 SIZES = {"rows": (10 ** 5, 10 ** 6, 10 ** 7, 10 ** 8), "device": (10 ** 4, 10 ** 5, 10 ** 6, 10 ** 7)}
-_SMALLER = 100  #: times, in a small run
+_SMALLER = 100  #: factor by which a small run is smaller
 
 
 def _sizes(variant: str) -> Tuple[int, ...]:
@@ -42,14 +43,14 @@ def prepare(variant: str) -> Iterator[Contenders]:
 
 
 def _batches(keys: int, distinct: int) -> List[np.ndarray]:
-    """Batches of that many distinct keys each, drawn by Zipf 1.05 until there are as many."""
+    """Return batches of ``distinct`` distinct keys each. Keys are drawn by Zipf 1.05."""
     distinct = min(workloads.sized(distinct, distinct // _SMALLER), keys // 2)
     stream = workloads.Zipf(keys, 1.05, seed=1)
     return [workloads.scramble(_first(stream, distinct)) for _ in range(BATCHES)]
 
 
 def _first(stream: workloads.Zipf, distinct: int) -> np.ndarray:
-    """int64[distinct]: ranks in order of first appearance."""
+    """Return int64[distinct]: ranks in order of first appearance."""
     drawn = np.zeros(0, np.int64)
     while True:
         drawn = np.concatenate([drawn, stream.ranks(4 * distinct)])

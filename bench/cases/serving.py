@@ -1,4 +1,4 @@
-"""Lookups of an exported model: rows of 10^6 keys of 16 floats from a table file, without a pipeline."""
+"""Lookups of an exported model: rows of 10^6 keys with 16 floats from a table file, without a pipeline."""
 import contextlib
 import os
 import tempfile
@@ -11,14 +11,14 @@ from bench.harness import Case, Contenders
 
 KEYS = 10 ** 6
 DIM = 16
-IDS = 256 * 26  #: of a request
-REQUESTS = 16  #: different ones in a call
+IDS = 256 * 26  #: ids of a request
+REQUESTS = 16  #: number of different requests in a call
 THREADS = 2
 
 
 @contextlib.contextmanager
 def prepare(variant: str) -> Iterator[Contenders]:
-    """One call looks up every request once."""
+    """Set up calls that look up every request once."""
     from bench.sessions import session, tf
 
     keys = workloads.scramble(np.arange(KEYS))
@@ -30,7 +30,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
             graphs = {"ascpipe": ours, "DenseHashTable and gather": _hashed(keys, rows, ids)}
             running.run(tf.global_variables_initializer())
             running.run(tf.tables_initializer())
-            # An element is fetched, so that copies of results are not what is measured.
+            # Only one element is fetched, so that copies of results are not measured.
             calls = {name: _caller(running.make_callable(found[-1, -1], [ids]), requests)
                      for name, found in graphs.items()}
             yield Contenders(requests.size, calls)
@@ -66,7 +66,7 @@ def _served(keys: np.ndarray, rows: np.ndarray, ids: Any) -> Iterator[Any]:
 
 
 def _hashed(keys: np.ndarray, rows: np.ndarray, ids: Any) -> Any:
-    """What plain TensorFlow does: where a key's row is, then the row."""
+    """Return a lookup of plain TensorFlow: the row number of a key, then the row."""
     from bench.sessions import DenseHashTable, tf
 
     held = tf.get_variable("rows", initializer=rows, trainable=False)

@@ -1,8 +1,8 @@
-"""One training step of a program as users write it whose tables are four times as large as their rows in memory.
+"""One training step of a typical program whose tables are four times as large as their rows in memory.
 
-The same program with all rows in host memory is the peer.  ``1ms`` and ``20ms``: the disk is a file system in user
-space whose reads and writes take so long, and a step computes for 20 ms more, in which no processor is busy.  While a
-step runs, the disk can read and write as many blocks as it has threads, once for each time that one takes.
+The peer is the same program with all rows in host memory. In ``1ms`` and ``20ms`` the disk is a file system in user
+space with this latency, and a step computes for 20 ms more without processor time. During a step, the disk can
+transfer as many blocks per latency as it has threads.
 """
 import contextlib
 from typing import Dict, Iterator
@@ -16,7 +16,7 @@ from bench.usual_sides import NAMES
 
 _SETTING = Setting(ON_DISK, 26, 1024, part=20, batches=400)
 _SLOW = Setting(ON_DISK, 26, 64, keys=8000, part=20, batches=800, compute_ms=20, delay_ms=1)
-_TURN_MS = 4000  #: of a turn at least, where steps compute besides
+_TURN_MS = 4000  #: minimum duration of a turn whose steps have additional computation
 SETTINGS = {
     "26x1024": _SETTING,
     "26x1024-dim-64": _SETTING._replace(dim=64),
@@ -34,7 +34,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
     steps = min(steps_of_turn(setting), _TURN_MS // max(1, setting.compute_ms))
     with usual_sides.running(setting, (ON_DISK, OURS)) as programs:
         for program in programs.values():
-            program.train(setting.batches)  # then each key has its row
+            program.train(setting.batches)  # each key then has a row
         yield Contenders(steps, {name: program.turn(steps) for name, program in programs.items()},
                          {name: program.lead for name, program in programs.items()},
                          notes=lambda: _notes(setting, programs, steps))
@@ -42,7 +42,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
 
 def _notes(setting: Setting, programs: Dict[str, usual_sides.Side], steps: int) -> Dict[str, str]:
     ours = programs[NAMES[ON_DISK]]
-    row_bytes = 4 * 2 * setting.dim  # with its accumulator
+    row_bytes = 4 * 2 * setting.dim  # with the accumulator
     return {"rows from disk for a step": "{:.0f}".format(ours.a_step("fetches", steps)),
             "plans of a step that waited for rows from disk": "{:.1f} of {}".format(
                 ours.a_step("disk_waits", steps), setting.tables),
@@ -56,7 +56,7 @@ def _ratio(written: float, of_rows: float) -> str:
     return "{:.1f}".format(written / of_rows) if of_rows else "-, none does in small sizes"
 
 
-_AT_MOST = 1 / 1.3  #: of the time with all rows in host memory
+_AT_MOST = 1 / 1.3  #: minimum share of the speed with all rows in host memory
 
 CASE = Case("ssd", "step", "one_program", tuple(SETTINGS), prepare,
             "training step of a program whose tables are four times as large as their rows in memory", {

@@ -1,7 +1,8 @@
-"""From the start of a program to the end of its first step, Python and TensorFlow included, against one without us.
+"""Time from the start of a program to the end of its first step, compared with a program without ascpipe. The time
+includes Python and TensorFlow.
 
-``private``: the program starts its own daemon. ``named``: one runs already. Kernels are compiled and linked.
-``columns``: the program of ``bench/usual_columns.py``, against the same on TensorFlow's own columns.
+In ``private`` the program starts a private daemon. In ``named`` a daemon is already running. Kernels are compiled and
+linked. ``columns`` is the program of ``bench/usual_columns.py``, compared with TensorFlow's feature columns.
 """
 import contextlib
 import json
@@ -19,10 +20,10 @@ from bench.harness import Case, Contenders, median
 from bench.usual_model import OURS, PLAIN
 from bench.usual_sides import Side
 
-_MORE_S = 1.0  # than the program without us
-_SHARE = .5  # of the time that TensorFlow takes to fill variables of 26,000,000 rows
+_MORE_S = 1.0  # maximum of the additional time
+_SHARE = .5  # share of the time in which TensorFlow fills variables of 26,000,000 rows
 _COLUMNS = "columns"
-_ROUNDS = 5  # where one takes a minute and a half
+_ROUNDS = 5  # few, because a round lasts 90 s
 _OURS = "ascpipe"
 _PLAIN = "tf.Variable"
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -43,10 +44,10 @@ def _on_columns() -> Iterator[Contenders]:
             stack.callback(side.kill)
         took_s: Dict[str, List[float]] = {name: [] for name in sides}
 
-        def end_all() -> None:  # a side that writes its last checkpoint would slow the other one's start
+        def end_all() -> None:  # the last checkpoint of one side would slow the start of the other side
             for side in sides.values():
                 side.end()
-            os.sync()  # and so would a checkpoint of gigabytes that the disk has not written yet
+            os.sync()  # unwritten gigabytes of a checkpoint would also slow the start
 
         yield Contenders(1, {name: _first_step(side, took_s[name]) for name, side in sides.items()},
                          dict.fromkeys(sides, end_all),
@@ -56,9 +57,11 @@ def _on_columns() -> Iterator[Contenders]:
 
 
 def _first_step(side: Side, took_s: List[float]) -> Callable[[], None]:
-    """A call that starts the side, returns when it has trained a step, and adds what ``train`` took of it."""
+    """Return a function that starts the side and waits for its first step. It appends the duration of ``train`` to
+    ``took_s``.
+    """
     def call() -> None:
-        side.end()  # of the call before, where nothing else ended it
+        side.end()  # the process of the previous call
         side.start()
         side.trained()
         took_s.append(side.first_step_s)
@@ -67,7 +70,7 @@ def _first_step(side: Side, took_s: List[float]) -> Callable[[], None]:
 
 
 def _environment(folder: str) -> Dict[str, str]:
-    """Of a program that finds those daemons alone which lie in a folder."""
+    """Return the environment of a program that only finds the daemons in a folder."""
     environment = dict(os.environ, XDG_RUNTIME_DIR=folder)
     environment.pop("ASCPIPE_NAME", None)
     return environment
@@ -96,7 +99,7 @@ def _ascpipe(environment: Dict[str, str], verb: str) -> None:
 
 
 class _Program:
-    """One program, run again and again; a context manager that sees to its end."""
+    """Program that is run repeatedly. On exit the context manager waits for the program."""
 
     def __init__(self, side: str, environment: Dict[str, str], parts: List[Dict[str, float]]) -> None:
         self._command = [sys.executable, "-m", "bench.first_step", side]
@@ -111,7 +114,7 @@ class _Program:
         self.to_end()
 
     def to_first_step(self) -> None:
-        """Start it; returns when it has trained a step."""
+        """Start the program, and wait until it has trained a step."""
         self.to_end()
         process = subprocess.Popen(self._command, env=self._environment, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
         self._end = process.communicate
@@ -123,7 +126,7 @@ class _Program:
         self._parts.append(json.loads(line))
 
     def to_end(self) -> None:
-        """Wait until the last one has ended."""
+        """Wait until the last run has exited."""
         self._end()
         self._end = lambda: None
 

@@ -1,4 +1,4 @@
-"""How long `ascpipe status` takes to answer, from the shell's point of view."""
+"""Duration of `ascpipe status` as a shell command."""
 import contextlib
 import os
 import subprocess

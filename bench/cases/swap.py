@@ -1,14 +1,13 @@
-"""Rows that change places between device and host: AscNextPlan of a table whose device holds a tenth of its keys.
+"""Exchange of rows between device and host: AscNextPlan of a table whose device holds one tenth of its keys.
 
-Each batch has as many distinct keys as the device has rows, so nearly all rows of the batch before go home, with
-Adagrad's accumulators, and nearly all rows of this one come: the most that a step can ask for.  Against np.take and
-assignment of the same rows between arrays of the same shapes, which are told what to move.  Ours is a whole call of
-`session.run`, claim and copies of the plan included.
+Each batch has as many distinct keys as the device has rows. So nearly all rows of the previous batch move to the host
+with Adagrad's accumulators, and nearly all rows of this batch move to the device. This is the maximum per step. The
+peer is np.take and assignment of the same rows between arrays of the same shapes, with known moves. Our time is that of
+a whole `session.run`, which includes the claim and the copies of the plan.
 
-What is measured is how long a training thread takes for it, not what the workers do at that time: each call gets its
-batches in the pause before it, which is long enough to plan them, as a model that trains gives, and there are no others
-that would be submitted and planned while it runs.  What that work takes is in `pipeline`, `worker_cpu` and `train`.
-The other contender has the same pause, for caches and processors are cold after it.
+The figure is the time of a training thread, without the concurrent work of the workers. The workers plan the batches of
+a call in the pause before the call, and no other batches are submitted. The cases `pipeline`, `worker_cpu` and `train`
+measure the workers. The peer has the same pause, because caches and processors are cold after it.
 """
 import contextlib
 import itertools
@@ -22,19 +21,19 @@ from bench.goals import RATIO, Goal
 from bench.harness import Case, Contenders, repeated
 
 KEYS = 200000
-PART = 10  #: one in PART keys has its row on the device
+PART = 10  #: one in PART keys has a row on the device
 _OURS = "AscNextPlan"
 _NUMPY = "np.take and assignment"
 DIMS = {"dim-16": 16, "dim-64": 64}
-ROUNDS = 8  #: permutations of all keys that batches are taken from
-STEPS = 2  #: of a call: as many plans as stand ready
-PAUSE_S = .1  #: before a call; in which the workers make them
-WARM_UP = 2  #: calls of each
+ROUNDS = 8  #: number of permutations of all keys, which are split into batches
+STEPS = 2  #: steps of a call; as many plans are ready
+PAUSE_S = .1  #: pause before a call, in which the workers make the plans
+WARM_UP = 2  #: calls of each contender
 THREADS = 2
 
 
 class Moves(NamedTuple):
-    """What one batch moves: rows of the device and of the host, int64[n] each."""
+    """Moves of one batch: rows of the device and of the host, int64[n] each."""
 
     out_slots: np.ndarray
     out_homes: np.ndarray
@@ -51,7 +50,7 @@ def prepare(variant: str) -> Iterator[Contenders]:
         calls = {_OURS: repeated(step, STEPS), _NUMPY: repeated(_numpy(batches, DIMS[variant]), STEPS)}
         following = itertools.cycle(batches)
         before = {_OURS: lambda: plan(np.stack([next(following) for _ in range(STEPS + 1)])), _NUMPY: _pause}
-        plan(np.stack([next(following) for _ in range(PART)]))  # until every key has its row
+        plan(np.stack([next(following) for _ in range(PART)]))  # every key then has a row
         repeated(step, PART - 1)()
         for _ in range(WARM_UP):
             for name, call in calls.items():
@@ -66,8 +65,8 @@ def _pause() -> None:
 
 @contextlib.contextmanager
 def _ascpipe(keys: int, dim: int) -> Iterator[Tuple[Callable[[np.ndarray], None], Callable[[], object]]]:
-    """What submits batches, int64[n, keys], and returns when the first is trained and others planned; and what trains
-    the next of them.
+    """Yield two functions. The first submits batches, int64[n, keys], and trains the first batch, while the others are
+    planned. The second trains the next batch.
     """
     from bench.sessions import running_pipeline, session, tf
     from mx_rec.core.asc.feature_spec import FeatureSpec
@@ -86,7 +85,7 @@ def _ascpipe(keys: int, dim: int) -> Iterator[Tuple[Callable[[np.ndarray], None]
         iterator = tf.data.make_initializable_iterator(dataset)
         rows = sparse_lookup(table, spec, batch=iterator.get_next(), is_train=True)
         gradient, = tf.gradients(tf.reduce_sum(rows), table.variable)
-        adagrad.create_hash_optimizer(.05).apply_gradients([(gradient, table.variable)])  # never run
+        adagrad.create_hash_optimizer(.05).apply_gradients([(gradient, table.variable)])  # never executed
         start_asc_pipeline()
         with session(threads=THREADS) as running:
             running.run(tf.global_variables_initializer())
@@ -96,14 +95,16 @@ def _ascpipe(keys: int, dim: int) -> Iterator[Tuple[Callable[[np.ndarray], None]
 
             def plan(batches: np.ndarray) -> None:
                 running.run(iterator.initializer, {ids: batches})
-                train()  # nothing is read before a batch is asked for
+                train()  # the dataset is read only after the first request for a batch
                 _pause()
 
             yield plan, train
 
 
 def _numpy(batches: np.ndarray, dim: int) -> Callable[[], object]:
-    """The next batch's moves; a home row is the embedding and its accumulator, as ours."""
+    """Return a function that makes the moves of the next batch. A home row has the embedding and the
+    accumulator, like ours.
+    """
     device = [np.zeros((batches.shape[1], dim), np.float32) for _ in range(2)]
     home = np.zeros((PART * batches.shape[1], 2 * dim), np.float32)
     moves = _moves(batches)
@@ -122,10 +123,12 @@ def _numpy(batches: np.ndarray, dim: int) -> Callable[[], object]:
 
 
 def _moves(batches: np.ndarray) -> List[Moves]:
-    """What each batch moves if the device holds the one before: home rows are numbered as keys were first seen."""
+    """Return the moves of each batch if the device holds the previous batch. Home rows are numbered in the
+    order of first use.
+    """
     homes = np.empty(PART * batches.shape[1], np.int64)
     homes[batches[:PART].reshape(-1)] = np.arange(len(homes))
-    keys = batches[-1].copy()  # by slot
+    keys = batches[-1].copy()  # keys by slot
     found = []
     for batch in batches:
         out = np.flatnonzero(~np.in1d(keys, batch))

@@ -1,7 +1,7 @@
-"""One training step of the click model: see ``bench/train_sides.py`` for the model and its three sides.
+"""One training step of the click model. ``bench/train_sides.py`` describes the model and its three sides.
 
-The workers' processor time is not taken out: on a machine without idle cores it is in our figure, and ``train_cpu``
-counts it anywhere.
+On a machine without idle cores, our figure includes the workers' processor time. The case ``train_cpu`` measures the
+processor time on any machine.
 """
 import contextlib
 from typing import Iterator
@@ -12,7 +12,7 @@ from bench.harness import Case, Contenders, repeated
 
 PLAIN = "tf.Variable, embedding_lookup"
 DYNAMIC = "MutableHashTable of rows"
-_DYNAMIC_IN = "device"  #: the one variant that has this side, too: it takes its time
+_DYNAMIC_IN = "device"  #: only this variant has the dynamic side, because it is slow
 
 
 @contextlib.contextmanager

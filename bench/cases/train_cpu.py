@@ -1,4 +1,4 @@
-"""Processor time of a training step, of the trainer, the workers and the daemon together: the model of ``train``."""
+"""Processor time of a training step: trainer, workers and daemon together, with the model of ``train``."""
 import contextlib
 import time
 from typing import Iterator

@@ -1,6 +1,7 @@
-"""One training step of a program as users write it, each side a process of its own: see ``bench/usual_program.py``.
+"""One training step of a typical program. Each side is a separate process. See ``bench/usual_program.py``.
 
-The workers' processor time is not taken out of our figure; it is counted in the notes, and by ``usual_cpu``.
+Our figure includes the workers' processor time if there are no idle cores. The notes and the case ``usual_cpu`` have
+the processor time.
 """
 import contextlib
 from typing import Dict, Iterator, List, Optional
@@ -11,10 +12,10 @@ from bench.harness import Case, Contenders
 from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
 from bench.usual_sides import NAMES
 
-# Of a turn, about a second
+# Maximum size of a turn, about a second
 _TURN_IDS = 4 * 10 ** 6
 _MOST_STEPS = 1000
-_FIXED_S = 150e-6  #: that a step may take more than plain TensorFlow, where there is hardly anything to do
+_FIXED_S = 150e-6  #: maximum additional time of a step with little work, compared with plain TensorFlow
 
 SETTINGS = {
     "26x4096": Setting(OURS, 26, 4096),
@@ -31,7 +32,9 @@ SETTINGS = {
 
 
 def steps_of_turn(setting: Setting) -> int:
-    """Timed steps of a turn: as many as are ready when it begins at least, and no more than about a second's."""
+    """Return the number of timed steps of a turn: about one second, and at least as many steps as there are
+    prepared batches.
+    """
     return workloads.sized(max(PREFETCH, min(_MOST_STEPS, _TURN_IDS // (setting.tables * setting.rows))), 2)
 
 

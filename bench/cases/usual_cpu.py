@@ -1,4 +1,4 @@
-"""Processor time of a step of ``usual``: of the trainer, the workers and the daemon together."""
+"""Processor time of a step of ``usual``: trainer, workers and daemon together."""
 import contextlib
 from typing import Iterator
 

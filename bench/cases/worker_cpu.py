@@ -1,4 +1,4 @@
-"""Processor time of the key and the table worker for a batch; the trainer's is not in it."""
+"""Processor time of the key worker and the table worker per batch, without the trainer."""
 import contextlib
 from typing import Dict, Iterator
 
@@ -6,9 +6,9 @@ from bench import pipeline_sides, processes, workloads
 from bench.goals import COST, Goal
 from bench.harness import Case, Contenders, repeated
 
-STEPS = 24  #: of a call
-LEAD = 4  #: steps before them; while the workers waited, batches were made ready
-SMALL_STEPS = 80  #: more than the frames of a ring, so the workers have to work before the last one
+STEPS = 24  #: steps of a call
+LEAD = 4  #: first steps, which consume the prepared batches
+SMALL_STEPS = 80  #: more than the frames of a ring, so that the workers must work before the last step
 
 _OURS = "key worker, table worker"
 _BATCH_CPU_S = .005

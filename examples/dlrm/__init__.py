@@ -1,1 +1,1 @@
-"""A click model in the Criteo format, trained through ascpipe; see README.md beside this file."""
+"""Click model in the Criteo format, trained with ascpipe. See README.md in this folder."""

@@ -1,7 +1,7 @@
-"""The Criteo click format: one line a row, 40 columns separated by TAB, and what can be wrong with it.
+"""Criteo click format, and checks of its files. A line is a row with 40 columns, separated by TAB.
 
-Columns: the label (0 or 1), I1..I13 (an integer or nothing), C1..C26 (8 hexadecimal digits or nothing).
-This file needs no TensorFlow, so that a bad file is refused before anything is started.
+The columns are the label (0 or 1), I1..I13 (an integer or empty), and C1..C26 (8 hexadecimal digits or empty). This
+module does not need TensorFlow, so that an invalid file is rejected before any other work.
 """
 import os
 import re
@@ -14,7 +14,7 @@ LABEL = "label"
 DENSE = "dense"
 FIELDS = tuple("C{}".format(number) for number in range(1, FIELD_COUNT + 1))
 
-#: every tenth line is held out for evaluation; the others are trained
+#: every tenth line is held out for evaluation; all other lines are trained
 HELD_OUT_EVERY = 10
 
 _LABEL = re.compile(rb"[01]")
@@ -23,12 +23,12 @@ _HEX = re.compile(rb"([0-9a-fA-F]{8})?")
 
 
 class BadFileError(ValueError):
-    """A data file that cannot be used.
+    """A data file is invalid.
 
     Attributes:
-        path: the file.
-        line: number of the offending line, counted from 1; 0 when the file as a whole is meant.
-        reason: what is wrong, in words.
+        path: path of the file.
+        line: number of the invalid line, starting at 1. 0 means the whole file.
+        reason: description of the error.
     """
 
     def __init__(self, path: str, line: int, reason: str) -> None:
@@ -43,23 +43,22 @@ class BadFileError(ValueError):
 
 
 def held_out_rows(line_count: int) -> int:
-    """How many of the first ``line_count`` lines are held out for evaluation."""
+    """Return how many of the first ``line_count`` lines are held out for evaluation."""
     return line_count // HELD_OUT_EVERY
 
 
 def training_rows(line_count: int) -> int:
-    """How many of them are trained."""
+    """Return how many of the first ``line_count`` lines are trained."""
     return line_count - held_out_rows(line_count)
 
 
 def count_lines(path: str) -> int:
-    """Lines of a data file, after a check that each has the right number of columns.
+    """Return the number of lines of a data file, after a check that each line has the right number of columns.
 
-    Reads the whole file once, in plain Python: about a third of a microsecond a line.
+    The function reads the whole file once in plain Python. This costs about a third of a microsecond per line.
 
     Raises:
-        BadFileError: the file is missing, unreadable, too short to hold rows out, or a line has another number of
-            columns.
+        BadFileError: the file is missing or unreadable, has too few lines, or a line has a wrong number of columns.
     """
     if not os.path.isfile(path):
         raise BadFileError(path, 0, "no such file" if not os.path.exists(path) else "not a regular file")
@@ -78,9 +77,9 @@ def count_lines(path: str) -> int:
 
 
 def explain(path: str) -> None:
-    """Raise for the first line that the reader would refuse; return when there is none.
+    """Raise ``BadFileError`` for the first line that the reader would reject. Return if there is no such line.
 
-    Much slower than ``count_lines``, so it is called only after the reader has failed.
+    The function is much slower than ``count_lines``, so it is called only after the reader has failed.
     """
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):

@@ -1,14 +1,14 @@
-"""Makes the model's embeddings: from ascpipe's tables, or from plain variables to compare with.
+"""Embeddings of the model: tables of ascpipe, or plain variables for a comparison.
 
-Both classes have the same methods, so ``loop.py`` is written once:
+Both classes have the same methods, so ``loop.py`` does not depend on the class:
 
-    rank, ranks                  number of this process, and how many train together
-    insert(dataset, training)    what must happen to the dataset before ``prefetch``
+    rank, ranks                  number of this process, and number of processes that train together
+    insert(dataset, training)    change of the dataset before ``prefetch``
     lookup(batch, training)      float32[B, dim] per field
     variables()                  (dense, sparse) variables to compute gradients for
-    optimizer(name, rate)        an optimizer for the sparse ones
-    average(tensors)             their means over ranks
-    start() and close()          around the session
+    optimizer(name, rate)        optimizer of the sparse variables
+    average(tensors)             means over ranks
+    start() and close()          start and end of the session
 """
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -18,35 +18,36 @@ from examples.dlrm import criteo
 from examples.dlrm.quiet import tf
 from examples.dlrm.reader import Batch
 
-INITIAL_RANGE = .05  #: rows start uniformly distributed in +- this
-INITIAL_ACCUMULATOR = 0.0001  #: of Adagrad and Ftrl
+INITIAL_RANGE = .05  #: initial rows are uniformly distributed in +- INITIAL_RANGE
+INITIAL_ACCUMULATOR = 0.0001  #: initial accumulator of Adagrad and Ftrl
 
-#: (table name, int64[n] keys) -> float32[n, dim], the rows with which a plain table starts
+#: (table name, int64[n] keys) -> float32[n, dim], the initial rows of a plain table
 InitialRows = Callable[[str, np.ndarray], np.ndarray]
 
 
 class TableShape(NamedTuple):
-    """The settings that all tables of a run share."""
+    """Settings of all tables of a run."""
 
     dim: int
-    rows: int  #: of each table
-    shared: bool  #: one table for all fields
+    rows: int  #: rows of each table
+    shared: bool  #: whether there is one table for all fields
     seed: int
 
     def table_of(self, field: str) -> str:
-        """Name of the table that holds the keys of ``field``."""
+        """Return the name of the table with the keys of ``field``."""
         return "all_fields" if self.shared else field
 
     def tables(self) -> List[str]:
-        """Names of the tables in the order of the fields, each once."""
+        """Return the distinct names of the tables in the order of the fields."""
         return list(dict.fromkeys(self.table_of(field) for field in criteo.FIELDS))
 
 
 class PipelineTables:
-    """Tables of ascpipe, through the public ``mx_rec`` API; of several ranks, each has a shard of every table."""
+    """Tables of ascpipe, through the public ``mx_rec`` API. With several ranks, each rank has a shard of every table.
+    """
 
     def __init__(self, shape: TableShape, *, dynamic: bool, batch_size: int, eval_batch_size: int, steps: int) -> None:
-        """Batch sizes are those of one rank."""
+        """Create the tables. Batch sizes are the sizes of one rank's batches."""
         from mx_rec.core.asc.feature_spec import FeatureSpec
         from mx_rec.core.embedding import create_table
         from mx_rec.util.initialize import get_rank_id, get_rank_size, init
@@ -58,7 +59,7 @@ class PipelineTables:
 
             hvd.init()
         self._shape = shape
-        # Distinct keys of one lookup cannot exceed its ids.
+        # The number of distinct keys of a lookup cannot exceed the number of its ids.
         self._send_counts = {True: None if dynamic else batch_size, False: None if dynamic else eval_batch_size}
         self._tables = {
             name: create_table(
@@ -116,18 +117,20 @@ class PipelineTables:
 
 
 class PlainTables:
-    """The same on ``tf.Variable``: one row per known key, found by binary search.
+    """Tables in variables of TensorFlow, with one row per known key. Rows are found by binary search.
 
-    Keys that are not known are zeros in evaluation; training must not meet one.
+    In evaluation the lookup of an unknown key returns zeros. In training all keys must be known.
     """
 
     rank, ranks = 0, 1
 
     def __init__(self, shape: TableShape, vocabulary: Dict[str, np.ndarray],
                  initial_rows: Optional[InitialRows] = None) -> None:
-        """``vocabulary``: sorted distinct int64 keys by field; ``initial_rows``: None for random ones."""
+        """Create the tables. ``vocabulary`` has sorted distinct int64 keys by field. Without ``initial_rows``
+        the rows are random.
+        """
         self._shape = shape
-        self._keys = {  # sorted too: a field's number is in the upper bits
+        self._keys = {  # sorted, because the number of the field is in the upper bits
             name: np.concatenate([vocabulary[field] for field in criteo.FIELDS if shape.table_of(field) == name])
             for name in shape.tables()}
         self._variables = {name: self._variable(name, initial_rows) for name in shape.tables()}
@@ -155,9 +158,10 @@ class PlainTables:
             return [tf.identity(part) for part in embeddings]
 
     def _find(self, keys: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Row of each key in its field's table, and whether it is the key's: int32, bool; [fields, B] as the keys.
+        """Return the row of each key in its field's table, and whether the row belongs to the key: int32 and
+        bool [fields, B].
 
-        One search over the keys of all tables, which are sorted as a whole.
+        The search covers the keys of all tables, which are sorted together.
         """
         every = np.concatenate(list(self._keys.values()))
         sizes = {name: len(known) for name, known in self._keys.items()}
@@ -166,7 +170,7 @@ class PlainTables:
         first = tf.constant([[starts[name]] for name in names], tf.int32)
         last = tf.constant([[starts[name] + sizes[name] - 1] for name in names], tf.int32)
         places = tf.reshape(tf.searchsorted(tf.constant(every), tf.reshape(keys, [-1])), tf.shape(keys))
-        places = tf.clip_by_value(places, first, last)  # a key that is unknown may lie in a neighbour's range
+        places = tf.clip_by_value(places, first, last)  # an unknown key may be in the range of another field
         return places - first, tf.equal(tf.gather(every, places), keys)
 
     def variables(self) -> Tuple[List[tf.Variable], List[tf.Variable]]:
@@ -179,14 +183,14 @@ class PlainTables:
         return tensors
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing. There is no pipeline to start."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing. There is no pipeline to close."""
 
 
 def plain_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
-    """TensorFlow's own optimizer of that name; for Adam the lazy one when rows are sparse."""
+    """Return TensorFlow's optimizer with this name. Sparse rows use lazy Adam instead of Adam."""
     train = tf.compat.v1.train
     if name == "adagrad":
         return train.AdagradOptimizer(rate, initial_accumulator_value=INITIAL_ACCUMULATOR)
@@ -194,5 +198,5 @@ def plain_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
         return train.FtrlOptimizer(rate, initial_accumulator_value=INITIAL_ACCUMULATOR)
     if name == "gradient_descent":
         return train.GradientDescentOptimizer(rate)
-    from tensorflow.contrib.opt import LazyAdamOptimizer  # contrib takes a second to import
+    from tensorflow.contrib.opt import LazyAdamOptimizer  # the import of contrib costs a second
     return LazyAdamOptimizer(rate)

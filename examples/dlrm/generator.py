@@ -1,9 +1,9 @@
-"""Writes rows in the Criteo format whose labels can be learned, without a download.
+"""Generator of rows in the Criteo format with learnable labels. No download is needed.
 
     python -m examples.dlrm.generator rows.tsv --rows 60000 --seed 1
 
-Each field has its own number of distinct values, drawn with a bounded Zipf law; each value has a hidden weight, and
-the label is a coin whose odds are the sum of the weights of the row.  Same arguments, same file.
+Each field has a number of distinct values, which are drawn with a bounded Zipf law. Each value has a hidden weight. The
+probability of a click depends on the sum of the row's weights. The same arguments result in the same file.
 """
 import argparse
 import sys
@@ -13,7 +13,7 @@ import numpy as np
 
 from examples.dlrm import criteo
 
-#: distinct values of each field at most, after the proportions of real click logs: a few wide, many narrow
+#: maximum number of distinct values of each field; like in real click logs, few fields have many values
 FIELD_VALUES = (
     160, 370, 20000, 12000, 50, 8, 3000, 80, 3, 2600, 1900, 18000, 1600, 22, 1800, 15000, 9, 1100, 480, 4, 16000, 8, 12,
     2200, 38, 1600,
@@ -25,18 +25,18 @@ FIELD_MISSING = (
 DENSE_SCALE = (3, 30, 10, 5, 8000, 80, 15, 12, 90, 1, 3, 1, 8)  #: typical size of each numeric column
 DENSE_MISSING = .15
 ZIPF_EXPONENT = 1.1
-CLICK_ODDS = -1.4  #: odds (logit) of a row whose weights sum to 0
+CLICK_ODDS = -1.4  #: log-odds of a row whose weights sum to 0
 FIELD_SIGNAL = .45  #: standard deviation of a value's weight
 DENSE_SIGNAL = .25
 CHUNK_ROWS = 8192
 
 
 class Rows:
-    """The hidden model of one seed; ``write`` draws rows from it."""
+    """Hidden model of one seed. ``write`` draws rows from the model."""
 
     def __init__(self, seed: int) -> None:
         hidden = np.random.RandomState(seed)
-        # A shared population of weights would tie the fields together: each has its own.
+        # Each field has separate weights, because shared weights would correlate the fields.
         self._weights = [hidden.normal(0, FIELD_SIGNAL, size=values + 1) for values in FIELD_VALUES]
         self._dense_weights = hidden.normal(0, DENSE_SIGNAL, size=criteo.DENSE_COUNT)
         self._texts = [_texts(hidden, values) for values in FIELD_VALUES]
@@ -59,7 +59,7 @@ class Rows:
             columns.append(np.where(missing, b"", texts))
         for field, values in enumerate(FIELD_VALUES):
             drawn = np.searchsorted(self._cuts[field], self._draw.random_sample(n))
-            drawn[self._draw.random_sample(n) < FIELD_MISSING[field]] = values  # the last text is the empty one
+            drawn[self._draw.random_sample(n) < FIELD_MISSING[field]] = values  # the last text is empty
             odds += self._weights[field][drawn]
             columns.append(self._texts[field][drawn])
         clicks = self._draw.random_sample(n) < 1 / (1 + np.exp(-odds))
@@ -68,18 +68,18 @@ class Rows:
 
 
 def _texts(hidden: np.random.RandomState, values: int) -> np.ndarray:
-    """bytes[values + 1]: the 8 digits of each value, distinct, and last the empty text."""
+    """Return bytes[values + 1]: the 8 distinct digits of each value, followed by the empty text."""
     odd, offset = hidden.randint(2 ** 31) * 2 + 1, hidden.randint(2 ** 31)
-    # A product with an odd number is a bijection of 32-bit numbers.
+    # The product with an odd number is a bijection of 32-bit numbers.
     numbers = (np.arange(values, dtype=np.uint64) * np.uint64(odd) + np.uint64(offset)) & np.uint64(0xFFFFFFFF)
     return np.array([b"%08x" % number for number in numbers.tolist()] + [b""])
 
 
 def _zipf_cuts(values: int) -> np.ndarray:
-    """float64[values]: cumulative probabilities of ranks 1 to ``values``."""
+    """Return float64[values]: cumulative probabilities of ranks 1 to ``values``."""
     shares = np.arange(1, values + 1, dtype=np.float64) ** -ZIPF_EXPONENT
     cuts = np.cumsum(shares / shares.sum())
-    cuts[-1] = 1.0  # rounding must not leave a gap at the end
+    cuts[-1] = 1.0  # the last value must be 1 despite rounding
     return cuts
 
 

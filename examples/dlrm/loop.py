@@ -1,4 +1,4 @@
-"""The training program: build the graph, train, evaluate, report."""
+"""Training program: build of the graph, training, evaluation, report."""
 import time
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
@@ -11,9 +11,9 @@ from examples.dlrm.model import click_logits, click_loss, train_op
 from examples.dlrm.options import Options
 from examples.dlrm.quiet import tf
 
-#: more rows than this are never reserved unasked
+#: maximum of the default number of reserved rows
 MOST_ROWS = 1 << 18
-#: first steps, which build caches, are left out of the rates
+#: number of first steps without a rate, because they fill caches
 WARM_UP_STEPS = 5
 
 Source = Union[PipelineTables, PlainTables]
@@ -21,7 +21,7 @@ Source = Union[PipelineTables, PlainTables]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run; ``auc`` and ``loss`` (nats) are those of the held-out rows."""
+    """Result of a run. ``auc`` and ``loss`` (nats) are computed from the held-out rows."""
 
     steps: int
     auc: float
@@ -39,14 +39,14 @@ class Outcome:
 
 def run(options: Options, path: str, line_count: int, initial_rows: Optional[InitialRows] = None,
         report: Callable[[str], None] = print) -> Outcome:
-    """Train on ``path`` as ``options`` say, in a graph and session of its own.
+    """Train on ``path`` with ``options``, in a separate graph and session.
 
     Args:
-        options: see ``options.py``; ``options.data`` is not looked at.
-        path: a file that ``criteo.count_lines`` accepted.
-        line_count: what it returned.
-        initial_rows: for ``options.plain`` only, the rows to start with.
-        report: takes one progress line at a time.
+        options: see ``options.py``. ``options.data`` is ignored.
+        path: path of a file that ``criteo.count_lines`` has accepted.
+        line_count: result of ``criteo.count_lines``.
+        initial_rows: initial rows for ``options.plain``.
+        report: function that is called with each progress line.
 
     Raises:
         tf.errors.OpError: a step failed.
@@ -55,7 +55,7 @@ def run(options: Options, path: str, line_count: int, initial_rows: Optional[Ini
         tf.compat.v1.set_random_seed(options.seed)
         rows = criteo.training_rows(line_count)
         steps = options.step_count(rows)
-        # A static evaluation leaves a last batch out that is not full: there must be one that is.
+        # A static evaluation ignores a partial last batch, so there must be a full batch.
         options = replace(options, eval_batch_size=min(options.eval_batch_size, criteo.held_out_rows(line_count)))
         source = _source(options, path, rows, steps, initial_rows)
         try:
@@ -77,7 +77,7 @@ def _source(options: Options, path: str, training_rows: int, steps: int, initial
 
 
 def trained_keys(path: str) -> Dict[str, np.ndarray]:
-    """Sorted distinct int64 keys by field of the training rows of a file."""
+    """Return the sorted distinct int64 keys of the training rows of a file, by field."""
     found: Dict[str, List[np.ndarray]] = {field: [np.zeros(0, np.int64)] for field in criteo.FIELDS}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         rows = reader.dataset(path, held_out=False, batch_size=4096)
@@ -105,7 +105,7 @@ class _Program:
         self._source = source
         self._iterator, batch = self._batches(path, training=True)
         loss = click_loss(batch[criteo.LABEL], self._logits(batch, training=True))
-        self._loss, = source.average([loss])  # as one rank would have it
+        self._loss, = source.average([loss])  # equals the loss with one rank
         self._eval_iterator, batch = self._batches(path, training=False)
         self._scored = (batch[criteo.LABEL], self._logits(batch, training=False))
         dense, sparse = source.variables()
@@ -119,7 +119,8 @@ class _Program:
         rows = reader.dataset(
             path, held_out=not training, epochs=-1 if training else 1, drop_remainder=training or not options.dynamic,
             batch_size=options.batch_size // options.ranks if training else options.eval_batch_size,
-            # Ranks train their parts of a batch. Each evaluates all: then no batch of one is without those of others.
+            # Ranks train parts of a batch, but each rank evaluates all rows, so that all ranks have equally
+            # many batches.
             ranks=options.ranks if training else 1, rank=self._source.rank if training else 0)
         rows = self._source.insert(rows, training)
         if options.prefetch:

@@ -1,6 +1,6 @@
-"""The click model: numbers through a bottom MLP, joined with one embedding per field, through a top MLP to one logit.
+"""Click model: a bottom MLP for numbers, one embedding per field, and a top MLP with one logit.
 
-It does not know where embeddings come from; ``embeddings.py`` has the two sources.
+The model does not depend on the source of embeddings. ``embeddings.py`` has two sources.
 """
 from typing import Callable, List, Sequence
 
@@ -10,17 +10,17 @@ from examples.dlrm.quiet import tf
 def click_logits(
         dense: tf.Tensor, embeddings: Sequence[tf.Tensor], *, bottom: Sequence[int], top: Sequence[int],
         seed: int) -> tf.Tensor:
-    """Logit of a click for each row.
+    """Return the logit of a click for each row.
 
     Args:
         dense: float32[B, D], the numeric columns.
         embeddings: float32[B, dim] per field.
-        bottom: units of the layers that see the numbers only.
-        top: units of the hidden layers that see everything.
-        seed: of the initial weights; the same seed gives the same weights whatever else the graph holds.
+        bottom: units of the layers for the numbers.
+        top: units of the hidden layers for numbers and embeddings.
+        seed: seed of the initial weights. They do not depend on other ops of the graph.
 
     Returns:
-        float32[B].  A second call (evaluation) shares the variables of the first.
+        float32[B]. A second call (evaluation) shares the variables of the first call.
     """
     with tf.compat.v1.variable_scope("click_model", reuse=tf.compat.v1.AUTO_REUSE):
         numbers = _layers(dense, bottom, "bottom", seed)
@@ -30,7 +30,7 @@ def click_logits(
 
 
 def click_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Mean cross entropy of a batch: float32 scalar."""
+    """Return the mean cross entropy of a batch, a float32 scalar."""
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits))
 
 
@@ -38,16 +38,17 @@ def train_op(
         loss: tf.Tensor, dense_variables: List[tf.Variable], sparse_variables: List[tf.Variable],
         dense_optimizer: tf.compat.v1.train.Optimizer, sparse_optimizer: tf.compat.v1.train.Optimizer,
         average: Callable[[List[tf.Tensor]], List[tf.Tensor]]) -> tf.Operation:
-    """One step: every gradient first, then every update; ``average`` makes means over ranks of dense gradients.
+    """Return an op that computes all gradients before all updates. ``average`` computes means of dense
+    gradients over ranks.
 
-    GATE_GRAPH matters: variables of TensorFlow 1 are references, so an update may otherwise overwrite a weight that
-    the gradient of another one is still reading.
+    GATE_GRAPH is necessary, because variables of TensorFlow 1 are references. Otherwise an update may overwrite a
+    weight while another gradient reads the weight.
     """
     pairs = dense_optimizer.compute_gradients(
         loss, dense_variables + sparse_variables, gate_gradients=tf.compat.v1.train.Optimizer.GATE_GRAPH)
     split = len(dense_variables)
     dense = average([gradient for gradient, _ in pairs[:split]])
-    # Gradients of rows are left as they are: the ranks that own the rows sum those of all ranks.
+    # Gradients of rows are not averaged here. The rank that owns a row sums its gradients of all ranks.
     return tf.group(dense_optimizer.apply_gradients(zip(dense, dense_variables)),
                     sparse_optimizer.apply_gradients(pairs[split:]))
 

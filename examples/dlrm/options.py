@@ -1,29 +1,29 @@
-"""Declares the options of the demo's command line."""
+"""Options of the demo's command line."""
 import argparse
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
 from ascpipe import ranks
 
-#: learning rate of each optimizer when none is given
+#: default learning rate of each optimizer
 LEARNING_RATES = {"adagrad": .05, "lazy_adam": .001, "gradient_descent": 1.0, "ftrl": .05}
 
 
-#: without --steps: this many passes over the training rows, but never more than MOST_STEPS
+#: default number of passes over the training rows; MOST_STEPS limits the number of steps
 EPOCHS = 5
 MOST_STEPS = 600
 
 
 @dataclass(frozen=True)
 class Options:
-    """One run of the demo.  Steps, rows and batch sizes count; rates are per step."""
+    """Options of one run of the demo. Rates are per step."""
 
-    data: Optional[str] = None  #: a Criteo file, or None: generate one
+    data: Optional[str] = None  #: path of a Criteo file; None = generate a file
     generate_rows: int = 60000
-    steps: Optional[int] = None  #: None: see ``step_count``
+    steps: Optional[int] = None  #: None = default of ``step_count``
     batch_size: int = 256
     eval_batch_size: int = 1000
-    eval_every: int = 0  #: steps between evaluations; 0 means only at the end
+    eval_every: int = 0  #: steps between evaluations; 0 = only one evaluation at the end
     progress_every: int = 50
     optimizer: str = "adagrad"
     learning_rate: Optional[float] = None
@@ -32,28 +32,28 @@ class Options:
     top: Tuple[int, ...] = (64, 32)
     dynamic: bool = True
     shared_table: bool = False
-    device_rows: Optional[int] = None  #: rows of each table; None: as many as the file can need
+    device_rows: Optional[int] = None  #: rows of each table; None = enough for the file
     prefetch: int = 10
     plain: bool = False
     seed: int = 1
-    threads: int = 0  #: TensorFlow's two thread pools; 0 leaves them to TensorFlow
-    losses: Optional[str] = None  #: file that receives the loss of every step
-    ranks: int = 1  #: processes that train together, as their launcher says
+    threads: int = 0  #: size of TensorFlow's two thread pools; 0 = TensorFlow's default
+    losses: Optional[str] = None  #: path of a file for the loss of every step
+    ranks: int = 1  #: number of processes that train together, from the launcher
 
     @property
     def rate(self) -> float:
-        """The learning rate in force."""
+        """Learning rate of the run."""
         return LEARNING_RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
 
     def step_count(self, training_rows: int) -> int:
-        """Steps to train when there are that many rows to train on."""
+        """Return the number of training steps for a number of training rows."""
         if self.steps is not None:
             return self.steps
         return max(1, min(MOST_STEPS, EPOCHS * training_rows // self.batch_size))
 
 
 def parse(arguments: Optional[List[str]] = None) -> Options:
-    """Options from a command line; prints usage and exits with code 2 when they make no sense."""
+    """Parse a command line. Prints usage and exits with code 2 if the options are invalid."""
     default = Options()
     parser = argparse.ArgumentParser(
         prog="python -m examples.dlrm.train", formatter_class=argparse.ArgumentDefaultsHelpFormatter,

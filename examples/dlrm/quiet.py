@@ -1,10 +1,10 @@
-"""TensorFlow, imported without the warnings that its 1.15 wheel prints on every start."""
+"""TensorFlow, imported without the warnings of its 1.15 wheel."""
 import os
 import warnings
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # about dtypes and sizes that numpy changed after this wheel was built
+    warnings.simplefilter("ignore")  # warnings about dtypes and sizes that numpy changed after the build of this wheel
     import tensorflow as tf
 
 tf.compat.v1.disable_v2_behavior()

@@ -1,7 +1,7 @@
-"""tf.data over a Criteo file: text lines to batches of tensors, without Python per row.
+"""Reader of Criteo files with tf.data. It converts text lines to batches of tensors without Python per row.
 
-A batch is a dict: ``label`` float32[B], ``dense`` float32[B, 13] and one int64[B] of keys per field, ``C1`` to
-``C26``.  A key carries its field in the upper bits, so that the fields may share one table.
+A batch is a dict: ``label`` float32[B], ``dense`` float32[B, 13], and ``C1`` to ``C26``, one int64[B] of keys per
+field. The upper bits of a key are the number of its field, so that the fields can share one table.
 """
 from typing import Dict
 
@@ -12,21 +12,21 @@ from examples.dlrm.quiet import tf
 
 Batch = Dict[str, tf.Tensor]
 
-#: a field's keys are ``field << FIELD_SHIFT | id``; the id of an empty value is MISSING, above every 32-bit one
+#: a field's keys are ``field << FIELD_SHIFT | id``; the id of an empty value is MISSING, above every 32-bit id
 FIELD_SHIFT = 33
 MISSING = 1 << 32
 
-BLOCK_LINES = 256 * criteo.HELD_OUT_EVERY  #: lines that are split into trained and held-out ones at a time
+BLOCK_LINES = 256 * criteo.HELD_OUT_EVERY  #: lines that are split at a time into training and held-out lines
 
-#: these functions have no Python control flow; converting them would take tf.data seconds
+#: these functions have no Python control flow, and their conversion by tf.data would cost seconds
 plain_graph = tf.autograph.experimental.do_not_convert
 
 _HEX_DIGITS = 8
-_NOT_HEX = -(1 << 40)  #: so negative that no sum of digits can hide it
+_NOT_HEX = -(1 << 40)  #: so negative that any sum of digits with it is negative
 
 
 def _digit_values() -> np.ndarray:
-    """int64[256]: value of each hexadecimal digit by its byte."""
+    """Return int64[256]: the value of each hexadecimal digit by its byte."""
     values = np.full(256, _NOT_HEX, np.int64)
     for value, letters in enumerate("0123456789abcdef"):
         for letter in {letters, letters.upper()}:
@@ -37,38 +37,38 @@ def _digit_values() -> np.ndarray:
 def dataset(
         path: str, *, held_out: bool, batch_size: int, epochs: int = 1, drop_remainder: bool = False,
         ranks: int = 1, rank: int = 0) -> tf.data.Dataset:
-    """Batches of the training rows of a file, or of its held-out rows.
+    """Return batches of the training rows or of the held-out rows of a file.
 
     Args:
-        path: a file that ``criteo.count_lines`` has accepted.
-        held_out: False for the rows to train, True for every tenth line, the ones to evaluate.
+        path: path of a file that ``criteo.count_lines`` has accepted.
+        held_out: False for the training rows, True for the rows for evaluation, which are every tenth line.
         batch_size: rows of a batch.
-        epochs: times the rows are read, -1 for without end.
-        drop_remainder: leave out a last batch that is not full, so that shapes are static.
-        ranks, rank: of ``ranks`` batches one behind the other, only number ``rank`` is read.
+        epochs: number of passes over the rows. -1 is endless.
+        drop_remainder: whether to drop a partial last batch, so that shapes are static.
+        ranks, rank: of every ``ranks`` consecutive batches, only batch ``rank`` is read.
     """
     @plain_graph
     def wanted(block: tf.Tensor) -> tf.Tensor:
-        # A block starts at a multiple of HELD_OUT_EVERY lines, so the place in the block decides.
+        # A block starts at a multiple of HELD_OUT_EVERY lines, so the position in the block suffices.
         last = tf.equal(tf.range(tf.size(block)) % criteo.HELD_OUT_EVERY, criteo.HELD_OUT_EVERY - 1)
         return tf.boolean_mask(block, last if held_out else tf.logical_not(last))
 
-    # Blocks, because a filter line by line costs a hundred microseconds a row.
+    # Lines are filtered in blocks, because a filter per line costs a hundred microseconds per row.
     lines = tf.data.TextLineDataset(path, buffer_size=1 << 20).batch(BLOCK_LINES).map(wanted).unbatch()
     return lines.repeat(epochs).batch(batch_size, drop_remainder=drop_remainder).shard(ranks, rank).map(parse)
 
 
 @plain_graph
 def parse(lines: tf.Tensor) -> Batch:
-    """Tensors of some lines.
+    """Return the tensors of some lines.
+
+    The step fails with InvalidArgumentError if a line has a wrong number of columns or an invalid value.
+    ``criteo.explain`` then reports the line.
 
     Args:
         lines: string[B].
-
-    A line with another number of columns, a value that is not a number or not hexadecimal fails the step with
-    InvalidArgumentError; ``criteo.explain`` then names the line.
     """
-    wanted = [tf.constant([], tf.int32)]  # the label may not be empty
+    wanted = [tf.constant([], tf.int32)]  # the label must not be empty
     wanted += [tf.constant([0], tf.int64)] * criteo.DENSE_COUNT
     wanted += [tf.constant([""], tf.string)] * criteo.FIELD_COUNT
     columns = tf.io.decode_csv(lines, wanted, field_delim="\t", use_quote_delim=False)
@@ -86,7 +86,7 @@ def parse(lines: tf.Tensor) -> Batch:
 
 
 def hex_ids(texts: tf.Tensor) -> tf.Tensor:
-    """Numbers written as 8 hexadecimal digits; MISSING for an empty text.
+    """Return numbers that are written as 8 hexadecimal digits. The number of an empty text is MISSING.
 
     Args:
         texts: string of any shape.

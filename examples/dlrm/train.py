@@ -1,12 +1,13 @@
-"""The demo's command line.
+"""Command line of the demo.
 
     python -m examples.dlrm.train [--data FILE] [--steps N] [--optimizer adagrad] ...
 
     ascpipe run --ranks 2 examples/dlrm/train.py ...
 
-Prints progress lines and, last, ``demo: ok steps=N auc=X loss=Y examples_per_s=E ids_per_s=I``; of several ranks the
-first one does, and says ``ranks=2``.  Exit codes: 0 done, 1 the data or the run failed (the reason is on stderr),
-2 usage, 130 interrupted.
+The program prints progress lines. The last line is ``demo: ok steps=N auc=X loss=Y examples_per_s=E ids_per_s=I``. With
+several ranks only the first rank prints, and the line also has ``ranks=2``.
+
+Exit codes: 0 = done, 1 = the data or the run failed (the reason is on stderr), 2 = wrong usage, 130 = interrupted.
 """
 import os
 import sys
@@ -41,15 +42,15 @@ def _train(chosen: options.Options, path: str) -> int:
         raise criteo.BadFileError(path, 0, "{} rows to train, fewer than one batch of {}".format(
             criteo.training_rows(line_count), chosen.batch_size))
 
-    from examples.dlrm import loop  # TensorFlow takes seconds to import: bad files are refused before
+    from examples.dlrm import loop  # after the check of the file, because the import is slow
     from examples.dlrm.quiet import tf
     try:
         outcome = loop.run(chosen, path, line_count, report=_say)
     except tf.errors.InvalidArgumentError as error:
-        criteo.explain(path)  # raises if it is a value in the file
-        return _failed(error.message.split("\n")[0])  # the others say where in the graph
+        criteo.explain(path)  # raises if a value in the file is the cause
+        return _failed(error.message.split("\n")[0])  # later lines describe the graph
     except tf.errors.OpError as error:
-        return _failed(error.message.split("\n")[0])  # the others say where in the graph
+        return _failed(error.message.split("\n")[0])  # later lines describe the graph
     if chosen.losses is not None and _is_first():
         try:
             with open(chosen.losses, "w") as out:
@@ -65,7 +66,7 @@ def _is_first() -> bool:
 
 
 def _say(line: str) -> None:
-    """Print at once, also into a pipe; of several ranks, which say the same, the first one does."""
+    """Print a line and flush the output. Only the first rank prints."""
     if _is_first():
         print(line, flush=True)
 

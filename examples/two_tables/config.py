@@ -1,4 +1,4 @@
-"""Declares the options of the demo's command line, and the sizes of its model."""
+"""Options of the demo's command line, and sizes of its model."""
 import argparse
 from typing import Any, Dict, Optional, Sequence
 
@@ -7,14 +7,14 @@ from npu_bridge.npu_init import RewriterConfig, npu_config_proto
 
 HOUR = 3600  #: seconds
 
-#: Rows on the device, on the host and on disk. The device holds the distinct keys of a batch at least.
+#: Rows on the device, on the host and on disk. The device must hold the distinct keys of a batch.
 CACHE_MODE = {
     "HBM": {"user_table": (1000, 0, 0), "item_table": (1000, 0, 0)},
     "DDR": {"user_table": (160, 1000, 0), "item_table": (300, 1000, 0)},
     "SSD": {"user_table": (80, 80, 1000), "item_table": (300, 300, 1000)},
 }
 
-#: A key gets a row when it has occurred so often, and loses it when it was not used for so long.
+#: Number of occurrences before a key gets a row, and seconds without use before the key loses the row.
 ACCESS_AND_EVICT: Dict[str, Dict[str, Any]] = {
     "user_table": {"access_threshold": 2, "eviction_threshold": 5 * HOUR},
     "item_table": {"access_threshold": 3, "eviction_threshold": 2 * HOUR},
@@ -22,7 +22,7 @@ ACCESS_AND_EVICT: Dict[str, Dict[str, Any]] = {
 
 
 class Config(argparse.Namespace):
-    """Options and sizes."""
+    """Options of the command line, and sizes of the model."""
 
     use_estimator: bool
     modify_graph: bool
@@ -46,7 +46,7 @@ class Config(argparse.Namespace):
     item_vocab_size = 200
     user_ids_per_row = 2
     item_ids_per_row = 1
-    history_per_row = 4  #: items, too: the second lookup of the item table
+    history_per_row = 4  #: ids of the second lookup in the item table
     user_hashtable_dim = 8
     item_hashtable_dim = 4
     learning_rate = 0.01
@@ -55,12 +55,12 @@ class Config(argparse.Namespace):
 
     @property
     def config_dict(self) -> Optional[Dict[str, Dict[str, Any]]]:
-        """Thresholds of the tables, if they have any."""
+        """Thresholds of the tables, or None."""
         return ACCESS_AND_EVICT if self.access_and_evict else None
 
 
 def parse_arguments(arguments: Optional[Sequence[str]] = None) -> Config:
-    """The options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description="Trains a model with two tables.")
     switch = parser.add_argument
     switch("--use_estimator", action="store_true", help="NPUEstimator, instead of a tf.Session loop")
@@ -83,7 +83,9 @@ def parse_arguments(arguments: Optional[Sequence[str]] = None) -> Config:
 
 
 def sess_config() -> tf.ConfigProto:
-    """One thread, so that sums are made in one order; the rest is for a card."""
+    """Return a session configuration with one thread, so that sums are reproducible. Other settings are for an Ascend
+    card.
+    """
     session_config = tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
     custom_op = session_config.graph_options.rewrite_options.custom_optimizers.add()
     custom_op.name = "NpuOptimizer"

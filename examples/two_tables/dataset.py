@@ -1,4 +1,4 @@
-"""Batches of clicks and purchases, made up, and the same in every run."""
+"""Generated batches of clicks and purchases, which are equal in every run."""
 from typing import Any, Dict, List, Optional
 
 import numpy as np
@@ -12,12 +12,12 @@ from config import HOUR, Config
 
 COLUMNS = ("user_ids", "item_ids", "history_ids", "timestamp")
 LABELS = ("label_0", "label_1")
-#: The table that each feature looks into.
+#: Table of each feature.
 FEATURES = {"user_ids": "user_table", "item_ids": "item_table", "history_ids": "item_table"}
 
 
 def create_feature_spec_list(cfg: Config) -> List[FeatureSpec]:
-    """The features of a batch, and its time where features are evicted."""
+    """Return the features of a batch. With eviction, the list includes the time."""
     def index_key(name: str) -> Any:
         return COLUMNS.index(name) if cfg.tuple_batch else name
 
@@ -32,7 +32,7 @@ def create_feature_spec_list(cfg: Config) -> List[FeatureSpec]:
 
 def make_dataset(cfg: Config, is_training: bool, feature_spec_list: Optional[List[FeatureSpec]],
                  batch_number: int) -> tf.data.Dataset:
-    """Batches with their ids on the way to the pipeline."""
+    """Return batches whose ids are passed to the pipeline."""
     columns = generate(cfg, batch_number, seed=cfg.seed if is_training else cfg.seed + 1)
     columns = {name: part_of_rank(column) for name, column in columns.items()}
     if cfg.tuple_batch:
@@ -41,7 +41,7 @@ def make_dataset(cfg: Config, is_training: bool, feature_spec_list: Optional[Lis
     else:
         dataset = tf.data.Dataset.from_tensor_slices(columns)
     if cfg.one_shot and not is_training:
-        dataset = dataset.repeat()  # an iterator that cannot begin anew: each evaluation takes the next batches
+        dataset = dataset.repeat()  # a one-shot iterator cannot restart, so each evaluation uses the next batches
     if not cfg.modify_graph:
         insert_fn = get_asc_insert_func(tgt_key_specs=feature_spec_list, is_training=is_training,
                                         dump_graph=cfg.dump_graph)
@@ -50,18 +50,18 @@ def make_dataset(cfg: Config, is_training: bool, feature_spec_list: Optional[Lis
 
 
 def part_of_rank(column: np.ndarray) -> np.ndarray:
-    """This rank's rows of each batch; numbers of whole batches are for all ranks."""
+    """Return this rank's rows of each batch. Scalars of a batch belong to all ranks."""
     if column.ndim == 1:
         return column
     return np.split(column, get_rank_size(), axis=1)[get_rank_id()]
 
 
 def as_dict(features: Any, labels: Any = None) -> Dict[str, tf.Tensor]:
-    """A batch by the names of its columns.
+    """Return the columns of a batch by name.
 
     Args:
-        features: a dict, or a tuple.
-        labels: a tuple; None where the dict has them, or there are none.
+        features: a dict or a tuple.
+        labels: a tuple, or None if the dict contains the labels or there are none.
     """
     if isinstance(features, dict):
         return features
@@ -69,7 +69,8 @@ def as_dict(features: Any, labels: Any = None) -> Dict[str, tf.Tensor]:
 
 
 def generate(cfg: Config, batch_number: int, seed: int) -> Dict[str, np.ndarray]:
-    """Columns of ``batch_number`` batches: an hour each, few ids are frequent, labels can be learned.
+    """Generate the columns of ``batch_number`` batches. A batch is one hour, few ids are frequent, and labels
+    are learnable.
 
     Returns:
         ids int64[batch_number, batch_size, ids per row], labels float32[batch_number, batch_size], timestamp

@@ -20,7 +20,7 @@ TRAIN = tf.estimator.ModeKeys.TRAIN
 
 
 def get_model_fn(cfg: Config, losses: LossFile, specs: Dict[bool, Any]) -> Callable[..., tf.estimator.EstimatorSpec]:
-    """The model function; ``specs`` are the features of training and those of evaluation."""
+    """Return the model function. ``specs`` are the features of training and of evaluation."""
     def model_fn(features: Any, labels: Any, mode: str, params: Any) -> tf.estimator.EstimatorSpec:
         is_train = mode == TRAIN
         hash_table_list = list(create_hash_tables(cfg))
@@ -37,7 +37,7 @@ def get_model_fn(cfg: Config, losses: LossFile, specs: Dict[bool, Any]) -> Calla
 
 
 def train_with_estimator(cfg: Config, losses: LossFile) -> None:
-    """Train; save, and evaluate, every ``train_interval`` steps; then predict a batch."""
+    """Train, and save and evaluate every ``train_interval`` steps. Then predict a batch."""
     specs = {True: None, False: None} if cfg.modify_graph else \
         {True: create_feature_spec_list(cfg), False: create_feature_spec_list(cfg)}
 

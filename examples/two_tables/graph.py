@@ -1,4 +1,4 @@
-"""The graph of one channel, training or evaluation: batches, lookups, model."""
+"""Graph of one channel (training or evaluation): batches, lookups, model."""
 from typing import Any, List, Optional
 
 import tensorflow.compat.v1 as tf
@@ -13,14 +13,15 @@ from model import MyModel, model_forward
 
 def build_model(cfg: Config, hash_table_list: List[Any], features: Any, labels: Any, is_train: bool,
                 feature_spec_list: Optional[List[Any]]) -> MyModel:
-    """The model of a batch.
+    """Build the model of a batch.
 
     Args:
         cfg: options.
-        hash_table_list: the tables.
-        features, labels: what ``iterator.get_next()`` returned; labels are None where features are a dict of both.
-        is_train: whether this trains the tables.
-        feature_spec_list: the features that the dataset hands to the pipeline; not used with graph modification.
+        hash_table_list: tables.
+        features, labels: result of ``iterator.get_next()``. ``labels`` is None if ``features`` is a dict with
+            the labels.
+        is_train: whether the model trains the tables.
+        feature_spec_list: features that the dataset passes to the pipeline. Graph modification does not use them.
     """
     columns = as_dict(features, labels)
     tables = {table.table_name: table for table in hash_table_list}

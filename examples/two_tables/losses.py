@@ -1,14 +1,14 @@
-"""A file with the losses of each step, so that two runs can be compared bit by bit."""
+"""File with the losses of each step. Two runs can thereby be compared bit by bit."""
 from typing import Any, List, Optional
 
 import tensorflow.compat.v1 as tf
 
 
 class LossFile:
-    """Writes a line for each step: what was done, and the loss of each task as a hexadecimal number.
+    """Writer of a line for each step: the kind of step, and the loss of each task as a hexadecimal number.
 
     Args:
-        path: of the file, or None to write nothing.
+        path: path of the file. None means that nothing is written.
     """
 
     def __init__(self, path: Optional[str]) -> None:
@@ -21,21 +21,21 @@ class LossFile:
 
 
 class LossHook(tf.estimator.SessionRunHook):
-    """Writes the losses of each step of an Estimator.
+    """Hook that writes the losses of each step of an Estimator.
 
     Args:
-        losses: the file.
-        what: what the session does.
-        loss_list: the losses of a batch.
+        losses: file of the losses.
+        what: kind of step.
+        loss_list: losses of a batch.
     """
 
     def __init__(self, losses: LossFile, what: str, loss_list: List[tf.Tensor]) -> None:
         self._losses, self._what, self._loss_list = losses, what, loss_list
 
     def before_run(self, run_context: Any) -> tf.estimator.SessionRunArgs:
-        """Ask for the losses."""
+        """Return the losses as arguments of the session."""
         return tf.estimator.SessionRunArgs(self._loss_list)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Write them."""
+        """Write the losses."""
         self._losses.write(self._what, run_values.results)

@@ -1,4 +1,4 @@
-"""Demo: a model with two tables, as programs for Ascend servers are written; ``ascpipe run`` runs it anywhere."""
+"""Demo: a typical model with two tables for Ascend servers. ``ascpipe run`` runs the program on any machine."""
 import logging
 
 import tensorflow.compat.v1 as tf
@@ -13,7 +13,7 @@ from session import train_in_session
 
 
 def main() -> None:
-    """Train as the command line says."""
+    """Train with the options of the command line."""
     cfg = parse_arguments()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     init(max_steps=cfg.declared_steps or cfg.steps,

@@ -1,4 +1,4 @@
-"""The tables, and a model with two tasks over them: will the user click, and buy?"""
+"""Tables, and a model with two tasks: prediction of clicks and prediction of purchases."""
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -11,11 +11,11 @@ from dataset import LABELS
 
 
 class MyModel:
-    """A layer that both tasks share, and a tower for each.
+    """Shared layer, and a tower for each task.
 
     Attributes:
-        loss_list: the loss of each task; empty for predictions.
-        predictions: the odds of each task.
+        loss_list: loss of each task, or empty for predictions.
+        predictions: probability for each task.
     """
 
     def __call__(self, embedding_list: List[tf.Tensor], *labels: tf.Tensor) -> None:
@@ -29,13 +29,13 @@ class MyModel:
 
 
 def dense(inputs: tf.Tensor, units: int, name: str, seed: int, activation: Any = None) -> tf.Tensor:
-    """A layer whose weights begin as the seed says."""
+    """Add a layer whose initial weights depend on the seed."""
     return tf.layers.dense(inputs, units, activation, name=name,
                                      kernel_initializer=tf.glorot_uniform_initializer(seed=seed))
 
 
 def create_hash_tables(cfg: Config) -> Tuple[Any, Any]:
-    """The table of users and that of items."""
+    """Create the tables of users and items."""
     def create(name: str, dim: int) -> Any:
         device_rows, host_rows, ssd_rows = CACHE_MODE[cfg.cache_mode][name]
         return create_table(key_dtype=tf.int64,
@@ -53,14 +53,14 @@ def create_hash_tables(cfg: Config) -> Tuple[Any, Any]:
 
 def model_forward(input_list: List[Any], batch: Any, columns: Dict[str, tf.Tensor], is_train: bool,
                   modify_graph: bool, config_dict: Optional[Dict[str, Dict[str, Any]]] = None) -> MyModel:
-    """Look up each feature, and give the sums of its rows to the model.
+    """Look up each feature, and pass the sums of its rows to the model.
 
     Args:
-        input_list: features, the table of each, the ``send_count`` of each.
-        batch: the features that ``iterator.get_next()`` returned.
-        columns: all of the batch by their names.
-        is_train: whether this trains the tables.
-        modify_graph: features are tensors of the batch.
+        input_list: features, the table of each feature, and the ``send_count`` of each feature.
+        batch: features from ``iterator.get_next()``.
+        columns: all columns of the batch by name.
+        is_train: whether the lookups train the tables.
+        modify_graph: whether the features are tensors of the batch.
         config_dict: thresholds of the tables.
     """
     embedding_list = []

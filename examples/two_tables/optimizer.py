@@ -1,4 +1,4 @@
-"""One optimizer for the variables of the dense layers, another for the rows of the tables."""
+"""Optimizers for the variables of the dense layers and for the rows of the tables."""
 import logging
 from typing import Any, List, Tuple
 
@@ -17,7 +17,7 @@ from config import Config
 
 
 def get_dense_and_sparse_optimizer(cfg: Config) -> Tuple[Any, Any]:
-    """Adam for the dense variables, lazy Adam for the rows of the tables."""
+    """Return Adam for the dense variables and lazy Adam for the rows of the tables."""
     dense_optimizer = tf.train.AdamOptimizer(learning_rate=cfg.learning_rate)
     use_dynamic_expansion = get_use_dynamic_expansion()
     if use_dynamic_expansion:
@@ -30,18 +30,18 @@ def get_dense_and_sparse_optimizer(cfg: Config) -> Tuple[Any, Any]:
 
 
 def average(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
-    """The means over ranks of tensors that each rank has."""
+    """Return the means of tensors over all ranks."""
     if get_rank_size() == 1:
         return tensors
     return [hccl_ops.allreduce(tensor, "sum") / get_rank_size() for tensor in tensors]
 
 
 def create_train_ops(cfg: Config, loss_list: List[tf.Tensor]) -> tf.Operation:
-    """One training step: the gradients of all tasks, then all updates."""
+    """Return the ops of a training step: gradients of all tasks, followed by all updates."""
     dense_variables, sparse_variables = get_dense_and_sparse_variable()
     dense_optimizer, sparse_optimizer = get_dense_and_sparse_optimizer(cfg)
     if cfg.modify_graph:
-        do_merge_lookup(is_train=True)  # tf.gradients, unlike compute_gradients, does not do that itself
+        do_merge_lookup(is_train=True)  # necessary for tf.gradients; compute_gradients calls it automatically
     if get_use_dynamic_expansion():
         rows = tf.get_collection(ASCEND_SPARSE_LOOKUP_LOCAL_EMB)
         targets = tf.get_collection(ASCEND_SPARSE_LOOKUP_ID_OFFSET)

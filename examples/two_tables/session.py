@@ -20,7 +20,7 @@ from optimizer import average, create_train_ops
 
 def make_batch_and_iterator(cfg: Config, is_training: bool, feature_spec_list: Optional[List[Any]],
                             batch_number: int) -> Tuple[Any, Any]:
-    """A batch, and the iterator that it comes from."""
+    """Return a batch and its iterator."""
     dataset = make_dataset(cfg, is_training, feature_spec_list, batch_number)
     if cfg.one_shot:
         iterator = dataset.make_one_shot_iterator()
@@ -31,7 +31,7 @@ def make_batch_and_iterator(cfg: Config, is_training: bool, feature_spec_list: O
 
 
 def build_graph(cfg: Config, hash_table_list: List[Any], is_train: bool, batch_number: int) -> Tuple[Any, MyModel]:
-    """An iterator, and the model of its batches."""
+    """Return an iterator, and the model of its batches."""
     feature_spec_list = None if cfg.modify_graph else create_feature_spec_list(cfg)
     batch, iterator = make_batch_and_iterator(cfg, is_train, feature_spec_list, batch_number)
     features, labels = batch if cfg.tuple_batch else (batch, None)
@@ -39,7 +39,7 @@ def build_graph(cfg: Config, hash_table_list: List[Any], is_train: bool, batch_n
 
 
 def train_in_session(cfg: Config, losses: LossFile) -> None:
-    """Train, evaluate every ``train_interval`` steps, save every ``saving_interval`` steps."""
+    """Train, and evaluate every ``train_interval`` steps. A checkpoint is saved every ``saving_interval`` steps."""
     tf.set_random_seed(cfg.seed)
     rank_id = get_rank_id()
     user_hashtable, item_hashtable = create_hash_tables(cfg)

@@ -1,4 +1,4 @@
-"""Names of graph collections, modes of Rec SDK, and base class for enumerations of programs.
+"""Names of graph collections, modes of Rec SDK, and a base class for enumerations of programs.
 
 The value of each collection name is the name itself.
 """
@@ -16,7 +16,7 @@ ASCEND_TIMESTAMP = "ASCEND_TIMESTAMP"
 APPLY_GRADIENTS_STRATEGY = "APPLY_GRADIENTS_STRATEGY"
 ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS = "ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS"
 
-#: Arguments for ``import_host_pipeline_ops``, which ignores them: there is only one library.
+#: Arguments for ``import_host_pipeline_ops``, which ignores them because there is only one library.
 LIBREC_CPU_SO = "librec_cpu.so"
 LIBREC_EOS_OPS_SO = "librec_eos_ops.so"
 LIBREC_TF_REC_V1_CPU_SO = "librec_tf_rec_v1_cpu.so"
@@ -28,11 +28,11 @@ __all__ = ["APPLY_GRADIENTS_STRATEGY", "ASCEND_CUTTING_POINT_INITIALIZER", "ASCE
 
 
 class BaseEnum(enum.Enum):
-    """Enumeration with a search for members by value."""
+    """Enumeration with a method that finds members by value."""
 
     @classmethod
     def mapping(cls: Type[_Member], key: Any) -> _Member:
-        """Return the member with a value. Raises ``KeyError``."""
+        """Return the member with the value ``key``. Raise ``KeyError`` if there is none."""
         for member in cls:
             if member.value == key:
                 return member
@@ -41,13 +41,13 @@ class BaseEnum(enum.Enum):
 
 
 class MxRecMode(BaseEnum):
-    """Modes of Rec SDK; ascpipe has only one."""
+    """Modes of Rec SDK. ascpipe has only one mode."""
 
     ASC = "ASC"
 
 
 class ApplyGradientsStrategy(BaseEnum):
-    """Strategy for gradients of duplicate keys in older versions; ascpipe always sums them."""
+    """Strategy for gradients of duplicate keys in older versions. ascpipe always sums these gradients."""
 
     DIRECT_APPLY = "direct_apply"
     SUM_SAME_ID_GRADIENTS_AND_APPLY = "sum_same_id_gradients_and_apply"

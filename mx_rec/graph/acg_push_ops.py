@@ -1,4 +1,4 @@
-"""Hook of older versions, which selects ops that move into the dataset."""
+"""Hook of older versions. It selects ops that are moved into the dataset."""
 from ascpipe.tf.modify.hooks import ACGPushOpsToDatasetHook
 
 __all__ = ["ACGPushOpsToDatasetHook"]

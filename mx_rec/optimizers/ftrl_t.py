@@ -1,1 +1,1 @@
-"""FTRL variants of older versions; not provided."""
+"""FTRL variants of older versions. They are not provided."""

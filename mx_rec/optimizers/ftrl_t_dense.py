@@ -1,1 +1,1 @@
-"""FTRL variants of older versions for dense variables; not provided."""
+"""FTRL variants of older versions for dense variables. They are not provided."""

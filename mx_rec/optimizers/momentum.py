@@ -1,1 +1,1 @@
-"""Momentum optimizer of older versions; not provided."""
+"""Momentum optimizer of older versions. It is not provided."""

@@ -1,1 +1,1 @@
-"""Argument checks; not provided, because public functions check their arguments."""
+"""Argument checks. They are not provided, because public functions check their arguments."""
