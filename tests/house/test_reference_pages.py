@@ -34,9 +34,8 @@ def settings_page():
              "1. the command line", "2. the environment variable `ASCPIPE_` + the name in capitals",
              "3. the file in `$ASCPIPE_CONFIG`", "4. the defaults below", "",
              "`ascpipe config show --origin` shows the origin of each value. Bytes may have a unit: `128MiB`, `1GB`. "
-             "The default of a setting marked *Expert* is suitable for nearly every program. Measure before you change it. "
-             "See "
-             "[operations](../how-to/operations.md#settings).", ""]
+             "The default of a setting marked *Expert* is suitable for nearly every program. Measure before you change "
+             "it. See [operations](../how-to/operations.md#settings).", ""]
     for comment, name, value in re.findall(r"^((?:# .+\n)+)(\w+) = (.+)$", text, re.M):
         lines += ["## `{}`".format(name), "", "Default: `{}`.".format(value), ""]
         lines += [" ".join(line[2:] for line in comment.splitlines()), ""]
