@@ -29,12 +29,13 @@ def settings_page():
     """Each setting with its default and what it means."""
     text = (tree.ROOT / "ascpipe/defaults.toml").read_text()
     lines = ["# Settings", "",
-             "This page is generated from `ascpipe/defaults.toml`. A value comes from the first of these:", "",
-             "1. the command line", "2. the environment: `ASCPIPE_` and the name in capitals",
-             "3. the file that `$ASCPIPE_CONFIG` names", "4. the defaults below", "",
+             "This page is generated from `ascpipe/defaults.toml`. A value is read from the first source that has one:",
+             "",
+             "1. the command line", "2. the environment variable `ASCPIPE_` + the name in capitals",
+             "3. the file in `$ASCPIPE_CONFIG`", "4. the defaults below", "",
              "`ascpipe config show --origin` shows the origin of each value. Bytes may have a unit: `128MiB`, `1GB`. "
-             "The default of a setting marked *Expert* suits nearly every program. Measure before you change it. See "
-             "[operations](../how-to/operations.md#settings).", ""]
+             "The default of a setting marked *Expert* is suitable for nearly every program. Measure before you change "
+             "it. See [operations](../how-to/operations.md#settings).", ""]
     for comment, name, value in re.findall(r"^((?:# .+\n)+)(\w+) = (.+)$", text, re.M):
         lines += ["## `{}`".format(name), "", "Default: `{}`.".format(value), ""]
         lines += [" ".join(line[2:] for line in comment.splitlines()), ""]
