@@ -161,7 +161,7 @@ def is_differentiable(op: tf.Operation) -> bool:
 
 def has_v2_behavior() -> bool:
     """Return True if TensorFlow behaves as TensorFlow 2: eager execution, and other shapes, variables and loops."""
-    return bool(tf2.enabled() or tf.compat.v1.executing_eagerly_outside_functions())
+    return bool(tf2.enabled() or ops.executing_eagerly_outside_functions())
 
 
 def is_in_graph_block() -> bool:
