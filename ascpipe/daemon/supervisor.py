@@ -79,11 +79,11 @@ class Supervisor:
             self._load(template)
 
     def start(self, worker: Worker, generation: int) -> None:
-        """Start a worker in a new session and process group, with a new log. The kernel kills it when this
-        process dies.
+        """Start a worker in a new session and process group, with a new log. The kernel kills the worker when
+        this process dies.
 
-        While the first template is loading, the worker does not start. It starts when the template has loaded, and
-        ``read`` returns it. Messages that are sent before the start wait in the channel of the worker.
+        While the first template is loading, the worker does not start. The worker starts when the template has loaded,
+        and ``read`` then returns the worker. Messages that are sent before the start wait in the channel of the worker.
         """
         ours, theirs = socket.socketpair()
         process = self._processes[worker] = _Process(worker, generation, ours, theirs)
