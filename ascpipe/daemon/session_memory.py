@@ -140,7 +140,7 @@ class SessionMemory:
         return made
 
     def fds(self) -> List[int]:
-        """Return the descriptors in the order in which the daemon sends them: session, rings, tables."""
+        """Return the descriptors in the order of the message: session, rings, tables."""
         return [made.fd for made in (self.session, *self.rings, *self.tables)]
 
     def sizes(self) -> Dict[str, Any]:

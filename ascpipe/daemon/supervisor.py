@@ -243,7 +243,7 @@ class Supervisor:
         return WorkerEnded(worker, self.pid(worker), self.generation(worker), 0, str(error), error)
 
     def reap(self) -> List[WorkerEnded]:
-        """Reap the workers that exited since the last call. Return the events of these workers."""
+        """Reap the workers that exited since the last call. Return the events of the workers."""
         self._killed = [popen for popen in self._killed if popen.poll() is None]
         ended = []
         for worker, process in list(self._processes.items()):

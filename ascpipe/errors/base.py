@@ -33,7 +33,7 @@ class AscpipeError(Exception):
         super().__init__(*values)  # pickling passes these arguments to the constructor
 
     def sentence(self) -> str:
-        """Return the text without its code. It has at most 8000 characters."""
+        """Return the text without its code, with at most 8000 characters."""
         text = api_names.in_names_of_program(self._text()) if self._received is None else self._received
         return shortened(text, _MAX_TEXT)
 

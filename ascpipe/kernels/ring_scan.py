@@ -1,4 +1,4 @@
-"""Kernels of a key worker. They read the states of a ring's frames, claim frames, deduplicate them, and publish them.
+"""Kernels of a key worker. The kernels read the states of a ring's frames, and claim, deduplicate and publish frames.
 
 ``memory`` is a ring segment, uint8[bytes]. ``dedup_frames`` is the loop of a key worker. The plain-Python version is
 ``tests/reference/ring_scan.py``.
