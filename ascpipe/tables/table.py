@@ -171,7 +171,7 @@ class Table:
     # ---- window
 
     def touch_nothing(self, number: int) -> None:
-        """Add a frame to the window that holds no entries."""
+        """Add a frame to the window. The frame holds no entries."""
         self._take_into_window(number, _NO_INTS)
 
     def _take_into_window(self, number: int, held: np.ndarray) -> None:
