@@ -10,10 +10,10 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kBagRowsAhead = 24;  // rows that are prefetched
+constexpr std::int64_t kBagRowsAhead = 24;  // prefetch distance in rows
 constexpr std::int64_t kBagGroup = 8;       // rows without weights are summed in groups
 
-// Returns the row of each position.
+// Function object that returns the row of a position.
 template <std::int64_t constant_dim, bool with_homes>
 class RowReader {
  public:
@@ -45,7 +45,8 @@ class RowReader {
 
 ASC_INLINE void Zero(float* row, std::int64_t dim) { std::fill(row, row + dim, 0.0f); }
 
-// Sets `sum` to weight * row, or adds weight * row to `sum`.  The product is rounded before the addition.
+// Sets `sum` to weight * row if `first` is true. Otherwise adds weight * row to `sum`. The product is rounded before
+// the addition.
 template <bool first>
 ASC_INLINE void AddWeighted(float* __restrict__ sum, const float* __restrict__ row, float weight, std::int64_t dim) {
 #pragma GCC unroll 1

@@ -48,8 +48,8 @@ void RowGradients(const float* rows, const Bags& bags, const float* grad, std::i
 
 // The functions below process one bag or one row.
 
-// Sums the values of a row in the same order as Eigen, in eight lanes.  The sum of the lanes is added to the sum of the
-// remainder.
+// Sums the values of a row in eight lanes, in the same order as Eigen. The values after the last multiple of eight are
+// summed separately and added.
 template <typename Value>
 ASC_INLINE float LaneSum(std::int64_t dim, const Value& value) {
   float lanes[8] = {0};
@@ -85,7 +85,7 @@ ASC_INLINE void ClipGradient(const float* row, float max_norm, std::int64_t dim,
   for (std::int64_t i = 0; i < dim; ++i) out[i] = grad[i] / divisor * max_norm + along * row[i] + along * row[i];
 }
 
-// Returns the divisor of the sum of a non-empty bag.  The divisor is 1 for kSum.
+// Returns the number by which the sum of a non-empty bag is divided. The number is 1 for kSum.
 inline float DivisorOf(const Bags& bags, std::int64_t bag) {
   const std::int64_t begin = bags.splits[bag], end = bags.splits[bag + 1];
   if (bags.combiner == Combiner::kSum) return 1;

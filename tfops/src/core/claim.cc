@@ -157,8 +157,8 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
   words->word = LoadAcquire(ring.word(table_index, number));  // SYNC deduplicated, plan, keys-answered: load
   words->earlier_open = EarlierIsOpen(ring, table_index, number);
   if (words->word != layout::kPlanned) return;
-  // The worker may revoke this plan and make a new plan.  Then the CAS fails.  If the new plan has the same base, the
-  // CAS may also claim the new plan.  All other fields of the plan are read after the CAS.
+  // The worker may revoke this plan and make a new plan. In this case the CAS from PLANNED to CLAIMED fails, or claims
+  // the new plan if both plans have the same base. All other fields of the plan are read after the CAS.
   const layout::Part& part = PartView(ring, ticket.record(), table_index).shared();
   words->base = LoadAcquire(&part.base);
   words->status = LoadAcquire(&part.status);

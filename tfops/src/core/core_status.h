@@ -54,7 +54,8 @@ CoreStatus Error(Code code, const Parts&... parts) {
   return CoreStatus(code, Text(parts...));
 }
 
-// An error whose text begins with an ascpipe error code (core/error_codes.gen.h).
+// TensorFlow code and ascpipe number of an error (core/error_codes.gen.h). The message of the error begins with the
+// number.
 struct ErrorCode {
   Code code;
   const char* number;

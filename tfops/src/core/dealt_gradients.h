@@ -9,7 +9,7 @@
 
 namespace ascpipe {
 
-// A restore index outside its range.
+// Location of a restore index that is out of range.
 struct BadIndex {
   int lookup = 0;
   std::int64_t position = -1;  // -1: none

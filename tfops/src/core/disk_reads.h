@@ -16,8 +16,8 @@ struct DiskPlace {
   std::uint32_t generation;
 };
 
-// An object has one owner at a time.  If a reader gives up, the disk worker still finishes its requests, and the next
-// reader waits for IsIdle.
+// An object has one owner at a time. If an owner stops waiting for its requests, the disk worker still finishes the
+// requests. The next owner waits until IsIdle returns true.
 class DiskReads {
  public:
   // `header` is the header of a table with rows on disk.
@@ -25,8 +25,8 @@ class DiskReads {
 
   // Returns true if the disk worker has no unfinished request.
   bool IsIdle() const;
-  // Requests at most kDiskReads rows to be read, or to be written from row(i).  Call Ask only if IsIdle returns true,
-  // and ring the disk worker's bell afterwards.
+  // Requests a read or a write of at most kDiskReads rows. The disk worker reads row i into row(i), or writes row i
+  // from row(i). Call Ask only if IsIdle returns true, and ring the disk worker's bell afterwards.
   void Ask(const DiskPlace* places, std::int64_t count, layout::RequestKind kind);
   // Returns the index of the first failed row and sets *error, or returns -1.  Call FirstFailed only if IsIdle returns
   // true.

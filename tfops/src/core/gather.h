@@ -41,8 +41,8 @@ struct Gathered {
   std::int64_t side_by_side = 1;
 };
 
-// Copies rows[slots[restore[i]]] to row i of the output, for i in [begin, end).  The output has side_by_side rows per
-// stride.  All slots must be valid.  Returns the first i whose restore index is outside [-1, slot_count), or -1.  Rows
+// Copies rows[slots[restore[i]]] to row i of `out`, for i in [begin, end). `out` has side_by_side rows per `stride`
+// floats. All slots must be valid. Returns the first i whose restore index is outside [-1, slot_count), or -1. Rows
 // after this position are not written.
 std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end);
 

@@ -25,7 +25,7 @@ class ReaderEpochs {
     return epoch;
   }
 
-  // Removes a reader.  Call End when the reader has finished or gives up.
+  // Removes a reader. Call End when the reader reads no more rows.
   void End(std::int64_t epoch) {
     std::lock_guard<std::mutex> lock(mutex_);
     epochs_.erase(epochs_.find(epoch));

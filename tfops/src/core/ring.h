@@ -35,7 +35,7 @@ class Arena {
   void Take(std::int64_t position, std::int64_t length);
   // Frees the oldest frame.
   void Free();
-  // Returns the number of bytes from the beginning of the arena to a position of Find.
+  // Returns the number of bytes from the beginning of the arena to a position that Find returned.
   std::int64_t OffsetOf(std::int64_t position) const;
 
   // Returns the arena size at which `length` bytes fit immediately.  Returns 0 if growth does not help, because frames
@@ -91,8 +91,8 @@ class RingView {
   void SetHead(std::int64_t number) const { own_->head.store(number); }
   void SetTail(std::int64_t number) const { own_->tail.store(number); }
 
-  // Returns true if the frame may be freed.  Such a frame is closed, and every table has retired it.  In a local ring,
-  // the frame must be deduplicated instead of retired.
+  // Returns true if the frame may be freed. The frame must be closed, and every table must have retired it. In a local
+  // ring, every table must have deduplicated the frame instead.
   bool IsFree(std::int64_t number) const;
 
  private:

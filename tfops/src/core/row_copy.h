@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-constexpr std::int64_t kRowsAhead = 12;  // rows that are prefetched
+constexpr std::int64_t kRowsAhead = 12;  // prefetch distance in rows
 
 // Copies floats.  A constant size lets the compiler use a few vector moves.
 inline void CopyFloats(float* to, const float* from, std::int64_t count) {

@@ -89,7 +89,7 @@ class RowMoves {
   const std::int32_t* out_homes() const { return out_homes_.data(); }                 // their destinations
   std::int64_t ins() const { return static_cast<std::int64_t>(in_.size()); }  // new rows, then rows from home rows
 
-  // Executes moves [begin, end).
+  // Execute swap-outs or swap-ins [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;
   void In(std::int64_t begin, std::int64_t end) const;
   // Reverts moves [begin, end) of Out, even after In.  Reads neither slots nor keys.
