@@ -65,14 +65,15 @@ ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number
     const std::shared_ptr<Asking> asking =
         ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
     const CoreStatus status = Await(pipeline, asking);
-    if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());  // the other ranks may still receive it
+    // the other ranks may still receive the request
+    if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());
     return status;
   });
 }
 
-// Executes an exchange that collects answers, and writes one line for each rank except rank 0.  The line is the answer
-// of the rank.  If the rank has not answered, the line contains "?", the milliseconds since its last progress, a blank,
-// and its state.
+// Executes an exchange in which rank 0 collects the answers of the other ranks. Writes one line to `out` for each rank
+// except rank 0. The line is the answer of the rank. If the rank has not answered, the line contains "?", the
+// milliseconds since the rank's last progress, a blank, and the rank's state.
 ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     const CoreStatus status = Await(pipeline, ranks->Ask(number, AskPhase::kCollect, ""));
@@ -116,9 +117,9 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
   });
 }
 
-// Lets a rank other than rank 0 take part in an exchange in which the rank is idle.  If `begins` is 0, the call
-// continues the last exchange.  *seen receives the activity of rank 0: 1 for a request, 2 for a busy rank, and 0 for
-// another activity.  *seen is -1 after the timeout.  *silence_ms is the time since a rank last made progress with a
+// Takes part in an exchange as an idle rank. Every rank except rank 0 calls this function. If `begins` is 0, the call
+// continues the last exchange. *seen receives the activity of rank 0: 1 for a request, 2 for a busy rank, and 0 for
+// another activity. *seen is -1 after the timeout. *silence_ms is the time since a rank last made progress with a
 // request of rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {

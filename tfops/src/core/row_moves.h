@@ -75,9 +75,9 @@ void EncodeHomes(const PlanOutputs::Array& homes);
 // Adds kSlotFrozen to the slots or codes of padding keys.  `keys` is int64[slots.count], and `padding` is ascending.
 void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding, const PlanOutputs::Array& slots);
 
-// Row moves of one record.  Finish all swap-outs before the first swap-in, because a row may move into the slot of an
-// evicted row.  Swap-outs are independent of each other, and swap-ins are independent of each other, so several threads
-// may execute them.
+// Row moves of one record. Finish all swap-outs before the first swap-in, because a row may move into the slot of a row
+// that is swapped out. Swap-outs are independent of each other, and swap-ins are independent of each other, so several
+// threads may execute them.
 class RowMoves {
  public:
   // Validates the whole record before any move.  CopyPlan has already validated `slots`.  Returns an error only if the

@@ -41,7 +41,7 @@ class Batch {
 
   std::vector<FeatureIds> features;  // one per input of AscSubmit, then the appended ids
   std::int64_t timestamp = 0;        // 0: none
-  std::int64_t source = 0;           // number of its iterator in this process
+  std::int64_t source = 0;           // number of the iterator in this process
 
  private:
   struct Appended {
@@ -66,9 +66,9 @@ class Stream {
   const TicketGate& gate() const { return *gate_; }
   int TableIndex(int table) const;  // -1: not in this stream
 
-  // Accepts a batch and assigns the next ticket.  The caller owns the first hold and the first reference of the ticket.
-  // Returns an error only if the stream was stopped.  Submit never waits.  If the ring has no space, Submit parks the
-  // batch and rings the bell of the pump.
+  // Accepts a batch and assigns the next ticket. The caller owns the first ticket hold and the first reference of the
+  // ticket. Returns an error only if the stream was stopped. Submit never waits. If the ring has no space, Submit parks
+  // the batch and rings the bell of the pump.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
   CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of Submit
 
@@ -85,7 +85,7 @@ class Stream {
   // Returns true if a batch was submitted before a restore that has changed the batch's cycle of `steps` batches.
   bool IsOfBefore(std::int64_t ticket, std::int64_t steps) const;
 
-  // Acquires a hold on an open ticket, or returns an error.
+  // Acquires a ticket hold on an open ticket, or returns an error.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
 
   // Executes one round of the pump, which frees frames, drops closed tickets and fills frames.  Returns true if it did
@@ -137,7 +137,7 @@ class Stream {
   std::int64_t sequence_ = 0;
   std::int64_t source_ = 0;  // source of the last batch
   CycleIds cycles_;
-  std::int64_t trained_before_ = 0;  // minus the batches that this ring had trained at that time
+  std::int64_t trained_before_ = 0;  // argument of the last BeganAfter, minus `trained` of the ring at that time
   std::deque<Parked> parked_;
   std::unordered_map<std::int64_t, Ticket*> live_;  // one reference each, until closed
 };

@@ -122,7 +122,8 @@ void Waiter::Run() {
     while (!stop_.load() && Round()) {
     }
     SaysFirst(&bell);
-    // Changes that only LookAround sees do not ring the bell.  Such changes must not count as lost wake-ups.
+    // The bell is not rung for waits that end without a successful Poll, for example by a timeout. Such waits must not
+    // count as lost wake-ups.
     bell.WaitSlice([this] { return stop_.load() || waiting_.load() == 0 || (Round() && !expired_); });
   }
   TakeNew();

@@ -26,7 +26,8 @@ class Wait {
 
   // Returns true and sets *status if the wait is over.  Otherwise sets `waits_for` to the reason of the wait.
   virtual bool Poll(CoreStatus* status) = 0;
-  // The waiter calls Left when the wait is over, after success or an error.  It polls no other wait during the call.
+  // The waiter calls Left when the wait is over, after success or an error. The waiter polls no other wait during the
+  // call.
   virtual void Left() {}
   // The waiter thread calls Finish once, after Left.  `status` is the status of Poll, or the reason for aborting the
   // wait.
@@ -66,8 +67,8 @@ class Waiter {
 
   // Adds a wait.  Add is thread-safe.  Only the waiter thread calls `Finish`.
   void Add(std::shared_ptr<Wait> wait);
-  // Polls a wait that was not added, unless other waits are pending.  TryAtOnce is thread-safe.  Returns true and sets
-  // *status if the wait is over; `Finish` is then not called.  Otherwise the caller must Add the wait.
+  // Polls a wait that was not added, unless other waits are pending. TryAtOnce is thread-safe. Returns true and sets
+  // *status if the wait is over. In this case `Finish` is not called. Otherwise the caller must Add the wait.
   bool TryAtOnce(Wait* wait, CoreStatus* status);
   // Makes the thread poll again after a change within this process.
   void Wake() const { Ring(session_.bells + layout::kBellTrainer); }
@@ -104,7 +105,7 @@ class Waiter {
   std::atomic<int> waiting_{0};             // number of waits, including new_
   std::int64_t looked_ns_ = 0;
   int idle_slice_ms_ = layout::kSliceMs;
-  bool expired_ = false;  // a round ended a wait because of a timeout or stop, not because of a shared word
+  bool expired_ = false;  // a round ended a wait without a successful Poll
 
   std::mutex mutex_;
   std::condition_variable wanted_;  // signals changes of new_ and stop_

@@ -1,7 +1,7 @@
-// C interface of the row engine.  Python calls it through ctypes. ascpipe/layout/calls.py defines the structs.
+// C interface of the row engine. Python uses the interface through ctypes. ascpipe/layout/calls.py defines the structs.
 //
-// Every call returns 0 if it succeeds.  Otherwise it writes a UTF-8 text to err[err_bytes] and returns the number of a
-// TensorFlow error code.
+// Every call with an `err` argument returns 0 if it succeeds. Otherwise the call writes a UTF-8 text to err[err_bytes]
+// and returns the number of a TensorFlow error code.
 #include <fcntl.h>
 
 #include <algorithm>

@@ -15,8 +15,8 @@ constexpr std::chrono::seconds kIdleSlice(10);
 constexpr std::size_t kMostDelayed = 64;  // a thread that requests work scans all delayed operations
 constexpr std::int64_t kOperationsARing = 128;
 
-// Returns true if the result of an operation is final when the operation ends.  Otherwise the result is final after the
-// sync.
+// Returns true if the results of an operation are final when the operation ends. The results of a buffered write are
+// final only after the sync.
 bool CountsAtOnce(const DiskJob& job) { return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct(); }
 
 // Blocks all signals.  With SIGXFSZ blocked, exceeding the file size limit is only an error of the write.
@@ -48,7 +48,7 @@ CoreStatus DeviceQueue::Start(int threads, std::shared_ptr<DeviceQueue>* queue) 
     Worker* const own = worker.get();
     std::unique_lock<std::mutex> lock(started->mutex_);
     try {
-      // Each thread keeps the queue alive, even after the queue was given up.
+      // Each thread keeps the queue alive, even after EndStop has abandoned the thread.
       own->thread = std::thread([started, own] { started->Work(own); });
     } catch (const std::system_error& error) {
       lock.unlock();
@@ -172,7 +172,8 @@ void DeviceQueue::Work(Worker* worker) {
   changed_.notify_all();
 }
 
-// Assigns an operation to the thread.  No other operation uses the blocks of this operation.
+// Assigns an operation to the worker. No other operation in flight uses blocks of this operation. Returns false if
+// there is no such operation.
 bool DeviceQueue::Take(Worker* worker) {
   for (auto at = delayed_.begin(); at != delayed_.end(); ++at) {
     if (!at->TakeBlocks()) continue;

@@ -62,9 +62,9 @@ class DeviceQueue : private CallersMemory {
 
   // Cancels all queued operations.
   void BeginStop();
-  // Waits for the threads.  If threads are still in a system call at the deadline, EndStop gives them up.  Their
-  // requests end with ETIMEDOUT, and the threads no longer touch the caller's memory.  Returns the directories of the
-  // files of these threads.
+  // Waits for the threads. If threads are still in a system call at the deadline, EndStop abandons the threads. Their
+  // requests end with ETIMEDOUT, and the threads no longer touch the caller's memory. Returns the directories of the
+  // row files that the abandoned threads were reading or writing.
   std::set<std::string> EndStop(Clock::time_point deadline);
 
  private:

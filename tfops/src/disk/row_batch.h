@@ -33,7 +33,7 @@ struct OperationFigures {
 class CallersMemory {
  public:
   virtual ~CallersMemory() = default;
-  // Returns false if the operation was given up.  The caller's memory must then not be touched.
+  // Returns false if the operation was abandoned. In this case the caller's memory must not be touched.
   virtual bool Enter() = 0;
   virtual void Leave() = 0;
 };
@@ -54,8 +54,8 @@ class RowBatch {
   // uint8[kMostWriteBytes] and page-aligned.  Each thread has a separate buffer.
   OperationFigures Run(const BlockOperation& operation, CallersMemory* memory, std::uint8_t* buffer) const;
 
-  // Stores a result for all requests of an operation.  FailGood stores the result only for requests whose current
-  // result is 0.
+  // Store sets the result of all requests of an operation. FailGood sets the result of those requests of the batch
+  // whose current result is 0.
   void Store(const BlockOperation& operation, std::int32_t result) const;
   void FailGood(std::int32_t result) const;
 
@@ -63,7 +63,7 @@ class RowBatch {
   // and receives the error.  Does nothing if the batch has no requests.
   void EndRequests(const BlockOperation& operation) const;
   void EndRequests() const;
-  // Rings `bell` if the batch has one.
+  // Rings the bell of the batch, if any.
   void RingBell() const;
 
  private:

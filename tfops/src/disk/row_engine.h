@@ -49,9 +49,10 @@ class RowEngine {
   // Returns the statistics of the device of a file.
   CoreStatus Figures(int file, DiskFigures* figures) const;
 
-  // Cancels queued operations, waits up to `limit` for system calls in flight, and ends the threads.  If threads
-  // remain, Stop gives them up and returns INTERNAL with the directories of their files.  Rows that such a thread reads
-  // are discarded.  Its writes may still reach the disk until the process exits.
+  // Cancels queued operations, waits up to `limit` for system calls in flight, and ends the threads. If threads are
+  // still in a system call, Stop abandons the threads and returns INTERNAL with the directories of the row files in
+  // use. Rows that an abandoned thread reads are discarded. Rows that it writes may still reach the disk until the
+  // process exits.
   CoreStatus Stop(std::chrono::milliseconds limit);
 
  private:

@@ -25,7 +25,7 @@ class RowFile {
   // Creates an empty file.  Uses O_DIRECT unless `buffered` is set or the file system does not support it.
   static CoreStatus Create(const std::string& directory, std::int64_t row_bytes, bool buffered,
                            std::unique_ptr<RowFile>* file);
-  // Adopts the file of another process by a duplicate of the file descriptor.  The other process must have exited.
+  // Opens the file of another process by duplicating `fd`. The other process must have exited.
   static CoreStatus Adopt(int fd, const std::string& directory, std::int64_t row_bytes, std::unique_ptr<RowFile>* file);
   ~RowFile();
   RowFile(const RowFile&) = delete;
@@ -41,8 +41,8 @@ class RowFile {
   std::int64_t blocks() const { return blocks_.load(std::memory_order_acquire); }
   std::int64_t slots() const { return blocks() * format_.slots_per_block(); }
 
-  // Allocates at least `blocks` blocks, in multiples of `step` bytes.  If the disk is full, Grow returns
-  // RESOURCE_EXHAUSTED with the needed and the free space, and leaves the file unchanged.
+  // Grows the file to at least `blocks` blocks. The file size is rounded up to a multiple of `step` bytes. If the disk
+  // is full, Grow returns RESOURCE_EXHAUSTED with the needed and the free space, and leaves the file unchanged.
   CoreStatus Grow(std::int64_t blocks, std::int64_t step = kGrowthBytes);
 
   int Read(std::int64_t block, std::int64_t count, std::uint8_t* buffer) const;
