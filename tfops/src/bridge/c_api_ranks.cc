@@ -119,7 +119,7 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
 
 // Takes part in an exchange as an idle rank. Every rank except rank 0 calls this function. If `begins` is 0, the call
 // continues the last exchange. *seen receives the activity of rank 0: 1 for a request, 2 for a busy rank, and 0 for
-// another activity. *seen is -1 after the timeout. *silence_ms is the time since a rank last made progress with a
+// another activity. *seen is -1 after the timeout. *silence_ms is the time since any rank last made progress with a
 // request of rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {

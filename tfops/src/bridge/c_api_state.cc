@@ -36,7 +36,7 @@ CoreStatus FindTable(const Hold& hold, int table, Table** found) {
   return *found != nullptr ? CoreStatus() : Error(Code::kInvalidArgument, "there is no table ", table);
 }
 
-// Calls `work` with the object of this number, and returns the status of `work`.
+// Calls `work` with object `number`, and returns the status of `work`. Returns an error if there is no such object.
 template <typename Of, typename Work>
 int On(Given<Of>* all, std::int64_t number, char* err, int err_bytes, const Work& work) {
   std::shared_ptr<Of> found;
@@ -179,7 +179,7 @@ ASC_EXPORT int asc_load_end(std::int64_t hold, int table, std::int64_t entries, 
                  [=](Hold* held, Table* found) { return held->EndLoad(found, {entries, time, threshold, counting}); });
 }
 
-// Returns the number of batches of a training stream that some table has claimed since the start of the pipeline.
+// Sets *trained to the number of batches that a stream has trained, including the batches before a restore.
 ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* trained, char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
     const ascpipe::Stream* const found = held->pipeline().stream(stream);
@@ -223,7 +223,8 @@ ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std
   });
 }
 
-// Declares the home rows that will be read.  `homes` is int32[count].  Other rows need no images.
+// Declares the rows that will be read. `homes` is int32[count] and contains home rows, or entry numbers if the table
+// has rows on disk. Other rows need no images.
 ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
                              int err_bytes) {
   return On(&Saves(), save, err, err_bytes,

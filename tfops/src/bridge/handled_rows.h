@@ -1,4 +1,4 @@
-// Home rows that ops name by handles.
+// Home rows that ops access by handles.
 #ifndef ASCPIPE_BRIDGE_HANDLED_ROWS_H_
 #define ASCPIPE_BRIDGE_HANDLED_ROWS_H_
 

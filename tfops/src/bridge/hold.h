@@ -54,8 +54,8 @@ class Hold {
   // Returns the filled table to the worker.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
 
-  // Between these two calls, the row locations in the entries of a table with rows on disk stay valid for this process.
-  // The locations are not reused for other rows.
+  // Between BeginReading and EndReading, the row locations in the entries of a table with rows on disk stay valid for
+  // this process. The locations are not reused for other rows.
   std::int64_t BeginReading(Table* table);
   void EndReading(Table* table, std::int64_t epoch);
   // Reads or writes rows on disk, and waits for the disk worker.  `rows` is float[count, row floats].  Only loads write

@@ -35,7 +35,8 @@ class PendingClaim {
 
   // Makes the claim final.  The batch then counts as trained.
   void Commit() const;
-  // Reverts the claim.  Evicted rows are copied back to their slots from their home rows, which are unchanged.
+  // Reverts the claim. Rows that were swapped out are copied back to their slots from their home rows, which are
+  // unchanged.
   void TakeBack() const;
   // Reverts a claim whose rows were not moved yet.
   void TakeBackUnmoved() const;
@@ -46,7 +47,7 @@ class PendingClaim {
 
  private:
   PartView part_;
-  const Ticket* ticket_;  // the step has a hold
+  const Ticket* ticket_;  // the step has a ticket hold
   std::unique_ptr<PlanMoves> moves_;
 };
 

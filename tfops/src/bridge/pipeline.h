@@ -23,8 +23,8 @@ namespace ascpipe {
 
 // Features of an insert function, one per input of its AscSubmit.
 struct FeatureList {
-  std::vector<int> tables;         // index of its table in the ring, or -1: the feature is left out
-  std::vector<std::string> names;  // for error texts
+  std::vector<int> tables;         // index of the feature's table in the ring; -1: no table
+  std::vector<std::string> names;  // for error messages
 
   int Of(int table_index) const { return static_cast<int>(std::count(tables.begin(), tables.end(), table_index)); }
 };
@@ -108,7 +108,7 @@ class Pipeline {
   std::vector<std::unique_ptr<Table>> replaced_;
   std::map<int, std::unique_ptr<Stream>> streams_;
   std::map<int, int> shared_;                     // aliases of streams
-  std::map<int, std::unique_ptr<Stream>> local_;  // by the number of the stream whose ring is in streams_
+  std::map<int, std::unique_ptr<Stream>> local_;  // by the number of the stream in streams_ that has the owned ring
   std::map<int, FeatureList> features_;
   std::set<int> averaging_;  // tables
   bool stopped_ = false;
@@ -119,7 +119,8 @@ class Pipeline {
 
 // Returns the pipeline that ops use, or an error if there is none.
 CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline);
-// Sets the names of the calls that start and stop the pipeline, for error texts.  `init` calls BeginProgram.
+// Sets the names of the calls that start and stop the pipeline. Error messages contain these names. `init` calls
+// BeginProgram.
 void BeginProgram(const char* start, const char* stop);
 // Returns the name of the call that starts the pipeline.
 std::string StartCall();
@@ -128,7 +129,7 @@ std::shared_ptr<Pipeline> OwnedPipeline();
 void OwnPipeline(std::shared_ptr<Pipeline> pipeline);
 // Makes the owned pipeline visible to ops.
 void PublishPipeline();
-// Removes the pipeline from ops and from its owner, and returns the pipeline.
+// Releases the owner's reference, hides the pipeline from ops, and returns the pipeline.
 std::shared_ptr<Pipeline> DisownPipeline();
 
 }  // namespace ascpipe

@@ -21,7 +21,8 @@ namespace {
 // Policy of a training step for one table.
 class ClaimPolicy : public PlanPolicy {
  public:
-  // If `claims` is false, the policy only waits.  Afterwards the step reads the state that its claims will use.
+  // If `claims` is false, the policy waits like a claim, but claims nothing. After such a wait, the step reads the
+  // state that its later claims will use.
   ClaimPolicy(PlanRequest request, bool claims) : batch_(std::move(request)), claims_(claims) {}
 
   bool Poll(PlanWait* wait, CoreStatus* status) override {
@@ -70,7 +71,7 @@ class ClaimPolicy : public PlanPolicy {
     return batch_.Allocate(ctx, outputs_.get());
   }
 
-  // Returns true if *status is an error.  Otherwise `ready_` is true if the claim can be tried.
+  // Returns true if *status is an error. Otherwise sets `ready_` to true if the step may try to claim the plan.
   bool Decided(PlanWait* wait, CoreStatus* status) {
     if (!wait->step().MayTrain()) {
       *status = Error(Code::kFailedPrecondition, "table '", wait->table_name, "' cannot train ticket ",
@@ -101,7 +102,7 @@ class ClaimPolicy : public PlanPolicy {
     return fit;
   }
 
-  // Publishes the first ticket of the waiting claims of a table.
+  // Publishes the ticket of this wait as `wanted`, unless a wait for an earlier ticket of the table is pending.
   void Want(PlanWait* wait) {
     Wait*& wanter = batch_.table()->wanter;
     if (wanter == wait || (wanter != nullptr && wanter->ticket <= wait->ticket)) return;

@@ -1,4 +1,4 @@
-// Waits of a plan op for its tables.
+// Asynchronous wait of a plan op until the outputs of all its tables are ready.
 #ifndef ASCPIPE_BRIDGE_PLAN_GROUP_H_
 #define ASCPIPE_BRIDGE_PLAN_GROUP_H_
 

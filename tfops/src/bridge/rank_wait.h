@@ -21,8 +21,8 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
   using Follow = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
                                                   const PeerVerdict& verdict, const Received& rows)>;
 
-  // Function that is called on a TensorFlow thread after the step has claimed its plans again.  The function reads the
-  // data to send again, because other steps or table changes may have changed the data.
+  // Function that is called on a TensorFlow thread after the step has claimed its plans again. The function fills the
+  // request with the current data, because other steps or cuts may have changed the data.
   using Refill =
       std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step, PeerRequest* request)>;
 
@@ -36,7 +36,7 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
            tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow, Refill refill);
 
   void Send();
-  bool Takes();  // true for the first of verdict and cancellation
+  bool Takes();  // returns true only for the first call, by the verdict or the cancellation
   void HearVerdict(const PeerVerdict& verdict, const Received& rows);
   void PutAside();
   void End(const tensorflow::Status& status);

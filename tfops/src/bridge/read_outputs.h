@@ -46,10 +46,10 @@ class ReadOutput {
     int feature;  // -1: another tensor
     std::int64_t rows;
     std::int64_t width;
-    std::int64_t ids;      // in a row, of a feature that is not combined
+    std::int64_t ids;      // ids per row of the output, if the feature is not combined
     std::int64_t read;     // how many times `width` floats are read for a row
-    std::int64_t column;   // where the piece begins in the output
-    const float* columns;  // of another tensor
+    std::int64_t column;   // first column of the piece in the output
+    const float* columns;  // data of another tensor
   };
 
   tensorflow::Status Describe(const std::string& op, const ReadFeature& feature, int number, bool is_alone,
@@ -59,7 +59,7 @@ class ReadOutput {
 
   std::vector<Piece> pieces_;
   std::int64_t count_ = -1, width_ = 0;  // -1: not known yet
-  std::int64_t block_ = 1;               // rows that one thread takes at a time
+  std::int64_t block_ = 1;               // rows that one thread writes at a time
   float* out_ = nullptr;
 };
 

@@ -21,12 +21,13 @@ class RowReading {
 
   // Announces the epoch.  Call Begin while the step holds the lease, before the request to the worker.
   void Begin();
-  // Returns true if the requested rows are ready to be copied.  Call MayCopy after the worker's answer.
+  // Returns true if this object owns the table's read buffer, and the disk worker has no unfinished request. Call
+  // MayCopy after the worker's answer. MayCopy acquires the buffer if the buffer has no owner.
   bool MayCopy();
-  // Returns true if rows have been copied, and false if the answer was not processed yet.
+  // Returns true after CopyHomes was called, until End is called.
   bool is_copying() const { return copies_ != nullptr; }
-  // Copies the rows that are in home rows.  `slots` contains the worker's answer in a frame; CopyHomes replaces it by
-  // the codes of the copies.
+  // Copies the rows that are in home rows. `slots` contains the worker's answer, which CopyHomes replaces by the codes
+  // of the copies.
   tensorflow::Status CopyHomes(const PartView& part, const PlanOutputs::Array& slots);
   // Copies the rows that the disk worker has read.
   tensorflow::Status CopyAsked();

@@ -24,7 +24,7 @@ struct DealtRows {
 // Writer of the sections.  The writer does not copy the rows, so the caller must keep the rows alive.
 class RowSections {
  public:
-  // Appends the rows of a table to the pieces for each rank.
+  // Appends the rows of a table for each rank to (*to)[rank], with their number and presence flags.
   void Add(const DealtRows& table, std::vector<std::vector<Piece>>* to);
 
  private:

@@ -1,4 +1,4 @@
-// Updates of rows by ops: the parameters of the formulas, and the partition of rows among threads.
+// Row updates by ops: the parameters of the formulas, and the partition of rows among threads.
 #ifndef ASCPIPE_BRIDGE_ROW_UPDATE_H_
 #define ASCPIPE_BRIDGE_ROW_UPDATE_H_
 

@@ -198,7 +198,7 @@ Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, cons
       slots_[slot] = Tensor(tensorflow::DT_FLOAT, {device_->row_count(), slots.widths[slot]});
       slots_[slot].flat<float>().setConstant(slots.initial[slot]);
     }
-    if (slots_[slot].NumElements() == 0) {  // never seen
+    if (slots_[slot].NumElements() == 0) {  // neither attached nor given
       return Refuse(Code::kFailedPrecondition, "optimizer slot ", slot, " of table '", name_,
                     "' is not initialised: run the initializers of the optimizer's variables");
     }

@@ -1,4 +1,4 @@
-// Sums of the gradients of lookups per distinct row of each table.
+// Sums of the gradients of the lookups of a table. Each distinct row has one sum.
 #ifndef ASCPIPE_BRIDGE_TABLE_SUMS_H_
 #define ASCPIPE_BRIDGE_TABLE_SUMS_H_
 
@@ -56,8 +56,9 @@ class TableSums {
   std::int32_t* indices_ = nullptr;
 };
 
-// Computes the sums of `tables`.  The outputs of the op are the values of all tables, followed by the indices of all
-// tables.  A thread processes a whole table or a part of a table.  The sums do not depend on the number of threads.
+// Computes the sums of `tables`. The outputs of the op of `ctx` are the values of all tables, followed by the indices
+// of all tables. A thread processes a whole table or a part of a table. The sums do not depend on the number of
+// threads.
 tensorflow::Status SumTables(tensorflow::OpKernelContext* ctx, std::vector<TableSums>* tables);
 
 }  // namespace ascpipe

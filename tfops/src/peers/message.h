@@ -29,7 +29,7 @@ struct Received {
 struct Sections {
   std::string signature;  // like the next two members, equal for all ranks; empty: not sent
   std::string facts;      // of the step; empty: not sent
-  std::string answer;     // to a question of rank 0; empty: none
+  std::string answer;     // to a request of rank 0; empty: none
   std::vector<std::vector<Piece>> keys, rows;
 };
 

@@ -17,7 +17,7 @@ enum class VerdictKind {
   kRows,    // as kGo, for an evaluation
   kApply,   // all ranks have sent gradients of one batch
   kTurn,    // batches of several streams: rank 0's stream is next, and all ranks send again
-  kAsked,   // all ranks execute the question of rank 0, then send their requests again
+  kAsked,   // all ranks execute the request of rank 0, then send their requests again
   kAgain,   // a rank has nothing to exchange yet, so all other ranks send again
   kLeft,    // all ranks shut down
   kFail,    // the step fails on each rank; tables are unchanged
