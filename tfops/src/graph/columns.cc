@@ -17,7 +17,7 @@ using tensorflow::Status;
 
 namespace {
 
-// Returns the number of columns in a shape tensor, or -1 if it is unknown.
+// Returns the number of columns in a shape tensor, or -1 if the number is unknown.
 std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   Numbers numbers;
   if (ReadNumbers(shape, &numbers)) return numbers.size() == 2 ? numbers[1] : -1;

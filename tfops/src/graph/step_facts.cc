@@ -78,8 +78,8 @@ bool IsSource(const Node& node) {
          BeginsWith(node.type_string(), "Asc");
 }
 
-// Returns a number as text, or the constants that it is computed from. Returns only "computed" if the number depends on
-// a collective or on too many nodes.
+// Returns a number as text, or the constants from which the number is computed. Returns only "computed" if the number
+// depends on a collective or on too many nodes.
 std::string ValueOf(const Port& port) {
   std::string number;
   if (NumberOf(port.node, &number)) return number;

@@ -208,7 +208,7 @@ class Reader {
   }
 
   // Returns the nodes that sums will replace. A sum comes after all its future inputs. Gated gradients wait for sums
-  // instead of gradients of rows.
+  // instead of AscCombineRowsGrad ops.
   Absorbed AbsorbedBySums() const {
     Absorbed absorbed;
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

@@ -26,7 +26,7 @@ class Order {
 
   bool IsAfter(Item item, Item first) const { return Has(Of(first), Of(item)); }
   bool IsAfterAny(Item item, const Items& first) const;
-  bool AreApart(const Items& items) const;  // no item comes after another item
+  bool AreApart(const Items& items) const;  // true if no item comes after another item
 
   // Records that `item` comes after `first`, without closing the order. All calls together must describe a closed order
   // before the first query.
