@@ -44,8 +44,7 @@ struct Columns {
 };
 
 // Returns true if a tensor consists of whole columns of a matrix, possibly reshaped. The number of rows is not checked
-// here, because AscSum returns an error if it is wrong. `passed` receives the ops between the tensor and the matrix,
-// including the cut.
+// here; AscSum checks it. `passed` receives the ops between the tensor and the matrix, including the cut.
 bool FindColumns(const Shapes& shapes, Port at, Columns* columns, Nodes* passed);
 
 // Returns true if the position of a cut is known without the shapes of adjacent tensors, so that CutOut can replace the

@@ -18,7 +18,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscGate is not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscGate")
     .Input("has_batch: bool")
     .Input("components: T")
@@ -65,7 +65,7 @@ REGISTER_OP("AscNothing")
 Returns an empty tensor of each type.
 )doc");
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscLocalKeys is not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscLocalKeys")
     .Input("ticket: int64")
     .Input("owned: int64")

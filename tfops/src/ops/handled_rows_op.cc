@@ -43,7 +43,7 @@ table: Number of the table, at most 254.
 dim: Length of an embedding.
 )doc");
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscNameRows is not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")
     .Input("ticket: int64")

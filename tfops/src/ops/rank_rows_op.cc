@@ -11,7 +11,7 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscForward is not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscForward")
     .Input("owned: int64")
     .Input("slots: n * int32")

@@ -74,7 +74,7 @@ partial: True if `slots` also has ids of other features. Ids that no feature of 
   a row without a gradient is not trained.
 )doc");
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscSum is not stateful, for the same reason as AscPlans.
 REGISTER_OP("AscSum")
     .Input("rows: r * float")
     .Input("slots: n * int32")
