@@ -97,8 +97,8 @@ class BagSum {
     return -1;
   }
 
-  // Sums rows in groups of eight.  The first group also contains the remainder, so it has two to nine rows.  It has one
-  // row if the bag has only one row.
+  // Sums rows in groups of eight. The first group also contains the remainder, so it has two to nine rows. The first
+  // group has one row if the bag has only one row.
   ASC_INLINED std::int64_t AddGroups(std::int64_t bag, float* sum) {
     const std::int64_t end = bags_.splits[bag + 1];
     std::int64_t i = bags_.splits[bag];

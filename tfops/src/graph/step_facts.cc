@@ -113,7 +113,7 @@ class Facts {
   std::map<std::string, std::multiset<std::string>> items_;
 };
 
-// Returns the number of the table whose handles reach a node, or -1.
+// Returns the number of the table to whose rows an input of handles refers, or -1.
 int TableOfHandles(Node* handles) {
   int table = -1;
   VisitSources({handles}, [&table](const Node* node) {

@@ -207,8 +207,8 @@ class Reader {
     step_.order = OrderOf(numbered_.graph, order, reading_.ops, AbsorbedBySums());
   }
 
-  // Returns the nodes that sums will replace. A sum comes after all its future inputs. Gated gradients wait for sums
-  // instead of AscCombineRowsGrad ops.
+  // Returns the nodes that sums will replace. In the order, a sum comes after all inputs that the sum will have. Gated
+  // gradients wait for sums instead of AscCombineRowsGrad ops.
   Absorbed AbsorbedBySums() const {
     Absorbed absorbed;
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {
