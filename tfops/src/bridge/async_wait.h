@@ -37,7 +37,7 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
   void Finish(const CoreStatus& status) final;
 
  protected:
-  // Proceed is called after a successful Poll.  It must call End or Again exactly once.
+  // Proceed is called after a successful Poll. Proceed must call End or Again exactly once.
   virtual void Proceed() = 0;
   void End(const tensorflow::Status& status);
   // Starts the wait again. Proceed calls Again if another thread was faster.

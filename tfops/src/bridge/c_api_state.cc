@@ -1,4 +1,5 @@
-// C interface to save and restore tables (ascpipe/tf/running/native.py).  It provides holds and access to table state.
+// C interface to save and restore tables (ascpipe/tf/running/native.py). The interface provides holds and access to
+// table state.
 #include <cstdint>
 #include <memory>
 #include <utility>

@@ -36,7 +36,7 @@ void CutWait::Left() {
   ranks->Abandon(number_, asked_ == 0, asking_.get());
 }
 
-// Returns true if the wait ends without a change.  Otherwise `asked_` is nonzero if the change has started.
+// Returns true if the wait ends without a cut. Otherwise `asked_` is nonzero if the cut was sent to the table worker.
 bool CutWait::Begins(CoreStatus* status) {
   layout::Table* header = table_.header();
   Ranks* const ranks = pipeline().ranks();

@@ -42,7 +42,7 @@ class CutWait : public AsyncWait {
 // Returns true if a cut would not change the table.
 bool CutIsNeedless(const Table& table, const Stream& stream, int index, layout::CutKind kind);
 
-// Finds the table and the step for an op that cuts.  The caller owns one reference to `step`.
+// Finds the table and the step for an op that executes a cut. The caller owns one reference to `step`.
 tensorflow::Status PrepareCut(tensorflow::OpKernelContext* ctx, const char* op, int number,
                               std::shared_ptr<Pipeline>* pipeline, Table** table, StepEnd** step);
 

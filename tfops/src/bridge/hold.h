@@ -26,9 +26,9 @@ struct LoadedKeys {
   const std::int64_t* timestamps;
 };
 
-// Holds the lease like a step, and keeps all mappings.  A save shares the lease with evaluations.  A restore holds the
-// lease exclusively.  Other waits of the trainer do not time out during a hold, because saving a large table may take a
-// long time.
+// A hold owns the lease like a step, and keeps all segments mapped. A save shares the lease with evaluations. A restore
+// holds the lease exclusively. Other waits of the trainer do not time out during a hold, because saving a large table
+// may take a long time.
 class Hold {
  public:
   // Acquires the lease, and waits until all tables are consistent (ReadersMayRead).

@@ -24,7 +24,7 @@ bool PlanMoves::ImagesFit(const PartView& part, Table* table) {
 }
 
 Status PlanMoves::CarryOut(OpKernelContext* ctx) {
-  // The claim was decided with a status that was read before. The claimed record must still be a plan.
+  // The claim was decided with a status that was read earlier. The worker may have replaced the record since then.
   const std::int64_t found = LoadAcquire(&part_.shared().status);
   if (found != layout::kPlanOk) return ToStatus(Damaged(table_->name(), part_.ticket(), "has status ", found));
   moved_.device_rows = table_->is_expansion() ? table_->home().ready : table_->sizes().device_rows;

@@ -15,8 +15,8 @@
 
 namespace ascpipe {
 
-// Snapshot of some tables, taken during a hold.  Only one save may exist at a time.  A save keeps all mappings.  Waits
-// of the trainer do not time out during a save, because a step may wait for space in a log.
+// Snapshot of some tables, taken during a hold. Only one save may exist at a time. A save keeps all segments mapped.
+// Waits of the trainer do not time out during a save, because a step may wait for space in a log.
 class BackgroundSave {
  public:
   // Begins a save.  `log_bytes` is the memory for images of home rows of all tables.  If there is not enough memory,

@@ -27,7 +27,8 @@ class Blocks {
       const std::int64_t end = std::min(total_, begin + block_);
       (*work_)(begin, end);
       if (done_.fetch_add(end - begin) + end - begin < total_) continue;
-      // The lock ensures that a waiter that has already checked the count is asleep and is notified.
+      // A waiter that checks the count holds the lock until it sleeps. Therefore a waiter that saw the old count is
+      // notified.
       std::lock_guard<std::mutex> lock(mutex_);
       all_done_.notify_all();
     }

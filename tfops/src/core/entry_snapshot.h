@@ -18,7 +18,7 @@ std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& heade
 // between two steps, when no entry changes.
 void BeginSnapshot(const layout::Table& opened, layout::Table* header);
 
-// Ends the snapshot, even if it was not copied. The worker may be waiting for this.
+// Ends the snapshot, even if it was not copied. The worker may be waiting for the end.
 void EndSnapshot(layout::Table* header);
 
 // Copies the entries of the snapshot block by block. Then overwrites changed entries with the images that the worker

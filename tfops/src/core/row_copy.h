@@ -41,9 +41,9 @@ inline void CopyFloats(float* to, const float* from, std::int64_t count) {
 
 constexpr std::int64_t kLineFloats = 16, kMostPrefetched = 64;
 
-// True if non-temporal stores are available.  They are used for rows that are not read soon, because they neither fetch
-// the overwritten cache lines nor evict lines in use.  Call PastTheCache after such copies.  Without this fence, other
-// threads may not see the copies, even after a lock or an atomic store.
+// True if non-temporal stores are available. These stores are used for rows that are not read soon, because they
+// neither fetch the overwritten cache lines nor evict lines in use. Call PastTheCache after such copies. Without this
+// fence, other threads may not see the copies, even after a lock or an atomic store.
 #ifdef __SSE2__
 constexpr bool kCopiesPastTheCache = true;
 

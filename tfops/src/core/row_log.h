@@ -12,13 +12,13 @@
 
 namespace ascpipe {
 
-// Before a step changes a row that was not saved yet, the step stores an image of the row.  The reader then uses the
+// Before a step changes a row that was not saved yet, the step stores an image of the row. The reader then uses the
 // image.
 //
-// The number of a row is the number of its home row.  If the table has rows on disk, it is the number of the row's
-// entry, because such rows move between home rows.  Each number has a word with one of three values: untouched, read
-// (or not wanted), or the index of the image.  Both the reader and the step copy the row first, and then
-// compare-exchange the word.  If the exchange of the reader succeeds, the row was unchanged.  Otherwise the reader
+// The number of a row is the number of its home row. If the table has rows on disk, the number of a row is the number
+// of its entry, because such rows move between home rows. Each number has a word with one of three values: untouched,
+// read (or not wanted), or the index of the image. Both the reader and the step copy the row first, and then
+// compare-exchange the word. If the exchange of the reader succeeds, the row was unchanged. Otherwise the reader
 // discards its copy.
 class RowLog {
  public:

@@ -26,8 +26,8 @@ struct FeatureIds {
   std::int64_t count;
   std::vector<std::int64_t> shape;  // rank at most kMaxSpecRank; unused if the ids are appended
   int table;                        // index of its table in the ring, or -1: the feature is left out
-  // Number of occurrences of each id.  The array is int32[count], and each value is at least 0.  The array is valid as
-  // long as the Batch.  If it is null, each id occurs once.
+  // Number of occurrences of each id. The array is int32[count], and each value is at least 0. The array is valid as
+  // long as the Batch. If the array is null, each id occurs once.
   const std::int32_t* weights = nullptr;
   bool is_appended = false;  // ids of no feature, whose rows the batch needs
 };

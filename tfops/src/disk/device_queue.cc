@@ -19,7 +19,7 @@ constexpr std::int64_t kOperationsARing = 128;
 // final only after the sync.
 bool CountsAtOnce(const DiskJob& job) { return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct(); }
 
-// Blocks all signals.  With SIGXFSZ blocked, exceeding the file size limit is only an error of the write.
+// Blocks all signals. If SIGXFSZ is blocked, a write beyond the file size limit only returns an error.
 class NoSignals {
  public:
   NoSignals() {

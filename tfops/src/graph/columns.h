@@ -67,8 +67,8 @@ bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 void WaitForWhole(tensorflow::Graph* graph, tensorflow::Node* cut);
 
 // Makes `cut`, a Slice or a SplitV, read columns at their known position. Afterwards `cut` does not need the shapes of
-// adjacent tensors. These tensors are read in place. A SplitV becomes one Slice for each output that has readers
-// outside `gone`.
+// adjacent tensors, which are read in place. A SplitV becomes one Slice for each output that has readers outside
+// `gone`.
 tensorflow::Status CutOut(tensorflow::Graph* graph, const Shapes& shapes, tensorflow::Node* cut, const NodeSet& gone);
 
 }  // namespace step

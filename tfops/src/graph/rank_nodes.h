@@ -33,7 +33,7 @@ struct GatedStep {
 };
 
 // Inserts AscGate between IteratorGetNext, the source of *ticket, and all readers. *ticket is set to the output of
-// AscGate with the ticket. *owned receives the ticket of the keys that all ranks request from this rank.
+// AscGate that contains the ticket. *owned receives the ticket of the keys that all ranks request from this rank.
 tensorflow::Status PutGate(tensorflow::Graph* graph, const GatedStep& step, Port* ticket, Port* owned);
 
 // Replaces an AscLookup by an AscRestoreRows op, which reads rows that AscForward has received. Afterwards no op reads

@@ -198,9 +198,9 @@ class VariableOrder {
     for (const Edge* edge : node->out_edges()) AddReaders(edge, after, seen, readers);
   }
 
-  // Copies the value of a variable before its updates, for readers in branches and loops. Such readers may run never or
-  // many times, so no control edge can lead from such a reader to an update outside. If the program makes some of these
-  // readers wait for an update, no copy is made, and TensorFlow decides the order.
+  // Copies the value of a variable before its updates, for readers in branches and loops. Such readers may never run,
+  // or may run many times, so no control edge can lead from such a reader to an update outside. If the program makes
+  // some of these readers wait for an update, no copy is made, and TensorFlow decides the order.
   Status CopyIntoControlFlow(const Uses& uses) {
     const Reached after(graph_, Reached::Way::kAfter, uses.updates);
     std::set<const Node*> seen;

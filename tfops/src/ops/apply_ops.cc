@@ -123,7 +123,7 @@ power: At most 0.
 rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
-// AscUpdate is not stateful, because a session caches kernels of stateful ops by name. AscUpdate has a new name for
+// AscUpdate is not stateful. A session caches the kernels of stateful ops by name, and this op has another name for
 // each set of fetches, so the cache would grow.
 REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")
@@ -234,8 +234,7 @@ tensorflow::Status ApplyRule(tensorflow::OpKernelContext* ctx, int tables, bool 
   return OkStatus();
 }
 
-// A formula. The struct contains the numbers of its variables and parameters, and the function that applies the
-// formula.
+// A formula: the number of its variables, the number of its parameters, and the function that applies the formula.
 struct UpdateRule {
   int states, numbers;
   tensorflow::Status (*apply)(tensorflow::OpKernelContext* ctx, int tables, bool locked);

@@ -56,7 +56,7 @@ shapes: Known shapes of the restore indexes; [] for none.
 slot_widths: For an expansion table, whose n_state is 1: the length of each optimizer slot in a home row.
 )doc");
 
-// AscPlans is not stateful, because a session caches kernels of stateful ops by name. AscPlans has a new name for each
+// AscPlans is not stateful. A session caches the kernels of stateful ops by name, and this op has another name for each
 // set of fetches, so the cache would grow.
 REGISTER_OP("AscPlans")
     .Input("ticket: int64")

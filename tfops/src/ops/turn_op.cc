@@ -5,7 +5,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscTurn is not stateful, because a session caches kernels of stateful ops by name. AscTurn has a new name for each
+// AscTurn is not stateful. A session caches the kernels of stateful ops by name, and this op has another name for each
 // set of fetches, so the cache would grow.
 REGISTER_OP("AscTurn")
     .Input("ticket: int64")

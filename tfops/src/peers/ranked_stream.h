@@ -24,8 +24,8 @@
 
 namespace ascpipe {
 
-// Name of a batch, which is equal on all ranks. It consists of the number of the iterator in its stream and the number
-// of the batch in the iterator.
+// Name of a batch, which is equal on all ranks. The name consists of the number of the iterator in its stream and the
+// number of the batch in the iterator.
 struct BatchName {
   std::int64_t run = 0;
   std::int64_t index = 0;
