@@ -43,8 +43,8 @@ table: Number of the table, at most 254.
 dim: Length of an embedding.
 )doc");
 
-// AscNameRows is not stateful. A session caches the kernels of stateful ops by name, and this op has another name for
-// each set of fetches, so the cache would grow.
+// AscNameRows is not stateful, because a session caches the kernels of stateful ops by name. The name of this op
+// differs for each set of fetches, so the cache would grow.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")
     .Input("ticket: int64")
