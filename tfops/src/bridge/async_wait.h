@@ -1,4 +1,4 @@
-// Wait of an asynchronous op.  The step can cancel the wait.  The wait ends exactly once.
+// Wait of an asynchronous op. The step can cancel the wait. The wait ends exactly once.
 #ifndef ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 #define ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 
@@ -19,7 +19,7 @@ using Ended = std::function<void(const tensorflow::Status&)>;
 // Returns a callback that sets the status of an op and calls `done`. The callback is for ops with a single wait.
 Ended EndsOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// Subclasses implement Poll and Proceed.  Poll decides when the wait is over.  Proceed then runs on a TensorFlow
+// Subclasses implement Poll and Proceed. Poll decides when the wait is over. Proceed then runs on a TensorFlow
 // thread.
 class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
  public:
@@ -29,7 +29,7 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
 
   // Calls Proceed immediately if the condition already holds. Otherwise starts to wait.
   void Begin() { IsOver() ? GoOn() : WaitForIt(); }
-  // The three functions below are the parts of Begin.  Call GoOn if IsOver returns true, otherwise call WaitForIt.
+  // The three functions below are the parts of Begin. Call GoOn if IsOver returns true, otherwise call WaitForIt.
   bool IsOver();
   void GoOn();
   void WaitForIt();  // ends immediately if the step is already cancelled

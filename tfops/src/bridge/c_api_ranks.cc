@@ -1,4 +1,4 @@
-// C interface for several ranks (ascpipe/tf/running/native.py).  Rank 0 sends requests, and the other ranks answer.
+// C interface for several ranks (ascpipe/tf/running/native.py). Rank 0 sends requests, and the other ranks answer.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -57,7 +57,7 @@ CoreStatus Copy(const std::string& text, char* out, int out_bytes) {
 
 }  // namespace
 
-// Sends a request of rank 0 to the other ranks and waits until all ranks have received the request.  `changes` is 1 if
+// Sends a request of rank 0 to the other ranks and waits until all ranks have received the request. `changes` is 1 if
 // tables change.
 ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
@@ -92,8 +92,8 @@ ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, 
   });
 }
 
-// Sends the result of a request to the other ranks, and does not wait.  `differs` is 1 if tables change but this rank
-// has not changed its tables.  In this case all ranks must stop training.
+// Sends the result of a request to the other ranks, and does not wait. `differs` is 1 if tables change but this rank
+// has not changed its tables. In this case all ranks must stop training.
 ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (differs != 0) ranks->peers().NoteChange(~static_cast<std::uint64_t>(number));
@@ -133,7 +133,7 @@ ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, st
   });
 }
 
-// Answers a request with one line.  Rank 0 receives the line with the next exchange.
+// Answers a request with one line. Rank 0 receives the line with the next exchange.
 ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Answer(number, text);
@@ -141,7 +141,7 @@ ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err
   });
 }
 
-// Marks a request of rank 0 as finished.  `changed` is 1 if this rank has changed its tables for the request.
+// Marks a request of rank 0 as finished. `changed` is 1 if this rank has changed its tables for the request.
 ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (changed != 0) ranks->peers().NoteChange(static_cast<std::uint64_t>(number));
@@ -166,8 +166,8 @@ ASC_EXPORT int asc_ranks_end_work(std::int64_t number, char* err, int err_bytes)
   });
 }
 
-// Announces that this rank exits, and waits for the other ranks.  `cause` is the error if the program fails, otherwise
-// "".  This rank serves requests of rank 0 while it waits.
+// Announces that this rank exits, and waits for the other ranks. `cause` is the error if the program fails, otherwise
+// "". This rank serves requests of rank 0 while it waits.
 ASC_EXPORT int asc_ranks_leave(const char* cause, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Leave(cause);

@@ -79,7 +79,7 @@ bool CutWait::Begins(CoreStatus* status) {
   return false;
 }
 
-// Returns true if all other ranks have made the change.  Sets *status if a rank has not made the change.
+// Returns true if all other ranks have made the change. Sets *status if a rank has not made the change.
 bool CutWait::AllHaveChanged(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
   waits_for = layout::kWaitRanks;

@@ -19,8 +19,8 @@ namespace ascpipe {
 // Rows of a table, and slots of a batch's distinct ids.
 class LookupSource {
  public:
-  // Reads the inputs with the numbers `rows` and `slots`, and validates all slots.  `table` may be -1 if no slot is the
-  // code of a home row.  The default row contains zeros until ReadDefault is called.
+  // Reads the inputs with the numbers `rows` and `slots`, and validates all slots. `table` may be -1 if no slot is the
+  // code of a home row. The default row contains zeros until ReadDefault is called.
   tensorflow::Status Read(tensorflow::OpKernelContext* ctx, int rows, int slots, int table);
   // reads the default row from input `place`
   tensorflow::Status ReadDefault(tensorflow::OpKernelContext* ctx, int place);

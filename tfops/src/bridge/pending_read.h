@@ -13,7 +13,7 @@
 
 namespace ascpipe {
 
-// An answer of the worker is valid only while the step holds the lease.  If the step has released the lease, it
+// An answer of the worker is valid only while the step holds the lease. If the step has released the lease, it
 // requests the answer again.
 class PendingRead {
  public:
@@ -26,12 +26,12 @@ class PendingRead {
   Table& table() const { return *table_; }
   const std::int32_t* slots() const { return slots_.data; }
 
-  // Changes the word from DONE to ASKED.  The caller must ring the worker.
+  // Changes the word from DONE to ASKED. The caller must ring the worker.
   void AskAgain() const;
   bool IsAnswered() const;
   // Returns true if the ticket was closed. In this case the frame may have been reused.
   bool IsClosed() const { return ticket_->state() != part_.frame(); }
-  // Overwrites the old answer, which has one int32 per distinct key of the batch.  Then copies the rows if `reading` is
+  // Overwrites the old answer, which has one int32 per distinct key of the batch. Then copies the rows if `reading` is
   // not null.
   tensorflow::Status CopyAgain(RowReading* reading) const;
   // Changes the word from ANSWERED to DONE.

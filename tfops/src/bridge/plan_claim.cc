@@ -1,4 +1,4 @@
-// Policies of waits that claim plans.  A claim changes the word from PLANNED to CLAIMED by CAS, moves the rows, and
+// Policies of waits that claim plans. A claim changes the word from PLANNED to CLAIMED by CAS, moves the rows, and
 // changes the word to DONE.
 #include <memory>
 #include <utility>
@@ -111,7 +111,7 @@ class ClaimPolicy : public PlanPolicy {
     wait->pipeline().RingTableWorker(batch_.ring(), batch_.index());
   }
 
-  // From here to DONE, the code must not wait, allocate outputs or return early.  The worker is rung only at DONE, so
+  // From here to DONE, the code must not wait, allocate outputs or return early. The worker is rung only at DONE, so
   // that it does not compete for processors with the threads that move rows.
   Status Claimed(PlanWait* wait, std::unique_ptr<PlanMoves> moves) {
     PlanRequest& request = batch_.request();
@@ -137,7 +137,7 @@ class ClaimPolicy : public PlanPolicy {
   std::unique_ptr<PlanOutputs> outputs_;  // null: not allocated yet
 };
 
-// Policy of a step that has put its claims aside.  This happens only with several ranks.  One object claims the plans
+// Policy of a step that has put its claims aside. This happens only with several ranks. One object claims the plans
 // of all tables again.
 class ClaimAgainPolicy : public PlanPolicy {
  public:

@@ -9,7 +9,7 @@
 
 namespace ascpipe {
 
-// Starts the waits and takes ownership of one reference to `step`.  Calls `done` when the outputs of all tables are
+// Starts the waits and takes ownership of one reference to `step`. Calls `done` when the outputs of all tables are
 // ready, or after the first error.
 void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
                     tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);

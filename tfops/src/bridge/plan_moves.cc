@@ -29,7 +29,7 @@ Status PlanMoves::CarryOut(OpKernelContext* ctx) {
   if (found != layout::kPlanOk) return ToStatus(Damaged(table_->name(), part_.ticket(), "has status ", found));
   moved_.device_rows = table_->is_expansion() ? table_->home().ready : table_->sizes().device_rows;
   if (!table_->is_expansion()) moved_.home = table_->home();
-  // Array of row locations in the plan.  An expansion table has only home rows.
+  // Array of row locations in the plan. An expansion table has only home rows.
   const auto places = table_->is_expansion() ? &layout::Part::homes : &layout::Part::slots;
   const PlanColumn column = {places, layout::kSlotNone, moved_.device_rows};
   TF_RETURN_IF_ERROR(ToStatus(CopyPlan(table_->name(), part_, column, outputs_)));

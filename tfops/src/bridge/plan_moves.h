@@ -13,7 +13,7 @@
 
 namespace ascpipe {
 
-// An object keeps pointers to the outputs of the plan op.  The outputs exist as long as the step reads them.
+// An object keeps pointers to the outputs of the plan op. The outputs exist as long as the step reads them.
 class PlanMoves {
  public:
   PlanMoves(const PartView& part, Table* table, std::vector<StateRows> state, PlanOutputs outputs);

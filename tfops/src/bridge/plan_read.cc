@@ -124,7 +124,7 @@ class FixedPolicy : public PlanPolicy {
   PlanBatch batch_;
 };
 
-// Policy of an evaluation that has put its reads aside.  This happens only with several ranks.  The policy changes the
+// Policy of an evaluation that has put its reads aside. This happens only with several ranks. The policy changes the
 // words of all tables from DONE to ASKED, and then proceeds like ReadPolicy.
 class ReadAgainPolicy : public PlanPolicy {
  public:

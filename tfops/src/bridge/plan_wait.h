@@ -60,7 +60,7 @@ class PlanWait final : public AsyncWait {
 
   std::int64_t ids() const { return ids_; }  // of the batch; 0: no frame was found yet
 
-  // The functions below are for policies.  A policy that sends a request sets `waits_for`.
+  // The functions below are for policies. A policy that sends a request sets `waits_for`.
   using AsyncWait::ctx;
   using AsyncWait::pipeline;
   using AsyncWait::step;
@@ -90,17 +90,17 @@ class PlanBatch {
   Table* table() const { return request_.table; }
   int index() const { return request_.table_index; }
   const RingView& ring() const { return request_.stream->ring(); }
-  // Returns the frame number that the ticket had while it was open.  A stop of the pipeline closes tickets while their
+  // Returns the frame number that the ticket had while it was open. A stop of the pipeline closes tickets while their
   // steps still run.
   std::int64_t frame() const { return frame_; }
   // valid when the ticket has a frame
   PartView part() const { return PartView(ring(), request_.ticket->record(), index()); }
   std::uint32_t* word() const { return ring().word(index(), frame()); }
-  // Returns true if another step that shares the ticket has closed the ticket.  The frame may have been reused.
+  // Returns true if another step that shares the ticket has closed the ticket. The frame may have been reused.
   bool IsClosed() const { return request_.ticket->state() != frame_; }
 
   ClaimWords ReadWords(PlanWait* wait);
-  // Allocates the outputs.  Their sizes are known when the keys are deduplicated.
+  // Allocates the outputs. Their sizes are known when the keys are deduplicated.
   tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, PlanOutputs* outputs) const;
   // Attaches the variables of the table, and returns their state arrays.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, std::vector<StateRows>* state) const {
@@ -121,7 +121,7 @@ std::unique_ptr<PlanPolicy> AwaitsTurn(PlanRequest request);  // waits like a cl
 std::unique_ptr<PlanPolicy> ReadsPlan(PlanRequest request);
 std::unique_ptr<PlanPolicy> ReadsFixedRows(PlanRequest request);  // of a checkpoint
 
-// Creates the wait of a plan op.  Takes ownership of one reference to `step`.
+// Creates the wait of a plan op. Takes ownership of one reference to `step`.
 std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                                        tensorflow::OpKernelContext* ctx, Ended ended);
 
@@ -130,11 +130,11 @@ std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepE
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// Claims the same plans again for a step that has put its claims aside.  This happens only with several ranks.  Takes
+// Claims the same plans again for a step that has put its claims aside. This happens only with several ranks. Takes
 // ownership of one reference to `step`.
 void ClaimAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                 int stream);
-// Reads the same tables again for a step that has put its reads aside.  This happens only with several ranks.  All
+// Reads the same tables again for a step that has put its reads aside. This happens only with several ranks. All
 // reads are answered when the wait ends.
 void ReadAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                int stream);

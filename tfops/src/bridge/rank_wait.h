@@ -1,4 +1,4 @@
-// Wait of an op for an exchange with the other ranks.  The wait ends with the verdict of the exchange, or when the step
+// Wait of an op for an exchange with the other ranks. The wait ends with the verdict of the exchange, or when the step
 // is cancelled.
 #ifndef ASCPIPE_BRIDGE_RANK_WAIT_H_
 #define ASCPIPE_BRIDGE_RANK_WAIT_H_
@@ -16,7 +16,7 @@ namespace ascpipe {
 
 class RankWait : public std::enable_shared_from_this<RankWait> {
  public:
-  // Function that is called once on a TensorFlow thread with the verdict of all ranks.  The op ends with the returned
+  // Function that is called once on a TensorFlow thread with the verdict of all ranks. The op ends with the returned
   // status.
   using Follow = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
                                                   const PeerVerdict& verdict, const Received& rows)>;
@@ -26,7 +26,7 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
   using Refill =
       std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step, PeerRequest* request)>;
 
-  // Starts the wait.  Takes ownership of one reference to `step`.
+  // Starts the wait. Takes ownership of one reference to `step`.
   static void Begin(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,
                     tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow,
                     Refill refill = nullptr);

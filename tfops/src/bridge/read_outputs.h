@@ -30,13 +30,13 @@ using ReadFeatures = std::vector<ReadFeature>;
 // One output of a lookup op.
 class ReadOutput {
  public:
-  // Allocates the output.  The caller keeps the features alive.
+  // Allocates the output. The caller keeps the features alive.
   tensorflow::Status Begin(tensorflow::OpKernelContext* ctx, const ReadLayout& layout, const ReadFeatures& features,
                            int output);
 
   std::int64_t blocks() const { return (count_ + block_ - 1) / block_; }
 
-  // Writes the blocks [first, last).  Threads may write different blocks concurrently.  `bad` receives, per feature,
+  // Writes the blocks [first, last). Threads may write different blocks concurrently. `bad` receives, per feature,
   // the first restore index outside the valid range.
   void Write(const ReadFeatures& features, std::int64_t first, std::int64_t last, std::vector<FirstBad>* bad) const;
 

@@ -25,7 +25,7 @@ class StepRows {
   // record is damaged.
   CoreStatus Take(const PartView& part, const PlanOutputs::Array& slots);
 
-  // Requests the next rows on disk.  Returns false if no rows are left.  `reads` must be idle.
+  // Requests the next rows on disk. Returns false if no rows are left. `reads` must be idle.
   bool Ask(DiskReads* reads);
   // Copies the rows that were requested last.
   CoreStatus Take(const DiskReads& reads);

@@ -42,7 +42,7 @@ class Table {
   int number() const { return number_; }
   const std::string& name() const { return name_; }
   const InitialRows& initial() const { return initial_; }
-  // Sets the pool of initial rows.  `pool` is float[rows, dim].  Call SetPool before the pipeline starts, or between
+  // Sets the pool of initial rows. `pool` is float[rows, dim]. Call SetPool before the pipeline starts, or between
   // steps.
   void SetPool(std::vector<float> pool, std::int64_t rows) {
     initial_.pool = std::move(pool);
@@ -55,8 +55,8 @@ class Table {
   const DeviceTable& device() const { return *device_; }
   const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
   const TableSizes& sizes() const { return sizes_; }
-  // Returns true for an expansion table, which has only home rows.  The device table of an expansion table has one row,
-  // because the variable needs a row.  This row belongs to no key.
+  // Returns true for an expansion table, which has only home rows. The device table of an expansion table has one row,
+  // because the variable needs a row. This row belongs to no key.
   bool is_expansion() const { return sizes_.device_rows == 0; }
   // Returns the home rows that have memory now.
   HomeRows home() const;
@@ -64,10 +64,10 @@ class Table {
   std::int64_t LowestAnswer() const { return is_on_disk() ? layout::kSlotDisk : LowestCode(home().ready); }
   // Returns an error unless these state arrays fill a home row exactly.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
-  // Returns true if the table has rows on disk.  Such a table has two readers: 0 for evaluations, 1 for saves and
+  // Returns true if the table has rows on disk. Such a table has two readers: 0 for evaluations, 1 for saves and
   // loads.
   bool is_on_disk() const { return disk_ != nullptr; }
-  // Sets the directories of the row files, for error messages.  Call SetDirectories before a step uses the table.
+  // Sets the directories of the row files, for error messages. Call SetDirectories before a step uses the table.
   void SetDirectories(std::string directories) { directories_ = std::move(directories); }
   const std::string& directories() const { return directories_; }
   std::int64_t most_disk_rows() const { return disk_rows_; }  // at home and on disk together; 0: no rows on disk
@@ -80,7 +80,7 @@ class Table {
   void LeaveDiskReads(int reader, const void* owner);
 
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
-  // Returns a private copy of the header.  The copy was made when the table was created.  The header is not read from
+  // Returns a private copy of the header. The copy was made when the table was created. The header is not read from
   // the segment again, because any process of the session may overwrite it, for example after memory corruption.
   const layout::Table& opened() const { return opened_; }
   layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
@@ -105,8 +105,8 @@ class Table {
   // replace the values of the session's initializers.
   void GiveSlots(const OptimizerSlots& slots);
 
-  // Returns memory for a copy of a state array, or null if there is not enough memory.  The memory is float[device
-  // rows, width].  The memory is kept for the next save, because allocating new memory is slower than filling it.  Only
+  // Returns memory for a copy of a state array, or null if there is not enough memory. The memory is float[device
+  // rows, width]. The memory is kept for the next save, because allocating new memory is slower than filling it. Only
   // one save may use the memory at a time.
   float* CopyMemory(int index, std::int64_t width);
 

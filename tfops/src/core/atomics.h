@@ -22,7 +22,7 @@ void StoreRelease(T* word, T value) {
   __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-// Stores a value with a full fence.  A later load, for example the load of a bell's `waiting`, is not reordered before
+// Stores a value with a full fence. A later load, for example the load of a bell's `waiting`, is not reordered before
 // the store.
 template <typename T>
 T Exchange(T* word, T value) {

@@ -69,7 +69,7 @@ class BagSum {
         group_(static_cast<std::size_t>(dim_)),
         clipped_(static_cast<std::size_t>(dim_)) {}
 
-  // Returns the row of a position, clipped if max_norm is set.  The next call may overwrite the row.
+  // Returns the row of a position, clipped if max_norm is set. The next call may overwrite the row.
   ASC_INLINED const float* Row(std::int64_t position) {
     const float* const row = row_(position);
     if (bags_.max_norm == 0 || row == nullptr) return row;

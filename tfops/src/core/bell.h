@@ -15,7 +15,7 @@
 
 namespace ascpipe {
 
-// Increments the futex word and wakes its sleepers.  Sleepers may be other processes, so FUTEX_PRIVATE is not used.
+// Increments the futex word and wakes its sleepers. Sleepers may be other processes, so FUTEX_PRIVATE is not used.
 void FutexBumpAndWake(std::uint32_t* futex);
 
 // Sleeps while *futex is `seen`. Returns false after `slice_ms` milliseconds.
@@ -34,13 +34,13 @@ inline void Ring(layout::Bell* bell) {
   if (LoadAcquire(&bell->waiting) != layout::kAwake) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Wakes the owner if it sleeps, but not if it pauses.  Publishers that do not wait for the owner call this function.
+// Wakes the owner if it sleeps, but not if it pauses. Publishers that do not wait for the owner call this function.
 inline void RingUnlessPausing(layout::Bell* bell) {
   FullFence();
   if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Returns the maximum duration of the next sleep after an idle sleep of `slice_ms`.  New work rings the bell, so polls
+// Returns the maximum duration of the next sleep after an idle sleep of `slice_ms`. New work rings the bell, so polls
 // can become less frequent.
 inline int IdleSlice(int slice_ms) { return std::min(2 * slice_ms, layout::kIdleSliceMs); }
 
@@ -49,8 +49,8 @@ class BellOwner {
  public:
   BellOwner(layout::Bell* bell, int spin_us);
 
-  // Waits until `ready()` returns true, but at most one slice, so that the caller can check its stop flags.  `ready`
-  // may do work.  `ready` is not called again after it has returned true, and its last call does not count as waiting
+  // Waits until `ready()` returns true, but at most one slice, so that the caller can check its stop flags. `ready`
+  // may do work. `ready` is not called again after it has returned true, and its last call does not count as waiting
   // time.
   template <typename Ready>
   bool WaitSlice(Ready ready, int slice_ms = layout::kSliceMs) {
@@ -78,7 +78,7 @@ class BellOwner {
     return is_ready;
   }
 
-  // Sleeps until a publisher that waits for the owner rings, but at most one slice.  Returns immediately if `ready()`
+  // Sleeps until a publisher that waits for the owner rings, but at most one slice. Returns immediately if `ready()`
   // returns true.
   template <typename Ready>
   void Pause(Ready ready, int slice_ms = layout::kSliceMs) {
@@ -92,7 +92,7 @@ class BellOwner {
   void Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_t ticket);
 
  private:
-  // Returns true if the bell is rung shortly after the end of a slice.  In this case the publisher was between its two
+  // Returns true if the bell is rung shortly after the end of a slice. In this case the publisher was between its two
   // stores.
   bool WasRung(std::uint32_t seen) const;
 

@@ -1,4 +1,4 @@
-// Result of an operation that can fail.  The core does not use exceptions.
+// Result of an operation that can fail. The core does not use exceptions.
 #ifndef ASCPIPE_CORE_CORE_STATUS_H_
 #define ASCPIPE_CORE_CORE_STATUS_H_
 
@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// The TensorFlow error codes that our ops return.  Our ops return no other codes, because MonitoredSession retries
+// The TensorFlow error codes that our ops return. Our ops return no other codes, because MonitoredSession retries
 // ABORTED and UNAVAILABLE forever, and treats OUT_OF_RANGE as the end of the data.
 enum class Code : int {
   kOk = 0,

@@ -10,7 +10,7 @@ namespace ascpipe {
 
 namespace {
 
-// Number of used batches whose ids are merged into one list.  Merging after every batch would be slower.
+// Number of used batches whose ids are merged into one list. Merging after every batch would be slower.
 constexpr std::ptrdiff_t kMerged = 8;
 
 void SortDistinct(std::vector<std::int64_t>* ids) {

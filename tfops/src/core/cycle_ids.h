@@ -35,15 +35,15 @@ struct CyclePlace {
 // `sequence` is the number of a ticket in its run, from 1.
 class CycleIds {
  public:
-  // Sets the number of batches in a cycle of a table, starting with the next batch.  The table has no cycles if `steps`
-  // is 1.  `table` is an index in the ring.
+  // Sets the number of batches in a cycle of a table, starting with the next batch. The table has no cycles if `steps`
+  // is 1. `table` is an index in the ring.
   void SetSteps(int table, std::int64_t steps);
   // Returns whether any table has cycles.
   bool Any() const;
-  // Sets the number of batches that were trained before the next batch.  Call SetBefore after a checkpoint was
-  // restored.  `open` is the last batch that a step may still use, or 0.
+  // Sets the number of batches that were trained before the next batch. Call SetBefore after a checkpoint was
+  // restored. `open` is the last batch that a step may still use, or 0.
   void SetBefore(std::int64_t batches, std::int64_t open);
-  // Sets the distinct ids of the unfinished cycle of a checkpoint.  These ids replace the ids of used batches.
+  // Sets the distinct ids of the unfinished cycle of a checkpoint. These ids replace the ids of used batches.
   void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
   // Returns true if a call of SetBefore or SetIds has changed the cycle of a batch that Pass had already processed.
   // Only tables with cycles of `steps` batches are considered.
@@ -53,7 +53,7 @@ class CycleIds {
   // the cycle to the batch. `open` is the first earlier batch that a step may still use, or `sequence` if there is no
   // such batch.
   CyclePlace Pass(std::int64_t sequence, std::int64_t open, Batch* batch);
-  // Records that a step used this batch.  This batch and all earlier batches stay counted.
+  // Records that a step used this batch. This batch and all earlier batches stay counted.
   void Use(std::int64_t sequence) { used_ = sequence > used_ ? sequence : used_; }
   // Uncounts the unused batches after this batch. The number of the first uncounted batch is then assigned to the next
   // batch.

@@ -11,10 +11,10 @@
 
 namespace ascpipe {
 
-// Returns the number of entries of a table that are or were used.  `opened` is the header as the supervisor wrote it.
+// Returns the number of entries of a table that are or were used. `opened` is the header as the supervisor wrote it.
 std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& header);
 
-// Starts a snapshot.  The worker then logs an image of each entry before it changes the entry.  Call BeginSnapshot
+// Starts a snapshot. The worker then logs an image of each entry before it changes the entry. Call BeginSnapshot
 // between two steps, when no entry changes.
 void BeginSnapshot(const layout::Table& opened, layout::Table* header);
 

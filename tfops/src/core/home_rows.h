@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Home rows of a table.  A home row contains the embedding and the optimizer slots, one after the other.
+// Home rows of a table. A home row contains the embedding and the optimizer slots, one after the other.
 struct HomeRows {
   float* data = nullptr;  // float[ready, row_floats], in shared memory
   std::int64_t row_floats = 0;
@@ -19,7 +19,7 @@ struct HomeRows {
 
 constexpr int kMaxHandledTable = 254;
 
-// Maximum number of rows of an expansion table.  With this limit, the code of a row plus kSlotFrozen is not negative.
+// Maximum number of rows of an expansion table. With this limit, the code of a row plus kSlotFrozen is not negative.
 // The sum identifies padding keys, because an expansion table has no slots.
 constexpr std::int32_t kMaxExpansionRows = 1000000000;
 static_assert(layout::kSlotHome - (kMaxExpansionRows - 1) + layout::kSlotFrozen >= 0, "frozen codes look like others");
@@ -66,8 +66,8 @@ inline std::int64_t HomeOf(std::int32_t code) {
 std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table, std::int64_t* handles,
                       std::int32_t* places);
 
-// Copies the first `width` floats of row i to out[i], for i in [begin, end).  Writes zeros for handle 0.  All handles
-// must be valid.  `handles` is int64[end], and `out` is float[end, width].
+// Copies the first `width` floats of row i to out[i], for i in [begin, end). Writes zeros for handle 0. All handles
+// must be valid. `handles` is int64[end], and `out` is float[end, width].
 void ReadRows(const HomeRows& home, const std::int64_t* handles, std::int64_t begin, std::int64_t end,
               std::int64_t width, float* out);
 

@@ -20,7 +20,7 @@ std::string Gib(std::int64_t bytes) {
   return text;
 }
 
-// Reads the number in a control group's file.  Returns false if the file does not exist or contains no number ("max").
+// Reads the number in a control group's file. Returns false if the file does not exist or contains no number ("max").
 bool ReadNumber(const std::string& path, std::int64_t* number) {
   std::ifstream file(path);
   std::string word;

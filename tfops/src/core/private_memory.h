@@ -1,4 +1,4 @@
-// Memory for large arrays of this process.  Each array has a separate mapping.
+// Memory for large arrays of this process. Each array has a separate mapping.
 #ifndef ASCPIPE_CORE_PRIVATE_MEMORY_H_
 #define ASCPIPE_CORE_PRIVATE_MEMORY_H_
 

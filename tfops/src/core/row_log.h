@@ -22,23 +22,23 @@ namespace ascpipe {
 // discards its copy.
 class RowLog {
  public:
-  // The snapshot covers row numbers below `numbers`.  Call Make between two steps.
+  // The snapshot covers row numbers below `numbers`. Call Make between two steps.
   static CoreStatus Make(const std::string& table, const HomeRows& home, std::int64_t numbers, std::int64_t bytes,
                          std::unique_ptr<RowLog>* log);
 
-  // Returns true if `count` more images fit.  A row has at most one image.
+  // Returns true if `count` more images fit. A row has at most one image.
   bool HasRoom(std::int64_t count) const { return capacity_ >= numbers_ || capacity_ - kept() >= count; }
-  // Stores images of the home rows homes[begin, end), at most one image per number.  A number or home row of -1 is
-  // skipped.  Several threads may call Keep for different ranges.
+  // Stores images of the home rows homes[begin, end), at most one image per number. A number or home row of -1 is
+  // skipped. Several threads may call Keep for different ranges.
   void Keep(const std::int32_t* numbers, const std::int32_t* homes, std::int64_t begin, std::int64_t end);
 
-  // Restricts the snapshot to the rows in `numbers`, which is int32[count].  Other rows need no images.  Call WantOnly
+  // Restricts the snapshot to the rows in `numbers`, which is int32[count]. Other rows need no images. Call WantOnly
   // before the first Read.
   void WantOnly(const std::int32_t* numbers, std::int64_t count);
-  // Copies row homes[i], as it was at the start of the save, to out[i].  `homes` is int32[count], and `out` is
-  // float[count, row_floats].  Read each row once.  The table must have no rows on disk.
+  // Copies row homes[i], as it was at the start of the save, to out[i]. `homes` is int32[count], and `out` is
+  // float[count, row_floats]. Read each row once. The table must have no rows on disk.
   void Read(const std::int32_t* homes, std::int64_t count, float* out);
-  // Replaces `row`, a copy of the current row, by the image of the row if there is an image.  Call Settle once per row.
+  // Replaces `row`, a copy of the current row, by the image of the row if there is an image. Call Settle once per row.
   void Settle(std::int64_t number, float* row);
   // Returns true if the row is wanted and was not read yet.
   bool IsToRead(std::int64_t number) const;

@@ -1,4 +1,4 @@
-// Shared-memory segments.  The supervisor creates them and passes their descriptors to other processes.
+// Shared-memory segments. The supervisor creates them and passes their descriptors to other processes.
 #ifndef ASCPIPE_CORE_SEGMENT_H_
 #define ASCPIPE_CORE_SEGMENT_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// RAII mapping of a segment.  Forked children do not inherit it (MADV_DONTFORK).
+// RAII mapping of a segment. Forked children do not inherit it (MADV_DONTFORK).
 class Segment {
  public:
   // Maps `bytes` of `fd`; the caller still owns `fd`. `what` is the name of the segment in error messages. Returns an

@@ -1,4 +1,4 @@
-// Gradient of a lookup.  Gradient rows are summed per distinct id, in canonical order.
+// Gradient of a lookup. Gradient rows are summed per distinct id, in canonical order.
 #ifndef ASCPIPE_CORE_SEGMENT_SUM_H_
 #define ASCPIPE_CORE_SEGMENT_SUM_H_
 
@@ -34,8 +34,8 @@ ASC_INLINE void AddRow(float* __restrict__ sum, const float* __restrict__ grad, 
   for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
 }
 
-// Adds row i of the gradients to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order.  Place -1 and missing
-// positions are skipped.  `places` is int32[place_count], and `sums` is float[valid, dim].  Returns the first i whose
+// Adds row i of the gradients to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order. Place -1 and missing
+// positions are skipped. `places` is int32[place_count], and `sums` is float[valid, dim]. Returns the first i whose
 // restore index is outside [-1, place_count), or -1.
 //
 // The function runs on one thread in input order, so the sums are bit-identical to unsorted_segment_sum.

@@ -47,7 +47,7 @@ int Stream::TableIndex(int table) const {
 CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
   const CoreStatus status = Park(std::move(batch), ticket);
   if (!status.ok()) return status;
-  // This thread pumps, because the caches of its processor contain the ids.  Waking the pump takes longer than copying
+  // This thread pumps, because the caches of its processor contain the ids. Waking the pump takes longer than copying
   // a small batch.
   if (pumping_.try_lock()) {
     std::lock_guard<std::mutex> pumping(pumping_, std::adopt_lock);

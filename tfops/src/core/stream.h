@@ -1,4 +1,4 @@
-// The trainer's side of one ring.  A stream accepts batches without waiting, and fills frames when the ring has space.
+// The trainer's side of one ring. A stream accepts batches without waiting, and fills frames when the ring has space.
 #ifndef ASCPIPE_CORE_STREAM_H_
 #define ASCPIPE_CORE_STREAM_H_
 
@@ -32,11 +32,11 @@ struct FeatureIds {
   bool is_appended = false;  // ids of no feature, whose rows the batch needs
 };
 
-// A submitted batch.  The owner of the batch keeps the ids alive.
+// A submitted batch. The owner of the batch keeps the ids alive.
 class Batch {
  public:
   virtual ~Batch() = default;
-  // Appends ids of a table whose rows the batch needs.  These ids do not count as occurrences.
+  // Appends ids of a table whose rows the batch needs. These ids do not count as occurrences.
   void Append(int table, std::vector<std::int64_t> ids);
 
   std::vector<FeatureIds> features;  // one per input of AscSubmit, then the appended ids
@@ -53,7 +53,7 @@ class Batch {
 
 class Stream {
  public:
-  // `run` forms the upper bits of every ticket.  `fd` is the ring's segment; the caller owns it.  If `fd` is -1, the
+  // `run` forms the upper bits of every ticket. `fd` is the ring's segment; the caller owns it. If `fd` is -1, the
   // ring never grows.
   Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
          const SessionView& session, int fd = -1, std::shared_ptr<RingBudget> budget = nullptr);
@@ -72,11 +72,11 @@ class Stream {
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
   CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of Submit
 
-  // Accumulates gradients of a table over `steps` batches, starting with the next batch.  `table` is an index in the
+  // Accumulates gradients of a table over `steps` batches, starting with the next batch. `table` is an index in the
   // ring.
   void Accumulate(int table, std::int64_t steps);
-  // The two functions below are called after a restore, or for empty tables, while no step trains.  `batches` is the
-  // number of batches that were trained before the next batch.  `keys` are the keys of a table with unapplied gradient
+  // The two functions below are called after a restore, or for empty tables, while no step trains. `batches` is the
+  // number of batches that were trained before the next batch. `keys` are the keys of a table with unapplied gradient
   // sums.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
@@ -88,13 +88,13 @@ class Stream {
   // Acquires a ticket hold on an open ticket, or returns an error.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
 
-  // Executes one round of the pump, which frees frames, drops closed tickets and fills frames.  Returns true if it did
+  // Executes one round of the pump, which frees frames, drops closed tickets and fills frames. Returns true if it did
   // any work.
   bool Pump();
   // Returns the first ticket that waits for space in the ring, or 0.
   std::int64_t FirstParked() const;
 
-  // Refuses new batches, closes every ticket and waits for concurrent closes.  The ring may be unmapped afterwards.
+  // Refuses new batches, closes every ticket and waits for concurrent closes. The ring may be unmapped afterwards.
   void Stop();
 
  private:
@@ -104,7 +104,7 @@ class Stream {
     std::unique_ptr<FrameRecord> record;  // without the frame's number and offset
   };
 
-  // Sequence numbers of the first and the last open ticket.  If no ticket is open, `first` is the next number and
+  // Sequence numbers of the first and the last open ticket. If no ticket is open, `first` is the next number and
   // `last` is 0.
   struct Open {
     std::int64_t first, last;

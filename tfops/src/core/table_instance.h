@@ -20,7 +20,7 @@ class DeviceTable {
   virtual std::int64_t dim() const = 0;
 };
 
-// Device table in a separate mapping of host memory.  Unused rows occupy no memory, and large tables use huge pages.
+// Device table in a separate mapping of host memory. Unused rows occupy no memory, and large tables use huge pages.
 class HostDeviceTable : public DeviceTable {
  public:
   static CoreStatus Make(const std::string& name, std::int64_t row_count, std::int64_t dim,

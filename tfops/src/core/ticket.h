@@ -1,4 +1,4 @@
-// Tickets of batches.  AscSubmit creates a ticket.  The ticket is closed when its batch was trained or can no longer be
+// Tickets of batches. AscSubmit creates a ticket. The ticket is closed when its batch was trained or can no longer be
 // trained.
 #ifndef ASCPIPE_CORE_TICKET_H_
 #define ASCPIPE_CORE_TICKET_H_
@@ -16,7 +16,7 @@
 
 namespace ascpipe {
 
-// Access to the ring and bells when a ticket is closed.  All tickets of a stream share one gate.  A ticket tensor may
+// Access to the ring and bells when a ticket is closed. All tickets of a stream share one gate. A ticket tensor may
 // outlive the ring, so the ring is unmapped only when all tickets are closed and no thread is inside the gate.
 class TicketGate {
  public:
@@ -31,7 +31,7 @@ class TicketGate {
   void RingTableWorkers() const;
 
  private:
-  // Returns true if every table has finished the frame.  In this case the table workers need not be woken when the
+  // Returns true if every table has finished the frame. In this case the table workers need not be woken when the
   // ticket is closed.
   bool IsDone(std::int64_t frame) const;
 
@@ -61,7 +61,7 @@ class Ticket {
   bool TryHold();
   void DropHold();
 
-  // Closes the ticket.  Close is idempotent, and any thread may call it at any time.
+  // Closes the ticket. Close is idempotent, and any thread may call it at any time.
   void Close();
 
   // The pump calls Enframe or Fail, which change the state from kParked to a frame number or to kFailed. Both functions

@@ -49,7 +49,7 @@ ASC_EXPORT std::int64_t asc_disk_layout_hash() { return ascpipe::layout::kLayout
 
 ASC_EXPORT RowEngine* asc_disk_new(int threads) { return new RowEngine(threads); }
 
-// Frees an engine.  The call blocks until all system calls have returned, so call asc_disk_stop first.
+// Frees an engine. The call blocks until all system calls have returned, so call asc_disk_stop first.
 ASC_EXPORT void asc_disk_free(RowEngine* engine) { delete engine; }
 
 ASC_EXPORT int asc_disk_create(RowEngine* engine, const char* directory, std::int64_t row_bytes, int buffered,
@@ -59,7 +59,7 @@ ASC_EXPORT int asc_disk_create(RowEngine* engine, const char* directory, std::in
   return Answer(Add(engine, status, std::move(made), file), err, err_bytes);
 }
 
-// Creates a file for another process.  The caller owns *fd.
+// Creates a file for another process. The caller owns *fd.
 ASC_EXPORT int asc_disk_create_file(const char* directory, std::int64_t row_bytes, int buffered, int* fd,
                                     int* file_system, char* err, int err_bytes) {
   std::unique_ptr<RowFile> made;

@@ -251,7 +251,7 @@ void DeviceQueue::CancelRest(const std::shared_ptr<DiskJob>& job) {
   while (job->next < count) cancel(job->next++);
   jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), job), jobs_.end());
   if (job->left > 0) return;
-  // No operation is in flight.  Writes without O_DIRECT were not synced, so they fail with ECANCELED.
+  // No operation is in flight. Writes without O_DIRECT were not synced, so they fail with ECANCELED.
   const bool is_synced = job->batch.kind() == BatchKind::kRead || job->file->file->is_direct();
   if (!is_synced) job->batch.FailGood(ECANCELED);
   End(job.get());

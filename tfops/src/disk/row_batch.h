@@ -43,15 +43,15 @@ class RowBatch {
   // The caller keeps `asked` and its arrays until the batch has finished.
   RowBatch(RowFile* file, BatchKind kind, const DiskBatch& asked) : file_(file), kind_(kind), asked_(asked) {}
 
-  // Validates all requests and builds the operations.  Returns INVALID_ARGUMENT if a slot is outside the file or is
+  // Validates all requests and builds the operations. Returns INVALID_ARGUMENT if a slot is outside the file or is
   // written twice.
   CoreStatus Prepare();
 
   BatchKind kind() const { return kind_; }
   const std::vector<BlockOperation>& operations() const { return operations_; }
 
-  // Executes an operation and stores the results of its requests: 0, an errno, or a Damage.  `buffer` is
-  // uint8[kMostWriteBytes] and page-aligned.  Each thread has a separate buffer.
+  // Executes an operation and stores the results of its requests: 0, an errno, or a Damage. `buffer` is
+  // uint8[kMostWriteBytes] and page-aligned. Each thread has a separate buffer.
   OperationFigures Run(const BlockOperation& operation, CallersMemory* memory, std::uint8_t* buffer) const;
 
   // Store sets the result of all requests of an operation. FailGood sets the result of those requests of the batch
@@ -59,8 +59,8 @@ class RowBatch {
   void Store(const BlockOperation& operation, std::int32_t result) const;
   void FailGood(std::int32_t result) const;
 
-  // Marks the requests of one operation, or of all operations, as DONE or FAILED.  A request with an error is FAILED
-  // and receives the error.  Does nothing if the batch has no requests.
+  // Marks the requests of one operation, or of all operations, as DONE or FAILED. A request with an error is FAILED
+  // and receives the error. Does nothing if the batch has no requests.
   void EndRequests(const BlockOperation& operation) const;
   void EndRequests() const;
   // Rings the bell of the batch, if any.

@@ -21,7 +21,7 @@ namespace ascpipe {
 
 constexpr int kMostThreads = 256;  // per disk
 
-// The class is thread-safe.  Batches in flight are not ordered.  Read or rewrite a row only after the batch that wrote
+// The class is thread-safe. Batches in flight are not ordered. Read or rewrite a row only after the batch that wrote
 // the row has finished.
 class RowEngine {
  public:
@@ -37,13 +37,13 @@ class RowEngine {
   // Returns null if there is no such file.
   RowFile* file(int number) const;
 
-  // Submits a batch of a file and returns its number in *job.  Returns INVALID_ARGUMENT, and executes nothing, if a
+  // Submits a batch of a file and returns its number in *job. Returns INVALID_ARGUMENT, and executes nothing, if a
   // request is invalid.
   CoreStatus Submit(int file, BatchKind kind, const DiskBatch& batch, std::int64_t* job);
-  // Returns true if the batch finishes within `limit`.  The number of the batch is then released, and the engine no
-  // longer uses the arrays of the batch.  Also returns true for an unknown number.
+  // Returns true if the batch finishes within `limit`. The number of the batch is then released, and the engine no
+  // longer uses the arrays of the batch. Also returns true for an unknown number.
   bool Wait(std::int64_t job, std::chrono::milliseconds limit);
-  // Cancels operations that have not started.  Their result is ECANCELED.  The caller must still wait for the batch.
+  // Cancels operations that have not started. Their result is ECANCELED. The caller must still wait for the batch.
   void Cancel(std::int64_t job);
 
   // Returns the statistics of the device of a file.
