@@ -22,7 +22,7 @@ class Contenders(NamedTuple):
         calls: calls by name, with our contender first. Each call does the whole work before it returns.
         before: by name, a function that is called before each call of the contender. Its time is not measured.
         clocks: clocks by name. The default is wall time.
-        notes: returns other figures as text by name. The harness calls it after all calls.
+        notes: returns other figures as text by name. The harness calls this function after the last round.
         memory: bytes per key, if the case has such a goal.
     """
 

@@ -18,7 +18,7 @@ _SLOWER = "#c9783a"
 
 
 class Program(NamedTuple):
-    """Typical program in the picture.
+    """Program in the picture.
 
     Attributes:
         name: tables x rows of a batch, and other properties.

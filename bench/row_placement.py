@@ -1,7 +1,7 @@
 """Bytes written for rows on disk by the fill of their file, simulated: `python -m bench.row_placement`.
 
-A quarter of the keys is in memory. A batch fetches its other keys, which frees slots on the disk. Then as many changed
-rows move to the disk. The simulation counts blocks, and reads and writes no files.
+A quarter of the keys is in memory. A batch fetches its other keys, which frees slots on the disk. Then an equal number
+of changed rows moves to the disk. The simulation counts blocks, and reads and writes no files.
 """
 import argparse
 from typing import List, NamedTuple, Optional

@@ -104,7 +104,7 @@ class LmdbStore:
 
 
 class RocksdbStore:
-    """RocksDB with bloom filters and without a write-ahead log, which rows of a training run do not need."""
+    """RocksDB with bloom filters and without a write-ahead log. Rows of a training run do not need the log."""
 
     def __init__(self, directory: str, row_bytes: int, n: int, threads: int) -> None:
         del n

@@ -54,7 +54,7 @@ class Cuts:
         return bool(self._view.header["cut_kind"] != CUT_THRESHOLD) and self._snapshots.is_on()
 
     def apply(self) -> None:
-        """Commit and apply the requested cut. A load is only advanced to the grant.
+        """Commit and apply the requested cut. For a load, only grant the table to the trainer.
 
         All plans must be revoked and all trained frames retired, unless the cut is already committed.
         """

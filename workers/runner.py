@@ -108,8 +108,7 @@ class Attachment:
             self.row_files.setdefault(file["table"], []).append((fd, file["directory"]))
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
-        """Call ``visit`` for each stream now. Call it for each later stream when the stream is added between
-        two steps.
+        """Call ``visit`` for each stream now, and later for each new stream when the stream is added between two steps.
         """
         self._visitors.append(visit)
         for stream in self.streams:

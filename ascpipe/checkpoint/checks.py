@@ -20,7 +20,9 @@ _RUN_ID = re.compile(r".{1,128}\Z", re.DOTALL)
 
 
 def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
-    """Raise ``ValueError`` unless these specs are valid for one checkpoint. ``delta`` is whether it is a delta."""
+    """Raise ``ValueError`` unless the specs are valid for one checkpoint. ``delta`` is whether the checkpoint is a
+    delta.
+    """
     seen = set()
     for spec in specs:
         _check_spec(spec)
@@ -31,7 +33,7 @@ def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
 
 
 def check_position(position: Position, tables: Iterable[str]) -> None:
-    """Raise ``ValueError`` unless ``position`` is valid for a checkpoint of these tables."""
+    """Raise ``ValueError`` unless ``position`` is valid for a checkpoint of the tables."""
     _text("run_id", position.run_id, _RUN_ID)
     if set(position.tables) != set(tables):
         raise ValueError("the position lists the tables {}, but the checkpoint has {}".format(

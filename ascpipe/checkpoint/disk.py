@@ -169,7 +169,7 @@ def sync_all(fds: Sequence[int]) -> None:
 
 
 def begin_sync(fd: int, start: int, end: int) -> None:
-    """Start writing these bytes to the disk in the background, which shortens a later ``sync``."""
+    """Start to write a range of bytes to the disk in the background. A later ``sync`` is then shorter."""
     if end > start:
         with contextlib.suppress(OSError):  # the call is only a hint; ``sync`` reports errors of the file
             os.posix_fadvise(fd, start, end - start, os.POSIX_FADV_DONTNEED)  # writes dirty pages, which stay cached

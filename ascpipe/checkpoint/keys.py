@@ -52,7 +52,7 @@ def repeated(keys: np.ndarray) -> Optional[int]:
 
 
 def bytes_to_find_repeated(keys: np.ndarray) -> int:
-    """Return the maximum memory in bytes that ``repeated`` allocates for these keys.
+    """Return the maximum memory in bytes that ``repeated`` allocates for the keys.
 
     The memory holds a hash table, and copies of the keys that collided in the table.
     """

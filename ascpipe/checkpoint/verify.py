@@ -123,7 +123,7 @@ def _check_not_below_0(tree: Tree, names: Tuple[str, str, str], count: int) -> N
 
 
 def _keys_of(tree: Tree, table: str, pieces: Sequence[Piece], part: Slice) -> np.ndarray:
-    """Return int64[n], the keys of these folders. Each key must belong to the rank of ``part``."""
+    """Return int64[n], the keys of the folders. Each key must belong to the rank of ``part``."""
     count = sum(piece.rows for piece in pieces)
     with memory_for(tree.place.prefix, "the keys of table {!r}".format(table), INT_BYTES * count):
         keys = np.empty(count, np.int64)

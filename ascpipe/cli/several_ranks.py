@@ -234,8 +234,8 @@ def _ending(code: int) -> str:
 
 
 def _end_with(owner: int) -> None:
-    """Have the kernel send SIGTERM to the launcher when this process dies. The child process runs this before
-    the launcher.
+    """Have the kernel send SIGTERM to the launcher when this process dies. The child process calls this
+    function before it executes the launcher.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != owner:

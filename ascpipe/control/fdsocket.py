@@ -77,7 +77,7 @@ def descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
 
 
 def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List[int]]:
-    """Receive one message and its descriptors, which are not inheritable. The caller must close them.
+    """Receive one message and its descriptors, which are not inheritable. The caller must close the descriptors.
 
     The stream is unusable after an error, except after a MessageTimeoutError before the first byte.
 

@@ -85,7 +85,8 @@ class Server:
                     yield peer, request
 
     def reply(self, peer: Peer, request_id: int, body: Mapping[str, object], fds: Sequence[int] = ()) -> None:
-        """Send a reply with descriptors. The descriptors stay open in this process. It is no error if the peer is gone.
+        """Send a reply with descriptors. The descriptors stay open in this process. The function raises no
+        error if the peer is gone.
         """
         self._send(peer, messages.reply_bytes(request_id, body), fds)
 

@@ -212,7 +212,8 @@ def require(daemon: str) -> None:
 
 
 def begin(daemon: Optional[str] = None) -> Optional[Begun]:
-    """Start the private daemon that ``connect`` will need. Return immediately; return None if no daemon is needed.
+    """Start the private daemon that ``connect`` will need. The function does not wait for the daemon. Returns
+    None if no daemon is needed.
 
     The call is optional and reports no errors. ``connect`` starts another daemon if this daemon was not
     started, has exited because no trainer registered, or has other settings.

@@ -1,4 +1,4 @@
-"""Check that disks have enough free space for all rows that tables may write to them."""
+"""Check that disks have enough free space for all rows that tables may write."""
 import os
 from typing import Iterable, Mapping, NamedTuple, Optional
 

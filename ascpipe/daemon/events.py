@@ -28,8 +28,8 @@ class StreamAdded:
 
 @dataclass(frozen=True)
 class TableAdded:
-    """The segment of a table was created. The workers have not mapped it. ``has_disk`` is whether the table has rows on
-    disk.
+    """The segment of a table was created. The workers have not mapped the segment. ``has_disk`` is whether the table
+    has rows on disk.
     """
 
     table: int
@@ -117,8 +117,8 @@ class SendStream:
 
 @dataclass(frozen=True)
 class SendTable:
-    """Send the segment of a table to all running workers. Workers that start later receive it when they are
-    attached.
+    """Send the segment of a table to all running workers. Workers that start later receive the segment when
+    they are attached.
     """
 
     table: int

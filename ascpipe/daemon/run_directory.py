@@ -121,7 +121,9 @@ def sweep_dead_runs(own_name: str) -> List[str]:
 
     A file is removed only if all of these conditions are true:
 
-    - A daemon has created the file. - This process holds the lock. - Other users cannot access the directory.
+    - A daemon has created the file.
+    - This process holds the lock.
+    - Other users cannot access the directory.
     """
     swept = []
     for run in dead_runs():

@@ -140,7 +140,7 @@ class SessionMemory:
         return made
 
     def fds(self) -> List[int]:
-        """Return the descriptors in the order in which the daemon sends them: session, rings, tables."""
+        """Return the descriptors in the order of the message: session, rings, tables."""
         return [made.fd for made in (self.session, *self.rings, *self.tables)]
 
     def sizes(self) -> Dict[str, Any]:
@@ -159,8 +159,8 @@ class SessionMemory:
                 "spin_us": self._settings.spin_us, "streams": self._stream_fields(), "tables": self._table_fields()}
 
     def table_body(self, number: int, *, with_files: bool) -> Tuple[Dict[str, Any], List[int]]:
-        """Return the message about an added table, and the descriptors of its segment and, with ``with_files``, its row
-        files.
+        """Return the message about an added table, and the descriptors of its segment. With ``with_files`` the message
+        and the descriptors include its row files.
         """
         files, fds = self.row_files(number) if with_files else ([], [])
         return {"verb": "add_table", "row_files": files, **self._table_fields()[number]}, [self.tables[number].fd, *fds]

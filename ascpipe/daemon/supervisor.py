@@ -79,11 +79,11 @@ class Supervisor:
             self._load(template)
 
     def start(self, worker: Worker, generation: int) -> None:
-        """Start a worker in a new session and process group, with a new log. The kernel kills it when this
-        process dies.
+        """Start a worker in a new session and process group, with a new log. The kernel kills the worker when
+        this process dies.
 
-        While the first template is loading, the worker does not start. It starts when the template has loaded, and
-        ``read`` returns it. Messages that are sent before the start wait in the channel of the worker.
+        While the first template is loading, the worker does not start. The worker starts when the template has loaded,
+        and ``read`` then returns the worker. Messages that are sent before the start wait in the channel of the worker.
         """
         ours, theirs = socket.socketpair()
         process = self._processes[worker] = _Process(worker, generation, ours, theirs)
@@ -243,7 +243,7 @@ class Supervisor:
         return WorkerEnded(worker, self.pid(worker), self.generation(worker), 0, str(error), error)
 
     def reap(self) -> List[WorkerEnded]:
-        """Reap the workers that exited since the last call. Return the events of these workers."""
+        """Reap the workers that exited since the last call. Return the events of the workers."""
         self._killed = [popen for popen in self._killed if popen.poll() is None]
         ended = []
         for worker, process in list(self._processes.items()):

@@ -96,7 +96,8 @@ class Template:
         return 0 if self.state == GONE else self._process.pid
 
     def load(self, cache_dir: str, library: str, log: int) -> None:
-        """Have the template load the kernels of ``library`` or, if it is empty, of ``cache_dir``, and write to ``log``.
+        """Have the template load the kernels of ``library``, and write to ``log``. If ``library`` is empty, the kernels
+        come from ``cache_dir``.
         """
         try:
             fdsocket.send(self._channel, {"verb": "load", "cache_dir": cache_dir, "library": library}, [log])

@@ -37,7 +37,7 @@ class Warm(NamedTuple):
 
 
 def warm_up(cache_dir: str) -> Warm:
-    """Compile missing or damaged kernels, and seal them. ``cache_dir`` is the setting with this name.
+    """Compile and seal missing or damaged kernels. ``cache_dir`` is the setting with this name.
 
     Raises:
         RunDirError: other users could change the directory, or the directory is not writable.

@@ -74,7 +74,7 @@ def create_file(directory: str, row_bytes: int, *, buffered: bool = False) -> Ro
 
 
 def _path(directory: str) -> bytes:
-    """Encode a path for the library. Raise ``RowEngineError`` if it is not UTF-8 or has a NUL byte."""
+    """Encode a path for the library. Raise ``RowEngineError`` if the path is not UTF-8 or has a NUL byte."""
     try:
         path = directory.encode()
     except UnicodeEncodeError as error:
@@ -135,7 +135,7 @@ class Batch:
 
 
 class RowEngine:
-    """Row files, and the threads that read and write them. The class is thread-safe.
+    """Row files, and the threads that read and write the files. The class is thread-safe.
 
     Args:
         threads: number of threads per disk.

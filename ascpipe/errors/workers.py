@@ -53,7 +53,7 @@ class RowUnreadableError(WorkerError):
 
 
 class DiskFullError(WorkerError):
-    """Rows must be written to disk, and no disk accepts them.
+    """No disk accepts rows that must be written to disk.
 
     Attributes:
         table: name of the table.

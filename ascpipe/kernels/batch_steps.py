@@ -89,9 +89,7 @@ def rules_of(planner, sequence):
 
 @inner("UniTuple(int64, 2)(Planner, int64[::1])")
 def missing_entries(planner, unique):
-    """Return (status, needed rows) of a batch for whose keys there are not enough entries. There must be
-    scratch memory.
-    """
+    """Return (status, needed rows) of a batch for which the table lacks entries. There must be scratch memory."""
     n = unique.shape[0]
     unknown = find_keys(unique, n, index_of(planner), array_at(planner["scratch_at"], n, np.int32))
     in_use = header_of(planner)["entries_used"] - planner["free_entries"]

@@ -156,7 +156,8 @@ def derive_record(planner, tier, number, record):
 
 @entry("void(Planner, Tier)")
 def free_unused_homes(planner, tier):
-    """Push all unused home rows that have memory onto the stack of free rows. The lowest row is on top.
+    """Push all unused home rows that have memory onto the stack of free rows. The top of the stack is the row
+    with the lowest number.
 
     Args:
         planner: planner of the table, which receives the free home rows.

@@ -1,6 +1,6 @@
 """Requests to the disk worker, and the rules for their validity, sending and return.
 
-A request is valid only while its entry has the same values as when the request was sent. For a READ, these values are
+A request is valid only while its entry has the values from the time of the request. For a READ, these values are
 (disk slot, generation); for a WRITE, they are (home row, generation - 1). No other state marks a request as valid, so
 a restarted table worker makes the same decisions. Only the disk worker changes ASKED to another word.
 
@@ -45,8 +45,8 @@ def empty_request(tier, home):
 
 @inner("int64(Tier)")
 def room_for_asks(tier):
-    """Return how many more requests can be sent. Half of the ring is reserved for a restarted worker that sends them
-    again.
+    """Return how many more requests can be sent. Half of the ring is reserved for a restarted worker, which
+    sends its requests again.
     """
     table = disk_table_of(tier)
     return table["asks_room"] // 2 - (table["asked"] - load_acquire(table, "taken", 0))  # SYNC taken: load

@@ -1,9 +1,9 @@
 """Slots of a row file. Rows that are written to disk get slots in the emptiest blocks.
 
-A whole block is written at once, so the cost of a row depends on the number of rows that are written to the same block.
-In a file with a fifth of its slots free, about 2.5 bytes are written per byte of a row. Blocks with the same number of
-slots in use form a list, whose head is the block that was added last. The choice of a block in a list does not affect
-the cost.
+A block is always written as a whole, so the cost of a row depends on the number of rows that are written to the same
+block. In a file with a fifth of its slots free, about 2.5 bytes are written per byte of a row. Blocks with the same
+number of slots in use form a list, whose head is the block that was added last. The choice of a block in a list does
+not affect the cost.
 
 A slot is in use from the moment it is taken until it is freed. That includes the time while its row is written, and
 while a reader that started earlier may read it. Counts and lists can be rebuilt from the masks.

@@ -91,7 +91,7 @@ def order_homes(planner, tier):
 
 @inner("int64(Planner, Tier, int64[::1])")
 def take_candidates(planner, tier, out_homes):
-    """Remove the candidates that are to be spilled next from the order.
+    """Choose the next home rows to spill, and delete the rows from the order.
 
     Args:
         planner: planner of the table.

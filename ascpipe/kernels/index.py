@@ -2,8 +2,8 @@
 
 The index is a hash table with open addressing. Its lines are cache lines (see ``records.LINE``) with five keys, their
 entry numbers and the number of keys. The hash of a key selects its home line. The key is in its home line, or in the
-first later line that had space. A search compares five keys at once and ends at the first line that is not full. Any
-int64 is a valid key. Removal moves a later key back instead of leaving tombstones.
+first later line that had space. A search compares five keys in one operation, and stops at the first line that is not
+full. Any int64 is a valid key. Removal moves a later key back instead of leaving tombstones.
 
 The index grows in place, by an eighth at a time, and moves a few lines with each batch of new keys. A hash is a number
 below 2^32, and its home line is ``hash * lines >> 32``. So if the number of lines grows, a key moves to a later line or

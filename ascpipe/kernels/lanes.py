@@ -1,4 +1,4 @@
-"""Comparison of all keys of a line of the key index with one key at once.
+"""Comparison of one key with all keys of a line of the key index in one operation.
 
 The plain-Python version is ``tests/reference/lanes.py``.
 """

@@ -148,8 +148,8 @@ def rows_are_resident(planner, tier, number):
 
 @inner("void(Tier, int64)")
 def forget_new_keys(tier, number):
-    """Stop counting the new keys of a frame as lacking. The plan has assigned home rows, or the frame leaves
-    the window.
+    """Stop counting the new keys of a frame as lacking. The caller does this after the plan has assigned home
+    rows, or when the frame leaves the window.
     """
     tier["lacking"] -= tier["new_keys"][number % MAX_FRAMES]
     tier["new_keys"][number % MAX_FRAMES] = 0

@@ -47,7 +47,9 @@ def raise_epoch(tier):
 
 @inner("void(Tier, int64)")
 def quarantine_home(tier, home):
-    """Put a home row that left its entry into quarantine. The caller must call ``raise_epoch`` afterwards."""
+    """Put a home row into quarantine after its entry has lost the row. The caller must call ``raise_epoch``
+    afterwards.
+    """
     ring = quarantined_homes_of(tier)
     stamp = ring[np.uint64(tier["quarantined_homes_end"]) & np.uint64(ring.shape[0] - 1)]
     stamp["number"] = home
@@ -59,7 +61,9 @@ def quarantine_home(tier, home):
 
 @inner("void(Tier, int64)")
 def quarantine_slot(tier, slot):
-    """Put a disk slot that left its entry into quarantine. The caller must call ``raise_epoch`` afterwards."""
+    """Put a disk slot into quarantine after its entry has lost the slot. The caller must call ``raise_epoch``
+    afterwards.
+    """
     ring = quarantined_slots_of(tier)
     stamp = ring[np.uint64(tier["quarantined_slots_end"]) & np.uint64(ring.shape[0] - 1)]
     stamp["number"] = slot

@@ -1,4 +1,4 @@
-"""Kernels that read the states of a ring's frames, claim frames for a key worker, deduplicate and publish them.
+"""Kernels of a key worker. The kernels read the states of a ring's frames, and claim, deduplicate and publish frames.
 
 ``memory`` is a ring segment, uint8[bytes]. ``dedup_frames`` is the loop of a key worker. The plain-Python version is
 ``tests/reference/ring_scan.py``.
@@ -76,7 +76,7 @@ def count_untrained(memory):
 
 @entry("int64(uint8[::1])")
 def count_deduped(memory):
-    """Count the open frames of a LOCAL ring that are DEDUPED for all tables."""
+    """Return the number of open frames of a LOCAL ring whose status is DEDUPED for all tables."""
     ring = ring_of(memory)
     tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
     count = 0

@@ -1,4 +1,4 @@
-"""Fetches of rows that pinned frames need, and spills that make room for them.
+"""Fetches of rows that pinned frames need, and spills that free home rows for the fetches.
 
 The plain-Python version is ``tests/reference/transfers.py``.
 """
@@ -30,8 +30,7 @@ _NO_HOME = -1
 
 @inner("int64(Planner)")
 def take_home(planner):
-    """Take a home row that has memory. It is the row that was freed last, or else a new row. Return -1 if there is
-    none.
+    """Take a home row that has memory. The last freed row is preferred to a new row. Return -1 if no row is available.
     """
     if planner["free_homes"] > 0:
         planner["free_homes"] -= 1
@@ -75,7 +74,9 @@ def fetch_rows(planner, tier):
 
 @inner("int64(Planner, Tier)")
 def spill_rows(planner, tier):
-    """Issue spills if pinned frames lack more home rows than are free or soon free. Return the number of spills."""
+    """Issue spills if pinned frames lack more home rows than are free or will be free soon. Return the number
+    of spills.
+    """
     short = min(tier["lacking"] - soon_free(planner, tier), room_for_asks(tier))
     if short <= 0 or not may_take_free(tier):
         return np.int64(0)

@@ -135,7 +135,7 @@ def unique_keys(dedup, spread):
         end = min(begin + _BLOCK, n)
         block = np.uint64(begin), np.uint64(end), np.uint64(min(_AHEAD, n - end))
         before = n_unique
-        if _FEW_NEW <= new <= _MANY_NEW:  # the keys are counted later, several blocks at once
+        if _FEW_NEW <= new <= _MANY_NEW:  # the keys are counted later, for several blocks together
             n_unique = _find_indexes(dedup, block, n_unique, mask)
         else:
             _count(counted, begin, counted_unique, n_unique, out_restore, out_occurrences)

@@ -49,7 +49,8 @@ def take_into_window(planner, number, held):
 
 @inner("void(Planner, int64, int32[::1])")
 def hold_extra_entries(planner, number, numbers):
-    """Hold more entries, which the record of a frame changes, until the frame leaves the window.
+    """Let a frame hold additional entries until the frame leaves the window. The record of the frame changes
+    these entries.
 
     Args:
         planner: planner of the table.

@@ -1,4 +1,4 @@
-"""Structs of calls from Python into the C++ libraries that have many arguments.
+"""Structs for calls of C++ functions with many arguments from Python.
 
 C++ has the same structs in ``calls.gen.h``. Pointers are valid only during the call, unless a struct says otherwise.
 """

@@ -63,7 +63,7 @@ SLOT_HOME = -2  # home row h is SLOT_HOME - h; evaluation only
 SLOT_DISK = -2**31  # row on disk; ``homes`` has the slot, ``frequencies`` has the generation; evaluation only
 SLOT_FROZEN = 1 << 30  # added to the slot of a padding key, whose row is never updated; trainer only
 
-# Reasons to wait. `ascpipe status` shows them, and errors contain them after "waiting for".
+# Reasons to wait. `ascpipe status` shows their texts, and errors contain the texts after "waiting for".
 WAIT_NONE, WAIT_BATCH, WAIT_ROOM, WAIT_PLAN, WAIT_STEP, WAIT_LEASE, WAIT_READ, WAIT_CUT, WAIT_SAVE, \
     WAIT_RANKS, WAIT_KEYS, WAIT_DISK = range(12)
 WAIT_SENTENCES = {

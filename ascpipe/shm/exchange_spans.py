@@ -73,7 +73,7 @@ def create(path: str, capacity: int, pid: int) -> Tuple[int, int]:
 
 
 def read(path: str) -> Optional[RecordedExchanges]:
-    """Read the exchanges while the trainer records them. Return None if the trainer has not started to record.
+    """Read the exchanges during the recording by the trainer. Return None if the trainer has not started to record.
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -22,7 +22,7 @@ _NO_LIMIT = 1 << 62  # cgroup v1 writes a number near 2**63 for "no limit"
 
 
 class Places(NamedTuple):
-    """Files in which the kernel reports memory. Tests replace them."""
+    """Files in which the kernel reports memory. Tests use other files."""
 
     shm_dir: str = segment.SHM_DIR
     meminfo: str = "/proc/meminfo"

@@ -149,7 +149,7 @@ class RingView:
         return int(atomics.load_acquire_i64(self._finished, column))
 
     def store_finished(self, column: int, ticket: int) -> None:
-        """Store the last ticket that a table has finished. Call this before storing the frame's word."""
+        """Store the last ticket that a table has finished. The caller must store the frame's word afterwards."""
         atomics.store_release_i64(self._finished, column, ticket)
 
 

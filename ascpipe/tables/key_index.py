@@ -30,7 +30,7 @@ class KeyIndex:
 
     @property
     def lines(self) -> int:
-        """Return the number of lines. The last keys may be in a few lines after these."""
+        """Return the number of lines. The last keys may be in a few lines after the home lines."""
         return int(self.index.extent["lines"][0])
 
     @property

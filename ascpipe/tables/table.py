@@ -96,9 +96,7 @@ class Table:
         return int(self.planner["time"])
 
     def nbytes(self, field: str) -> int:
-        """Return the size in bytes of the array whose address is in planner field ``field``, including unused
-        memory.
-        """
+        """Return the bytes of the array whose address is in planner field ``field``, including unused memory."""
         return self._memory[field].nbytes
 
     # ---- resources that compiled steps lack
@@ -171,7 +169,7 @@ class Table:
     # ---- window
 
     def touch_nothing(self, number: int) -> None:
-        """Add a frame to the window that holds no entries."""
+        """Add a frame to the window. The frame holds no entries."""
         self._take_into_window(number, _NO_INTS)
 
     def _take_into_window(self, number: int, held: np.ndarray) -> None:
@@ -257,9 +255,7 @@ class Table:
                         out_disk_slots, out_generations)
 
     def reset(self) -> None:
-        """Remove all keys. No record may be pending. Afterwards, the frames must be touched again. The method
-        is idempotent.
-        """
+        """Remove all keys. Idempotent. No record may be pending; touch the frames again afterwards."""
         self.empty()
         self.rebuild((), ())
 

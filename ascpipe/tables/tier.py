@@ -82,7 +82,8 @@ class Tier:
         return int(self._tier["disk_rows"])
 
     def error(self, table: str, directories: Sequence[str]) -> WorkerError:
-        """Return the error because of which no step can continue: a row cannot be read, or no row can be written.
+        """Return the error of a tier that cannot read a row or cannot write rows. Steps cannot continue after
+        this error.
 
         Args:
             table: name of the table.

@@ -57,7 +57,7 @@ def _table(name: str) -> Any:
 
 
 def _gradient() -> Any:
-    """Return the gradient of each position of a batch, which is equal for all batches."""
+    """Return the gradients of the positions of a batch. All batches have the same gradients."""
     return _held(np.random.RandomState(2).randn(workloads.batch_ids(), DIM).astype(np.float32))
 
 

@@ -120,11 +120,11 @@ def _training(setting: Setting, folder: str) -> Iterator[Any]:
 
 
 def _switch(tf: Any, folder: str) -> Any:
-    """Return a ``SummaryHook`` that can be switched on and off."""
+    """Return a hook that switches a ``SummaryHook`` on and off."""
     from ascpipe.tf import SummaryHook
 
     class Switch(tf.train.SessionRunHook):
-        """Hook that is active in some turns only. Other steps do not call it."""
+        """Hook that calls a ``SummaryHook`` in some turns only."""
 
         def __init__(self) -> None:
             self._hook = SummaryHook(save_secs=EVERY_S, output_dir=folder)

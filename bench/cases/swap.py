@@ -1,7 +1,7 @@
 """Exchange of rows between device and host: AscNextPlan of a table whose device holds one tenth of its keys.
 
 Each batch has as many distinct keys as the device has rows. So nearly all rows of the previous batch move to the host
-with Adagrad's accumulators, and nearly all rows of this batch move to the device. This is the maximum per step. The
+with Adagrad's accumulators, and nearly all rows of this batch move to the device. A step cannot move more rows. The
 peer is np.take and assignment of the same rows between arrays of the same shapes, with known moves. Our time is that of
 a whole `session.run`, which includes the claim and the copies of the plan.
 
@@ -103,7 +103,7 @@ def _ascpipe(keys: int, dim: int) -> Iterator[Tuple[Callable[[np.ndarray], None]
 
 def _numpy(batches: np.ndarray, dim: int) -> Callable[[], object]:
     """Return a function that makes the moves of the next batch. A home row has the embedding and the
-    accumulator, like ours.
+    accumulator, like a home row of ascpipe.
     """
     device = [np.zeros((batches.shape[1], dim), np.float32) for _ in range(2)]
     home = np.zeros((PART * batches.shape[1], 2 * dim), np.float32)

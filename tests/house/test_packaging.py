@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import tomli
+from packaging.markers import Marker
 from packaging.requirements import Requirement
 
 import ascpipe
@@ -68,38 +69,52 @@ def test_the_version_is_written_in_one_place_and_in_the_name_of_the_sample_image
         "ascpipe/__init__.py"]
 
 
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-ranks.lock")
+#: Version of Python -> lock files: of users, of linters and tests, of ranks.
+LOCKS = {"3.7": ("requirements.lock", "requirements-dev.lock", "requirements-ranks.lock"),
+         "3.10": ("requirements-tf2.lock", "requirements-dev-tf2.lock"),
+         "3.11": ("requirements-tf2.lock", "requirements-dev-tf2.lock")}
+EACH = pytest.mark.parametrize("python", list(LOCKS))
+PIN = re.compile(r"^([\w.-]+)==([\w.]+)(?: ; (python_version [<>]=? \"3\.\d+\"))? \\$", re.M)
 
 
-def locked(file):
-    text = (tree.ROOT / file).read_text()
-    return dict(re.findall(r"^([\w.-]+)==([\w.]+) \\$", text, re.M))
+def locked(file, python="3.7"):
+    """Version of each package that a lock file has for a version of Python."""
+    found = [(name, version) for name, version, marker in PIN.findall((tree.ROOT / file).read_text())
+             if not marker or Marker(marker).evaluate({"python_version": python})]
+    assert len(dict(found)) == len(found)
+    return dict(found)
 
 
 def normal(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def required(*extras):
+def required(*extras, python="3.7"):
     asked = [text for extra in extras for text in PROJECT["optional-dependencies"][extra]] if extras \
         else PROJECT["dependencies"]
-    return [Requirement(text) for text in asked if not text.startswith("ascpipe")]
+    found = [Requirement(text) for text in asked if not text.startswith("ascpipe")]
+    return [one for one in found if one.marker is None or one.marker.evaluate({"python_version": python})]
 
 
-def missing(requirements, *files):
-    pins = {name: version for file in files for name, version in locked(file).items()}
+def missing(requirements, python, *files):
+    pins = {name: version for file in files for name, version in locked(file, python).items()}
+    pins.setdefault("tensorflow", pins.get("tensorflow-cpu", "0"))
     return [str(one) for one in requirements if pins.get(normal(one.name), "0") not in one.specifier]
 
 
-def test_the_pins_of_users_are_within_what_the_package_asks_for():
+@EACH
+def test_the_pins_of_users_are_within_what_the_package_asks_for(python):
+    locks = LOCKS[python]
     builds = tomli.loads((tree.ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    assert not missing([*required(), *required("metrics"), *map(Requirement, builds)], LOCKS[0])
-    assert not missing(required("dev", "plots"), *LOCKS[:2])
-    assert not missing(required("ranks"), LOCKS[0], LOCKS[2])
+    assert not missing([*required(python=python), *required("metrics", python=python), *map(Requirement, builds)],
+                       python, locks[0])
+    assert not missing(required("dev", "plots", python=python), python, *locks[:2])
+    if len(locks) > 2:
+        assert not missing(required("ranks", python=python), python, locks[0], locks[2])
 
 
 def test_the_package_asks_for_ranges_so_that_it_stands_beside_pins_of_a_user():
-    for one in required():
+    for one in [one for python in LOCKS for one in required(python=python)]:
         assert [spec.operator for spec in one.specifier if spec.operator in ("<", "==")], "no end: {}".format(one)
         assert not [spec for spec in one.specifier if spec.operator == "==" and not spec.version.endswith(".*")], one
 
@@ -120,22 +135,28 @@ def is_of_python(module):
     return spec is not None and spec.origin is not None and "site-packages" not in spec.origin
 
 
-def test_users_get_no_linter_no_test_runner_and_no_plots():
-    assert not {"pytest", "mypy", "ruff", "hypothesis", "matplotlib", "pyzmq"} & set(locked(LOCKS[0]))
+@EACH
+def test_users_get_no_linter_no_test_runner_and_no_plots(python):
+    assert not {"pytest", "mypy", "ruff", "hypothesis", "matplotlib", "pyzmq"} & set(locked(LOCKS[python][0], python))
 
 
-def test_no_package_is_locked_to_two_versions():
+@EACH
+def test_no_package_is_locked_to_two_versions(python):
     pins = {}
-    for file in LOCKS:
-        for name, version in locked(file).items():
+    for file in LOCKS[python]:
+        for name, version in locked(file, python).items():
             pins.setdefault(name, set()).add(version)
     assert not {name: versions for name, versions in pins.items() if len(versions) > 1}
-    assert not set(locked(LOCKS[0])) & set(locked(LOCKS[1]))
-    assert {"cloudpickle", "psutil", "pyyaml", "packaging"} <= set(locked(LOCKS[0])) | set(locked(LOCKS[2]))
+    assert not set(locked(LOCKS[python][0], python)) & set(locked(LOCKS[python][1], python))
 
 
-@pytest.mark.parametrize("file", LOCKS)
+def test_the_locks_have_what_horovod_needs():
+    users, _, ranks = LOCKS["3.7"]
+    assert {"cloudpickle", "psutil", "pyyaml", "packaging"} <= set(locked(users)) | set(locked(ranks))
+
+
+@pytest.mark.parametrize("file", sorted({file for files in LOCKS.values() for file in files}))
 def test_every_locked_file_has_a_hash_and_no_address(file):
     lines = [line for line in (tree.ROOT / file).read_text().splitlines() if not line.startswith("#")]
-    assert all(re.match(r"[\w.-]+==[\w.]+ \\$|    --hash=sha256:[0-9a-f]{64}( \\)?$", line) for line in lines)
-    assert len([line for line in lines if "==" in line]) == len(locked(file))
+    assert all(PIN.match(line) or re.match(r"    --hash=sha256:[0-9a-f]{64}( \\)?$", line) for line in lines)
+    assert [line for line in lines if "==" in line] == [line for line in lines if PIN.match(line)]

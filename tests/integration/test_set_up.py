@@ -1,4 +1,4 @@
-"""Set-up runs its tasks, keeps environments, and makes a moved one right; it finds a CPython 3.7, or gets one."""
+"""Set-up runs its tasks, keeps environments, and makes a moved one right; it finds a CPython, or gets one."""
 import fcntl
 import functools
 import hashlib
@@ -184,15 +184,16 @@ def found(folder, **environment):
         ["bash", "-c", '. "$0"; if find_python; then echo "$FOUND"; else explain_python; exit 2; fi',
          str(tree.ROOT / "scripts/find_python.sh")], cwd=str(folder), stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=20,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(folder / "home"), **environment})
+        env={"PATH": str(folder / "bin"), "HOME": str(folder / "home"), **environment})
     return done.returncode, done.stdout
 
 
 @pytest.fixture
 def bare(tmp_path):
-    """A machine without a CPython 3.7."""
-    if shutil.which("python3.7", path="/usr/bin:/bin"):
-        pytest.skip("this system has a python3.7 of its own")
+    """A machine without a CPython on the path."""
+    (tmp_path / "bin").mkdir()
+    for tool in ("bash", "cat", "sed"):
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool))
     return tmp_path
 
 
@@ -208,6 +209,18 @@ def test_without_one_each_candidate_is_named_with_what_is_wrong_with_it(bare):
     assert "3.7.2/bin/python3.7: it is cpython 3.8\n" in said
     assert "3.7.3/bin/python3.7: it does not start: " in said and "Permission denied\n" in said
     assert "make python" in said and "pipx run uv==" in said
+
+
+def test_a_cpython_3_7_is_preferred_to_3_11_and_that_to_3_10(bare):
+    versions = bare / "home/.pyenv/versions"
+    for version in ("3.10", "3.11", "3.7"):
+        newest = script(versions / "{0}.4/bin/python{0}".format(version),
+                        "#!/bin/sh\necho cpython {}\n".format(version))
+        assert found(bare) == (0, "{}\n".format(newest))
+    for one in versions.rglob("python*"):
+        one.unlink()
+    script(bare / "bin/python3.12", "#!/bin/sh\necho cpython 3.12\n")
+    assert found(bare)[0] == 2
 
 
 def test_one_that_is_named_is_taken_or_said_to_be_wrong_and_no_other_is_looked_for(bare):

@@ -92,7 +92,7 @@ def test_a_partitioner_of_the_scope_does_not_split_a_table(place):
 
 def dense_features_in_parts(features):
     with v1.variable_scope("tower", partitioner=v1.fixed_size_partitioner(3)):
-        return tf.keras.layers.DenseFeatures([p.embedding(words())])(features)
+        return v1.keras.layers.DenseFeatures([p.embedding(words())])(features)
 
 
 def test_a_partitioner_around_dense_features_does_not_split_a_table():

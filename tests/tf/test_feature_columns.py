@@ -80,7 +80,7 @@ def test_a_bag_whose_weights_are_all_0_is_empty(combiner):
                    INEXACT.get("weighted " + combiner, 0))
 
 
-def dense_features(features, make=tf.keras.layers.DenseFeatures):
+def dense_features(features, make=tf.compat.v1.keras.layers.DenseFeatures):
     return make([p.embedding(words()), p.embedding(fc.categorical_column_with_identity("user", 300))])(features)
 
 
@@ -107,7 +107,7 @@ def shared(features):
 def shared_of_tf2(features):
     wanted = tf.compat.v2.feature_column.shared_embeddings(
         [words(), fc.categorical_column_with_hash_bucket("hour", 500)], p.DIM, initializer=p.constant())
-    return tf.keras.layers.DenseFeatures(wanted)(features)
+    return tf.compat.v1.keras.layers.DenseFeatures(wanted)(features)
 
 
 PLACES = {"DenseFeatures": dense_features, "linear_model": linear_model, "SequenceFeatures": sequence,

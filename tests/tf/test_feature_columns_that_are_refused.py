@@ -118,12 +118,12 @@ def test_a_placeholder_is_refused(on_device):
 def keras_model():
     ids = tf.keras.Input([1], dtype=tf.int64, name="user")
     column = p.embedding(fc.categorical_column_with_identity("user", 300))
-    return tf.keras.Model(ids, tf.keras.layers.Dense(1)(tf.keras.layers.DenseFeatures([column])({"user": ids})))
+    return tf.keras.Model(ids, tf.keras.layers.Dense(1)(v1.keras.layers.DenseFeatures([column])({"user": ids})))
 
 
 def sequential():
     column = p.embedding(fc.categorical_column_with_identity("user", 300))
-    return tf.keras.Sequential([tf.keras.layers.DenseFeatures([column]), tf.keras.layers.Dense(1)])
+    return tf.keras.Sequential([v1.keras.layers.DenseFeatures([column]), tf.keras.layers.Dense(1)])
 
 
 @pytest.mark.parametrize("make", [keras_model, sequential])
@@ -146,7 +146,7 @@ def over_rows(rows, label, optimizer="sgd"):
 @pytest.mark.parametrize("call", [
     lambda model: model.fit(steps_per_epoch=1, verbose=0), lambda model: model.train_on_batch(None),
     lambda model: model.evaluate(steps=1, verbose=0), lambda model: model.predict(None, steps=1)])
-@pytest.mark.parametrize("look_up", [layer, lambda features: tf.keras.layers.DenseFeatures([p.embedding(words())])(
+@pytest.mark.parametrize("look_up", [layer, lambda features: v1.keras.layers.DenseFeatures([p.embedding(words())])(
     features)])
 @pytest.mark.each_value
 def test_a_model_of_keras_over_the_rows_of_a_column_is_refused(look_up, call, on_device):
@@ -287,7 +287,7 @@ def test_a_linear_column_that_had_a_table_is_one_of_tensorflow_after_the_end():
     p.require_same(p.trained("tensorflow", linear), expected)
 
 
-@pytest.mark.parametrize("make", [tf.keras.layers.DenseFeatures, lambda wanted: lambda features:
+@pytest.mark.parametrize("make", [v1.keras.layers.DenseFeatures, lambda wanted: lambda features:
                                   v1.feature_column.input_layer(features, wanted)])
 def test_a_column_of_ascpipe_wants_init(make):
     with tf.Graph().as_default(), pytest.raises(OSError, match=r"init\(\)"):

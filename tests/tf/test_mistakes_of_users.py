@@ -119,6 +119,13 @@ def test_ids_that_the_turns_of_a_loop_make_are_told_to_be_looked_up_before_it(ki
      "[[node x]]\n0 successful operations.", "E320: Two\nE301: A\nB"),
     ("{{function_node __inference_map_7}} {{function_node f}} E205: In a dataset\n\t [[{{node AscSubmit}}]]\n\t [[node "
      "IteratorGetNext]]", "E205: In a dataset"),
+    ("Graph execution error:\n\nDetected at node 'plans/_0' defined at (most recent call last):\n    File \"a.py\", "
+     "line 1, in <module>\nNode: 'plans/_0'\nE205: One. Call a()\n\t [[{{node plans/_0}}]]\n\nOriginal stack trace for "
+     "'x':\n  File \"a.py\", line 1, in <module>\n", "E205: One. Call a()"),
+    ("Graph execution error:\n\nDetected at node 'a' defined at (most recent call last):\nNode: 'a'\n2 root error(s) "
+     "found.\n  (0) FAILED_PRECONDITION:  E205: One\n\t [[{{node a}}]]\n  (1) FAILED_PRECONDITION:  E205: One\n\t "
+     "[[{{node b}}]]\n\t [[c/_3]]\n0 successful operations.\n0 derived errors ignored.\n\nOriginal stack trace for 'a"
+     "':\n", "E205: One"),
     ("ValueError: E205: of a program", ""), ("NaN\n\t [[node E205: x]]", "")])
 def test_of_an_error_with_a_code_the_coded_text_is_shown_alone(message, text):
     assert op_errors.coded(message) == text

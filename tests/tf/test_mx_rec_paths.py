@@ -86,7 +86,7 @@ def test_the_value_of_a_collection_constant_is_its_name():
     ("mx_rec.optimizers.momentum", "create_hash_optimizer", "lazy_adam"),
     ("mx_rec.validator", "anything", "ValueError")])
 def test_a_name_that_is_not_provided_says_what_to_use_instead(module, name, hint, tmp_path):
-    with pytest.raises(ImportError, match=hint):
+    with pytest.raises(AttributeError, match=hint):
         getattr(importlib.import_module(module), name)
     with pytest.raises(ImportError, match=hint):
         names_after("from {} import {}".format(module, name), tmp_path)

@@ -209,7 +209,7 @@ def layers_of_columns(folder):
     asc.init()
     v1.keras.layers.DenseFeatures([asc.feature_column.embedding_column(words(), DIM)])(sentences())
     asc.use_for_feature_columns(min_buckets=1)
-    shared = tf.feature_column.shared_embeddings([words(), words("others")], DIM)
+    shared = tf.compat.v2.feature_column.shared_embeddings([words(), words("others")], DIM)
     v1.keras.layers.DenseFeatures(shared)(sentences())
 
 

@@ -18,8 +18,8 @@ from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
 from ascpipe.errors import CallOrderError, SaverError
-from ascpipe.tf import internals, patches
-from ascpipe.tf.checkpoints import tensorflow_part
+from ascpipe.tf import patches
+from ascpipe.tf.checkpoints import saver_parts, tensorflow_part
 from ascpipe.tf.checkpoints.missing_parts import MissingError, advice_for
 from ascpipe.tf.checkpoints.restoring import restore_checkpoint
 from ascpipe.tf.checkpoints.saving import Checkpoints, SaveRequest, begin_save, prefix_of, save_checkpoint, saved_part
@@ -283,7 +283,7 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
     then contains only the last checkpoint, as in TensorFlow.
     """
     has_limit = bool(saver.saver_def.max_to_keep)
-    parts = internals.SaverParts(saver)
+    parts = saver_parts.SaverParts(saver)
     deltas = [kept for kept in parts.last_checkpoints if is_delta(kept[0])]
     full = [kept for kept in parts.last_checkpoints if kept not in deltas]
     if is_delta(prefix):

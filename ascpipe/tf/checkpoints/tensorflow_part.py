@@ -15,6 +15,7 @@ from tensorflow.python.training.saving import saveable_object
 
 from ascpipe.errors import SaverError
 from ascpipe.tf import internals
+from ascpipe.tf.checkpoints import saver_parts
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
@@ -54,7 +55,7 @@ def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> N
         plain_build()
         return
     graph = tf.compat.v1.get_default_graph()
-    parts = internals.SaverParts(saver)
+    parts = saver_parts.SaverParts(saver)
     if parts.is_built:
         plain_build()
         complete(saver, graph)
@@ -82,7 +83,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
         ValueError: there are neither tables nor variables.
         RuntimeError: variables were created later, and the graph is finalized.
     """
-    parts = internals.SaverParts(saver)
+    parts = saver_parts.SaverParts(saver)
     asked = internals.stored_on(saver, "asked", _Asked)
     if not asked.is_known or not (asked.has_only_mark or parts.is_empty):
         return  # the saver was built before ``init``, or it has variables
@@ -110,7 +111,7 @@ def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
 def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) -> bool:
     """Return whether the ``var_list`` of a saver contains variables and no tables of the graph."""
     asked = internals.stored_on(saver, "asked", _Asked)
-    items = asked.items if asked.is_known else internals.SaverParts(saver).items
+    items = asked.items if asked.is_known else saver_parts.SaverParts(saver).items
     if not items:
         return False
     theirs = names_of_variables(state.tables.values()) | set(StandIns.of(state))
@@ -140,7 +141,7 @@ def op_name(item: Any) -> Optional[str]:
     return item.op.name if isinstance(item, tf.Variable) else None
 
 
-def _leave_out_tables(parts: internals.SaverParts, state: GraphState) -> None:
+def _leave_out_tables(parts: saver_parts.SaverParts, state: GraphState) -> None:
     """Remove table variables and their slot variables from a saver, because the sparse part contains their rows.
 
     Raises:
@@ -161,7 +162,7 @@ def _leave_out_tables(parts: internals.SaverParts, state: GraphState) -> None:
 def _variables(state: Optional[GraphState]) -> List[str]:
     """Return the names of the saveable objects of the default graph, except variables of tables."""
     theirs = names_of_variables(state.tables.values()) if state is not None else set()
-    return [item.op.name for item in internals.all_saveable_objects() if item.op.name not in theirs]
+    return [item.op.name for item in saver_parts.all_saveable_objects() if item.op.name not in theirs]
 
 
 class _Mark(saveable_object.SaveableObject):

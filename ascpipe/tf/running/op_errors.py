@@ -7,9 +7,12 @@ import re
 
 import tensorflow as tf
 
-#: A coded text at the start of a message, or in a list if several ops failed. The op may be inside a dataset.
-_CODED = re.compile(r"(?:\A|^  \(\d+\) [A-Z][A-Za-z ]+: )\s*(?:\{\{function_node [^}]*\}\}\s*)*(E\d{3}: .*?)"
-                    r"(?=\s*(?:\n\t \[\[|\n  \(\d+\) |\n\d+ successful operations|\Z))", re.DOTALL | re.MULTILINE)
+#: A coded text at the start of a message, in a list if several ops failed, or, in TensorFlow 2.15, after the name of
+#: the op. The op may be inside a dataset.
+_CODED = re.compile(
+    r"(?:\A|^Node: '[^\n]*'\n|^  \(\d+\) [A-Z][A-Za-z_ ]+: )\s*(?:\{\{function_node [^}]*\}\}\s*)*(E\d{3}: .*?)"
+    r"(?=\s*(?:\n\t \[\[|\n  \(\d+\) |\n\d+ successful operations|\n\nOriginal stack trace|\Z))",
+    re.DOTALL | re.MULTILINE)
 
 
 def coded(message: str) -> str:

@@ -77,13 +77,13 @@ def column_then_choice():
 @order
 def choice_then_column():
     asc.use_for_feature_columns()
-    tf.keras.layers.DenseFeatures([fc.embedding_column(words(), 4)])(features())
+    v1.keras.layers.DenseFeatures([fc.embedding_column(words(), 4)])(features())
     return tables()
 
 
 @order
 def layer_then_choice():
-    layer = tf.keras.layers.DenseFeatures([fc.embedding_column(words(), 4)])
+    layer = v1.keras.layers.DenseFeatures([fc.embedding_column(words(), 4)])
     asc.use_for_feature_columns()
     layer(features())
     return tables()
@@ -104,7 +104,7 @@ def column_of_ours_then_init_of_mx_rec():
 
 @order
 def layer_of_ours_then_init():
-    layer = tf.keras.layers.DenseFeatures([asc.feature_column.embedding_column(words(), 4)])
+    layer = v1.keras.layers.DenseFeatures([asc.feature_column.embedding_column(words(), 4)])
     begin()
     layer(features())
     return tables()
@@ -113,7 +113,7 @@ def layer_of_ours_then_init():
 @order
 def init_then_column_of_ours():
     begin()
-    tf.keras.layers.DenseFeatures([asc.feature_column.embedding_column(words(), 4)])(features())
+    v1.keras.layers.DenseFeatures([asc.feature_column.embedding_column(words(), 4)])(features())
     return tables()
 
 

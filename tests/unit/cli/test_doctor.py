@@ -49,7 +49,7 @@ def test_a_problem_has_its_cure_on_the_next_line_and_ends_with_1(monkeypatch):
 
 
 def test_another_python_or_tensorflow_is_a_problem(monkeypatch):
-    monkeypatch.setattr(sys, "version_info", (3, 11, 2, "final", 0))
+    monkeypatch.setattr(sys, "version_info", (3, 12, 1, "final", 0))
     assert only(doctor.python()).state == doctor.PROBLEM
     monkeypatch.setattr(doctor, "tensorflow_version", lambda: "2.9.1")
     assert only(doctor.tensorflow()).state == doctor.PROBLEM

@@ -1,4 +1,4 @@
-// Wait of an asynchronous op.  The step can cancel the wait.  The wait ends exactly once.
+// Wait of an asynchronous op. The step can cancel the wait. The wait ends exactly once.
 #ifndef ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 #define ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 
@@ -16,10 +16,10 @@ namespace ascpipe {
 // Callback at the end of a wait.
 using Ended = std::function<void(const tensorflow::Status&)>;
 
-// Returns a callback that ends an op with one wait.
+// Returns a callback that sets the status of an op and calls `done`. The callback is for ops with a single wait.
 Ended EndsOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// Subclasses implement Poll and Proceed.  Poll decides when the wait is over.  Proceed then runs on a TensorFlow
+// Subclasses implement Poll and Proceed. Poll decides when the wait is over. Proceed then runs on a TensorFlow
 // thread.
 class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
  public:
@@ -27,9 +27,9 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
   AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended);
   ~AsyncWait() override { DropStep(); }
 
-  // Proceeds immediately if the condition already holds.  Otherwise starts to wait.
+  // Calls Proceed immediately if the condition already holds. Otherwise starts to wait.
   void Begin() { IsOver() ? GoOn() : WaitForIt(); }
-  // The three functions below are the parts of Begin.  Call GoOn if IsOver returns true, otherwise call WaitForIt.
+  // The three functions below are the parts of Begin. Call GoOn if IsOver returns true, otherwise call WaitForIt.
   bool IsOver();
   void GoOn();
   void WaitForIt();  // ends immediately if the step is already cancelled
@@ -37,10 +37,10 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
   void Finish(const CoreStatus& status) final;
 
  protected:
-  // Proceed is called after a successful Poll.  It must call End or Again exactly once.
+  // Proceed is called after a successful Poll. Proceed must call End or Again exactly once.
   virtual void Proceed() = 0;
   void End(const tensorflow::Status& status);
-  // Waits again, because another thread was faster.
+  // Starts the wait again. Proceed calls Again if another thread was faster.
   void Again() { pipeline_->waiter().Add(shared_from_this()); }
 
   Pipeline& pipeline() { return *pipeline_; }

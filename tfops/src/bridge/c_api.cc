@@ -202,7 +202,8 @@ ASC_EXPORT int asc_pipeline_start(char* err, int err_bytes) {
 }
 
 ASC_EXPORT int asc_pipeline_stop(char* err, int err_bytes) {
-  if (ascpipe::InForkedChild()) return Answer(CoreStatus(), err, err_bytes);  // only the parent stops it
+  // only the parent process stops the pipeline
+  if (ascpipe::InForkedChild()) return Answer(CoreStatus(), err, err_bytes);
   const std::shared_ptr<Pipeline> pipeline = ascpipe::DisownPipeline();
   if (pipeline != nullptr) pipeline->Stop();
   return Answer(CoreStatus(), err, err_bytes);
@@ -213,7 +214,7 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
     int index = -1;
     const ascpipe::Stream* stream = pipeline->TrainingStream(table, &index);
     *rows = 0;
-    if (stream == nullptr) return CoreStatus();  // no stream trains it
+    if (stream == nullptr) return CoreStatus();  // no stream trains the table
     const auto wait = std::make_shared<SizeWait>(*stream, index, found);
     const CoreStatus status = ascpipe::ThreadWait::Sleep(pipeline->waiter(), wait);
     *rows = wait->rows();
@@ -221,9 +222,11 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
   });
 }
 
-// Sets *rows to the row capacity of a table.  The capacity of a table with rows on disk includes these rows.  Otherwise
-// it is the number of home rows, or the number of device rows if there are no home rows.  An expansion table counts
-// only home rows with memory.
+// Sets *rows to the row capacity of a table. The capacity is:
+// - for a table with rows on disk, the maximum number of rows in memory and on disk together
+// - for an expansion table, the number of home rows with memory
+// - for another table with home rows, the maximum number of home rows
+// - for a table without home rows, the number of device rows
 ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int err_bytes) {
   return OnTable(table, err, err_bytes, [rows](Pipeline*, const ascpipe::Table& found) {
     const ascpipe::TableSizes& sizes = found.sizes();

@@ -13,7 +13,7 @@ using ascpipe::FixedRows;
 using ascpipe::Instance;
 using ascpipe::Instances;
 
-// Creates an instance without tables.  Release it with asc_instance_release.
+// Creates an instance without tables. Release it with asc_instance_release.
 ASC_EXPORT int asc_instance_new(std::int64_t* instance, char* err, int err_bytes) {
   *instance = Instances().Add(std::make_shared<Instance>());
   return Answer(CoreStatus(), err, err_bytes);
@@ -25,7 +25,7 @@ ASC_EXPORT int asc_instance_bytes(std::int64_t rows, std::int64_t dim, std::int6
   return Answer(CoreStatus(), err, err_bytes);
 }
 
-// Adds a table of `rows` rows.  The caller fills *keys int64[rows] and *embeddings float[rows, dim] before it calls
+// Adds a table of `rows` rows. The caller fills *keys int64[rows] and *embeddings float[rows, dim] before it calls
 // asc_instance_index.
 ASC_EXPORT int asc_instance_add(std::int64_t instance, int table, const char* name, std::int64_t rows, std::int64_t dim,
                                 std::int64_t** keys, float** embeddings, char* err, int err_bytes) {
@@ -52,7 +52,7 @@ ASC_EXPORT int asc_instance_index(std::int64_t instance, int table, char* err, i
   return Answer(status, err, err_bytes);
 }
 
-// Releases the caller's reference.  Sessions that read the instance keep it alive.
+// Releases the caller's reference. Sessions that read the instance keep it alive.
 ASC_EXPORT int asc_instance_release(std::int64_t instance, char* err, int err_bytes) {
   return Answer(Instances().GiveBack(instance), err, err_bytes);
 }

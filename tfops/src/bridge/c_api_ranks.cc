@@ -1,4 +1,4 @@
-// C interface for several ranks (ascpipe/tf/running/native.py).  Rank 0 sends requests, and the other ranks answer.
+// C interface for several ranks (ascpipe/tf/running/native.py). Rank 0 sends requests, and the other ranks answer.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -57,7 +57,7 @@ CoreStatus Copy(const std::string& text, char* out, int out_bytes) {
 
 }  // namespace
 
-// Sends a request of rank 0 to the other ranks and waits until all ranks have received the request.  `changes` is 1 if
+// Sends a request of rank 0 to the other ranks and waits until all ranks have received the request. `changes` is 1 if
 // tables change.
 ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
@@ -65,14 +65,15 @@ ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number
     const std::shared_ptr<Asking> asking =
         ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
     const CoreStatus status = Await(pipeline, asking);
-    if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());  // the other ranks may still receive it
+    // the other ranks may still receive the request
+    if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());
     return status;
   });
 }
 
-// Executes an exchange that collects answers, and writes one line for each rank except rank 0.  The line is the answer
-// of the rank.  If the rank has not answered, the line contains "?", the milliseconds since its last progress, a blank,
-// and its state.
+// Executes an exchange in which rank 0 collects the answers of the other ranks. Writes one line to `out` for each rank
+// except rank 0. The line is the answer of the rank. If the rank has not answered, the line contains "?", the
+// milliseconds since the rank's last progress, a blank, and the rank's state.
 ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     const CoreStatus status = Await(pipeline, ranks->Ask(number, AskPhase::kCollect, ""));
@@ -91,8 +92,8 @@ ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, 
   });
 }
 
-// Sends the result of a request to the other ranks, and does not wait.  `differs` is 1 if tables change but this rank
-// has not changed its tables.  In this case all ranks must stop training.
+// Sends the result of a request to the other ranks, and does not wait. `differs` is 1 if tables change but this rank
+// has not changed its tables. In this case all ranks must stop training.
 ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (differs != 0) ranks->peers().NoteChange(~static_cast<std::uint64_t>(number));
@@ -116,9 +117,9 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
   });
 }
 
-// Lets a rank other than rank 0 take part in an exchange in which the rank is idle.  If `begins` is 0, the call
-// continues the last exchange.  *seen receives the activity of rank 0: 1 for a request, 2 for a busy rank, and 0 for
-// another activity.  *seen is -1 after the timeout.  *silence_ms is the time since a rank last made progress with a
+// Takes part in an exchange as an idle rank. Every rank except rank 0 calls this function. If `begins` is 0, the call
+// continues the last exchange. *seen receives the activity of rank 0: 1 for a request, 2 for a busy rank, and 0 for
+// another activity. *seen is -1 after the timeout. *silence_ms is the time since any rank last made progress with a
 // request of rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {
@@ -132,7 +133,7 @@ ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, st
   });
 }
 
-// Answers a request with one line.  Rank 0 receives the line with the next exchange.
+// Answers a request with one line. Rank 0 receives the line with the next exchange.
 ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Answer(number, text);
@@ -140,7 +141,7 @@ ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err
   });
 }
 
-// Marks a request of rank 0 as finished.  `changed` is 1 if this rank has changed its tables for the request.
+// Marks a request of rank 0 as finished. `changed` is 1 if this rank has changed its tables for the request.
 ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (changed != 0) ranks->peers().NoteChange(static_cast<std::uint64_t>(number));
@@ -165,8 +166,8 @@ ASC_EXPORT int asc_ranks_end_work(std::int64_t number, char* err, int err_bytes)
   });
 }
 
-// Announces that this rank exits, and waits for the other ranks.  `cause` is the error if the program fails, otherwise
-// "".  This rank serves requests of rank 0 while it waits.
+// Announces that this rank exits, and waits for the other ranks. `cause` is the error if the program fails, otherwise
+// "". This rank serves requests of rank 0 while it waits.
 ASC_EXPORT int asc_ranks_leave(const char* cause, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Leave(cause);

@@ -1,4 +1,5 @@
-// C interface to save and restore tables (ascpipe/tf/running/native.py).  It provides holds and access to table state.
+// C interface to save and restore tables (ascpipe/tf/running/native.py). The interface provides holds and access to
+// table state.
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -36,7 +37,7 @@ CoreStatus FindTable(const Hold& hold, int table, Table** found) {
   return *found != nullptr ? CoreStatus() : Error(Code::kInvalidArgument, "there is no table ", table);
 }
 
-// Calls `work` with the object of this number, and returns the status of `work`.
+// Calls `work` with object `number`, and returns the status of `work`. Returns an error if there is no such object.
 template <typename Of, typename Work>
 int On(Given<Of>* all, std::int64_t number, char* err, int err_bytes, const Work& work) {
   std::shared_ptr<Of> found;
@@ -56,7 +57,7 @@ int OnTable(std::int64_t hold, int table, char* err, int err_bytes, const Work& 
 
 }  // namespace
 
-// Waits for the lease like a step.  `alone` is 1 for a restore and 0 for a save.  Release *hold with asc_hold_release.
+// Waits for the lease like a step. `alone` is 1 for a restore and 0 for a save. Release *hold with asc_hold_release.
 ASC_EXPORT int asc_hold_take(int alone, std::int64_t* hold, char* err, int err_bytes) {
   std::shared_ptr<ascpipe::Pipeline> pipeline;
   CoreStatus status = ascpipe::CurrentPipeline(&pipeline);
@@ -81,8 +82,8 @@ ASC_EXPORT int asc_table_memory(std::int64_t hold, int table, void** base, std::
   });
 }
 
-// Returns state array `index` of a device table.  *data is float[rows, width].  Array 0 contains the embeddings.  The
-// following arrays contain the optimizer slots that a session has attached.  *data is null if there is no such array.
+// Returns state array `index` of a device table. *data is float[rows, width]. Array 0 contains the embeddings. The
+// following arrays contain the optimizer slots that a session has attached. *data is null if there is no such array.
 ASC_EXPORT int asc_table_state(std::int64_t hold, int table, int index, float** data, std::int64_t* rows,
                                std::int64_t* width, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -102,14 +103,14 @@ ASC_EXPORT int asc_table_set_seed(std::int64_t hold, int table, std::uint64_t se
   });
 }
 
-// Copies the pool of new rows.  `pool` is float[rows, dim].
+// Copies the pool of new rows. `pool` is float[rows, dim].
 ASC_EXPORT int asc_table_set_pool(std::int64_t hold, int table, const float* pool, std::int64_t rows, std::int64_t dim,
                                   char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes,
             [=](Hold* held) { return held->pipeline().SetPool(table, pool, rows, dim); });
 }
 
-// Creates optimizer slots that no session has attached.  Each slot has a width and an initial value.
+// Creates optimizer slots that no session has attached. Each slot has a width and an initial value.
 ASC_EXPORT int asc_table_give_slots(std::int64_t hold, int table, int count, const int* widths, const float* initial,
                                     char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -118,7 +119,7 @@ ASC_EXPORT int asc_table_give_slots(std::int64_t hold, int table, int count, con
   });
 }
 
-// Executes a cut of a table on request of rank 0.  Kind 2 sets a threshold, and kind 3 evicts keys.
+// Executes a cut of a table on request of rank 0. Kind 2 sets a threshold, and kind 3 evicts keys.
 ASC_EXPORT int asc_hold_cut(std::int64_t hold, int table, int kind, std::int64_t argument, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
     return held->Cut(found, static_cast<ascpipe::layout::CutKind>(kind), argument);
@@ -131,7 +132,7 @@ ASC_EXPORT int asc_load_begin(std::int64_t hold, int table, std::int64_t entries
                  [=](Hold* held, Table* found) { return held->BeginLoad(found, entries, rows); });
 }
 
-// Writes entries from `first` on.  Each array has `count` values.  If `rows` is 1, entry i gets row i.
+// Writes entries from `first` on. Each array has `count` values. If `rows` is 1, entry i gets row i.
 ASC_EXPORT int asc_load_entries(std::int64_t hold, int table, std::int64_t first, std::int64_t count,
                                 const std::int64_t* keys, const std::int64_t* counts, const std::int64_t* timestamps,
                                 int rows, char* err, int err_bytes) {
@@ -155,7 +156,7 @@ ASC_EXPORT int asc_disk_end(std::int64_t hold, int table, std::int64_t epoch, ch
   });
 }
 
-// Reads rows on disk, or writes them if `writes` is 1.  `rows` is float[count, row floats].  Only loads write rows.
+// Reads rows on disk, or writes them if `writes` is 1. `rows` is float[count, row floats]. Only loads write rows.
 ASC_EXPORT int asc_disk_rows(std::int64_t hold, int table, int writes, std::int64_t count, const std::int64_t* keys,
                              const std::int32_t* slots, const std::int32_t* generations, float* rows, char* err,
                              int err_bytes) {
@@ -179,7 +180,7 @@ ASC_EXPORT int asc_load_end(std::int64_t hold, int table, std::int64_t entries, 
                  [=](Hold* held, Table* found) { return held->EndLoad(found, {entries, time, threshold, counting}); });
 }
 
-// Returns the number of batches of a training stream that some table has claimed since the start of the pipeline.
+// Sets *trained to the number of batches that a stream has trained, including the batches before a restore.
 ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* trained, char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
     const ascpipe::Stream* const found = held->pipeline().stream(stream);
@@ -189,8 +190,8 @@ ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* t
   });
 }
 
-// Begins a snapshot of the entries and home rows of `tables`.  The snapshot lasts until asc_save_end.  `log_bytes` is
-// the memory for images of home rows that training changes during the save.  Training waits if this memory is full.
+// Begins a snapshot of the entries and home rows of `tables`. The snapshot lasts until asc_save_end. `log_bytes` is
+// the memory for images of home rows that training changes during the save. Training waits if this memory is full.
 ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, std::int64_t log_bytes,
                               std::int64_t* save, char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
@@ -204,7 +205,7 @@ ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, s
   });
 }
 
-// Returns a state array of the snapshot, like asc_table_state.  The pointer is invalid after the save.
+// Returns a state array of the snapshot, like asc_table_state. The pointer is invalid after the save.
 ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** data, std::int64_t* width, char* err,
                                int err_bytes) {
   ascpipe::StateRows copy = ascpipe::StateRows();
@@ -223,14 +224,15 @@ ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std
   });
 }
 
-// Declares the home rows that will be read.  `homes` is int32[count].  Other rows need no images.
+// Declares the rows that will be read. `homes` is int32[count] and contains home rows, or entry numbers if the table
+// has rows on disk. Other rows need no images.
 ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
                              int err_bytes) {
   return On(&Saves(), save, err, err_bytes,
             [=](BackgroundSave* found) { return found->WantRows(table, homes, count); });
 }
 
-// Copies home row homes[i] to out[i].  `out` is float[count, row floats].  Read each row once.
+// Copies home row homes[i] to out[i]. `out` is float[count, row floats]. Read each row once.
 ASC_EXPORT int asc_save_rows(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, float* out,
                              char* err, int err_bytes) {
   return On(&Saves(), save, err, err_bytes,

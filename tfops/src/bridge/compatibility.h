@@ -1,4 +1,5 @@
-// Differences between the C++ interfaces of TensorFlow 1.15 and 2.15. No other file depends on the version.
+// Differences between the C++ interfaces of TensorFlow 1.15 and 2.15. No other file depends on the version of
+// TensorFlow.
 #ifndef ASCPIPE_BRIDGE_COMPATIBILITY_H_
 #define ASCPIPE_BRIDGE_COMPATIBILITY_H_
 
@@ -26,13 +27,13 @@ inline std::string MessageOf(const tensorflow::Status& status) { return status.e
 
 inline tensorflow::Status OkStatus() { return tensorflow::Status(); }
 
-// Returns the resource `name` of the step container of `ctx`, and creates it on the first call in a step.  TensorFlow
-// destroys it at the end of the step.  The caller owns one reference.
+// Returns the resource `name` of the step container of `ctx`, and creates the resource on the first call in a step.
+// TensorFlow destroys the resource at the end of the step. The caller owns one reference.
 template <typename Resource>
 tensorflow::Status LookupOrCreateInStep(tensorflow::OpKernelContext* ctx, const std::string& name, Resource** resource,
                                         std::function<tensorflow::Status(Resource**)> create) {
 #if TF_MAJOR_VERSION >= 2
-  // Only the container's own function marks the container for cleanup.
+  // In TensorFlow 2.15, only this function marks the step container for cleanup.
   return ctx->step_container()->LookupOrCreate(ctx->resource_manager(), name, resource, std::move(create));
 #else
   return ctx->resource_manager()->LookupOrCreate<Resource>(ctx->step_container()->name(), name, resource,

@@ -36,7 +36,7 @@ void CutWait::Left() {
   ranks->Abandon(number_, asked_ == 0, asking_.get());
 }
 
-// Returns true if the wait ends without a change.  Otherwise `asked_` is nonzero if the change has started.
+// Returns true if the wait ends without a cut. Otherwise `asked_` is nonzero if the cut was sent to the table worker.
 bool CutWait::Begins(CoreStatus* status) {
   layout::Table* header = table_.header();
   Ranks* const ranks = pipeline().ranks();
@@ -79,7 +79,7 @@ bool CutWait::Begins(CoreStatus* status) {
   return false;
 }
 
-// Returns true if all other ranks have made the change.  Sets *status if a rank has not made the change.
+// Returns true if all other ranks have made the change. Sets *status if a rank has not made the change.
 bool CutWait::AllHaveChanged(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
   waits_for = layout::kWaitRanks;

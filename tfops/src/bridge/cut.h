@@ -11,9 +11,9 @@
 
 namespace ascpipe {
 
-// Acquires the lease exclusively, sends the request to the table worker, and ends when the change is applied.
+// Acquires the lease exclusively, sends the cut to the table worker, and ends when the cut is applied.
 //
-// The step must not train, because its batch would be partly before and partly after the change.
+// The step must not train, because the order of the change and the training would be undefined.
 class CutWait : public AsyncWait {
  public:
   CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, layout::CutKind kind, std::int64_t argument,
@@ -39,10 +39,10 @@ class CutWait : public AsyncWait {
   std::shared_ptr<const Asking> ending_;
 };
 
-// Returns true if a change would have no effect on a table of a training stream.
+// Returns true if a cut would not change the table.
 bool CutIsNeedless(const Table& table, const Stream& stream, int index, layout::CutKind kind);
 
-// Finds the table and the step for an op that cuts.  The caller owns one reference to `step`.
+// Finds the table and the step for an op that executes a cut. The caller owns one reference to `step`.
 tensorflow::Status PrepareCut(tensorflow::OpKernelContext* ctx, const char* op, int number,
                               std::shared_ptr<Pipeline>* pipeline, Table** table, StepEnd** step);
 

@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Reads input `place` of an op as float[dim].  The input is float[dim], or a scalar for all columns.
+// Reads input `place` of an op as float[dim]. The input is float[dim], or a scalar for all columns.
 inline tensorflow::Status ReadDefaultRow(tensorflow::OpKernelContext* ctx, int place, std::int64_t dim,
                                          std::vector<float>* row) {
   const tensorflow::Tensor& given = ctx->input(place);

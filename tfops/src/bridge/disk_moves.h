@@ -1,4 +1,4 @@
-// Rows on disk in saves and loads.  The disk worker reads and writes the rows in chunks.
+// Rows on disk in saves and loads. The disk worker reads and writes the rows in chunks.
 #ifndef ASCPIPE_BRIDGE_DISK_MOVES_H_
 #define ASCPIPE_BRIDGE_DISK_MOVES_H_
 
@@ -13,8 +13,8 @@ namespace ascpipe {
 
 constexpr int kSaveReader = 1;  // reader number of saves and loads
 
-// Reads or writes rows on disk.  `rows` is float[count, row floats].  Only loads write rows.  The function waits for
-// the disk worker and for other users of the table's read buffer.  `owner` owns this buffer until the function returns.
+// Reads or writes rows on disk. `rows` is float[count, row floats]. Only loads write rows. The function waits for
+// the disk worker and for other users of the table's read buffer. `owner` owns this buffer until the function returns.
 CoreStatus MoveDiskRows(Pipeline* pipeline, Table* table, const void* owner, layout::RequestKind kind,
                         const DiskPlace* places, std::int64_t count, float* rows);
 

@@ -37,7 +37,7 @@ class Given {
     return Error(Code::kFailedPrecondition, what_, " ", number, " is not there, or was given back");
   }
 
-  // Removes an item.  The last thread that uses the item destroys it.
+  // Removes an item. The last thread that uses the item destroys it.
   CoreStatus GiveBack(std::int64_t number) {
     std::shared_ptr<T> item;
     const CoreStatus status = Find(number, &item);

@@ -1,4 +1,4 @@
-// Home rows that ops name by handles.
+// Home rows that ops access by handles.
 #ifndef ASCPIPE_BRIDGE_HANDLED_ROWS_H_
 #define ASCPIPE_BRIDGE_HANDLED_ROWS_H_
 
@@ -18,11 +18,11 @@ inline std::int64_t* AsInt64(tensorflow::Tensor* handles) {
   return reinterpret_cast<std::int64_t*>(handles->flat<tensorflow::int64>().data());
 }
 
-// Finds the expansion table `number`.  The pipeline keeps the table's rows mapped.
+// Finds the expansion table `number`. The pipeline keeps the table's rows mapped.
 tensorflow::Status FindExpansionTable(int number, std::shared_ptr<Pipeline>* pipeline, HandledTable* table);
 
-// Finds the table of the handles in input 0, and validates every handle.  The op uses the first `width` floats of a
-// row.  If all handles are 0, *pipeline and *table are not set.
+// Finds the table of the handles in input 0, and validates every handle. The op uses the first `width` floats of a
+// row. If all handles are 0, *pipeline and *table are not set.
 tensorflow::Status FindHandledRows(tensorflow::OpKernelContext* ctx, std::int64_t width,
                                    std::shared_ptr<Pipeline>* pipeline, HandledTable* table);
 

@@ -19,7 +19,7 @@ namespace ascpipe {
 
 namespace {
 
-// Waits for the lease, and then until readers may read every table.
+// Waits for the lease, and then until all tables are consistent (ReadersMayRead).
 class TakeWait : public ThreadWait {
  public:
   TakeWait(Pipeline* pipeline, Lease::Step step, bool alone) : pipeline_(*pipeline), step_(step), alone_(alone) {

@@ -18,7 +18,7 @@ struct LoadedTable {
   std::int64_t counting;   // 1: occurrences are counted
 };
 
-// Keys with their counts and timestamps.  Each array has `count` elements.
+// Keys with their counts and timestamps. Each array has `count` elements.
 struct LoadedKeys {
   std::int64_t count;
   const std::int64_t* keys;
@@ -26,9 +26,9 @@ struct LoadedKeys {
   const std::int64_t* timestamps;
 };
 
-// Holds the lease like a step, and keeps all mappings.  A save shares the lease with evaluations.  A restore holds the
-// lease exclusively.  Other waits of the trainer do not time out during a hold, because saving a large table may take a
-// long time.
+// A hold owns the lease like a step, and keeps all segments mapped. A save shares the lease with evaluations. A restore
+// holds the lease exclusively. Other waits of the trainer do not time out during a hold, because saving a large table
+// may take a long time.
 class Hold {
  public:
   // Acquires the lease, and waits until all tables are consistent (ReadersMayRead).
@@ -40,13 +40,13 @@ class Hold {
   Pipeline& pipeline() const { return *pipeline_; }
   const std::shared_ptr<Pipeline>& shared_pipeline() const { return pipeline_; }
 
-  // The four functions below are the steps of a load.  They need an exclusive hold.  The caller may write entries and
+  // The four functions below are the steps of a load. They need an exclusive hold. The caller may write entries and
   // rows between BeginLoad and EndLoad.
   //
-  // BeginLoad empties a table and provides memory for `entries` keys.  The first `rows` keys have a row.  If there is
+  // BeginLoad empties a table and provides memory for `entries` keys. The first `rows` keys have a row. If there is
   // not enough space or memory, BeginLoad returns an error and changes nothing.
   CoreStatus BeginLoad(Table* table, std::int64_t entries, std::int64_t rows);
-  // Writes entries from `first` on.  Each key has one entry.  If `rows` is true, entry i gets row i; otherwise the
+  // Writes entries from `first` on. Each key has one entry. If `rows` is true, entry i gets row i; otherwise the
   // entries have no rows.
   CoreStatus WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows);
   // Declares that all entries are written, so that the worker builds its index while the caller writes the rows.
@@ -54,15 +54,15 @@ class Hold {
   // Returns the filled table to the worker.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
 
-  // Between these two calls, the row locations in the entries of a table with rows on disk stay valid for this process.
-  // The locations are not reused for other rows.
+  // Between BeginReading and EndReading, the row locations in the entries of a table with rows on disk stay valid for
+  // this process. The locations are not reused for other rows.
   std::int64_t BeginReading(Table* table);
   void EndReading(Table* table, std::int64_t epoch);
-  // Reads or writes rows on disk, and waits for the disk worker.  `rows` is float[count, row floats].  Only loads write
+  // Reads or writes rows on disk, and waits for the disk worker. `rows` is float[count, row floats]. Only loads write
   // rows.
   CoreStatus MoveRows(Table* table, layout::RequestKind kind, const DiskPlace* places, std::int64_t count, float* rows);
 
-  // Changes a table like AscCut, on request of rank 0.  Cut needs an exclusive hold.
+  // Changes a table like AscCut, on request of rank 0. Cut needs an exclusive hold.
   CoreStatus Cut(Table* table, layout::CutKind kind, std::int64_t argument);
 
  private:

@@ -10,7 +10,7 @@ namespace ascpipe {
 
 namespace {
 
-// Resource of a session.  TensorFlow destroys the resource with the session.
+// Resource of a session. TensorFlow destroys the resource with the session.
 class RowsOfSession : public tensorflow::ResourceBase {
  public:
   std::string DebugString() const override { return "ascpipe rows that a session reads"; }

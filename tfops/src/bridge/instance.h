@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Read-only rows of some tables, by table number.  A session reads the live rows of the other tables.
+// Read-only rows of some tables, by table number. A session reads the live rows of the other tables.
 struct Instance {
   std::map<int, std::shared_ptr<FixedRows>> tables;
 };
@@ -19,7 +19,7 @@ struct Instance {
 // Instances that the program fills or has not given to a session yet.
 Given<Instance>& Instances();
 
-// Makes the session of `ctx` read `rows` for a table, or the live table if `rows` is null.  The session keeps the rows
+// Makes the session of `ctx` read `rows` for a table, or the live table if `rows` is null. The session keeps the rows
 // alive.
 tensorflow::Status ReadInstead(tensorflow::OpKernelContext* ctx, int table, std::shared_ptr<const FixedRows> rows);
 // Returns the rows that the session of `ctx` reads for a table, or null if the session reads the live table.

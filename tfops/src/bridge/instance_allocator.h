@@ -1,4 +1,4 @@
-// Allocator of table variables.  All tensors of an allocator share the memory of one table's rows.
+// Allocator of table variables. All tensors of an allocator share the memory of one table's rows.
 #ifndef ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_INSTANCE_ALLOCATOR_H_
 
@@ -22,7 +22,7 @@ class InstanceAllocator : public tensorflow::Allocator {
 
   // Returns a tensor float[rows, dim] that shares the memory of the table's rows.
   tensorflow::Tensor MakeTensor();
-  // Releases the owner's reference.  The owner must not use the allocator afterwards.
+  // Releases the owner's reference. The owner must not use the allocator afterwards.
   void Disown() { Unref(); }
 
  private:

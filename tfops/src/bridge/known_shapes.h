@@ -9,7 +9,7 @@
 
 namespace ascpipe {
 
-// Sets the shapes of the outputs from `first` on.  Outputs without an element in the attribute have unknown shapes.
+// Sets the shapes of the outputs from `first` on. Outputs without an element in the attribute have unknown shapes.
 inline tensorflow::Status SetKnownShapes(tensorflow::shape_inference::InferenceContext* c, int first) {
   std::vector<tensorflow::PartialTensorShape> shapes;
   TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));

@@ -19,10 +19,11 @@ namespace ascpipe {
 // Rows of a table, and slots of a batch's distinct ids.
 class LookupSource {
  public:
-  // Reads the inputs with the numbers `rows` and `slots`, and validates all slots.  `table` may be -1 if no slot is the
-  // code of a home row.  The default row contains zeros until ReadDefault is called.
+  // Reads the inputs with the numbers `rows` and `slots`, and validates all slots. `table` may be -1 if no slot is the
+  // code of a home row. The default row contains zeros until ReadDefault is called.
   tensorflow::Status Read(tensorflow::OpKernelContext* ctx, int rows, int slots, int table);
-  tensorflow::Status ReadDefault(tensorflow::OpKernelContext* ctx, int place);  // the input `place`
+  // reads the default row from input `place`
+  tensorflow::Status ReadDefault(tensorflow::OpKernelContext* ctx, int place);
 
   const GatherSource& gather() const { return source_; }
 
@@ -38,7 +39,8 @@ class LookupSource {
   std::vector<float> default_row_;
   std::shared_ptr<Pipeline> pipeline_;      // keeps the mapping while home rows are read
   std::shared_ptr<const StepRows> copied_;  // copies of this step, for a table with rows on disk
-  std::shared_ptr<const FixedRows> fixed_;  // rows of a checkpoint that replace the live rows; codes refer to them
+  // rows of a checkpoint that replace the live rows; codes refer to these rows
+  std::shared_ptr<const FixedRows> fixed_;
 };
 
 }  // namespace ascpipe

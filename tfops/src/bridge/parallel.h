@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Returns the number of rows of `floats` floats in one block.  A block is about 10 us of work.
+// Returns the number of rows of `floats` floats in one block. A block is about 10 us of work.
 inline std::int64_t BlockRows(std::int64_t floats) {
   return std::max<std::int64_t>(16, 8192 / std::max<std::int64_t>(1, floats));
 }
@@ -18,7 +18,7 @@ inline std::int64_t BlockRows(std::int64_t floats) {
 // Calls work(begin, end) for blocks of [0, total), on this thread and on free threads of the pool.
 //
 // TensorFlow's Shard waits for blocks that no thread has started, and deadlocks if all threads of the pool call Shard.
-// Here the caller processes blocks until none is left.  Then it waits only for blocks that another thread is
+// Here the caller processes blocks until none is left. Then the caller waits only for blocks that another thread is
 // processing.
 void ShareBlocks(tensorflow::OpKernelContext* ctx, std::int64_t total, std::int64_t block, const Blocks::Work& work);
 

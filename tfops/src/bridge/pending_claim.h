@@ -12,18 +12,18 @@
 
 namespace ascpipe {
 
-// Marks a claimed plan as done.  The caller must ring the table worker.
+// Marks a claimed plan as done. The caller must ring the table worker.
 inline void FinishClaim(const PartView& part, std::int64_t ticket) {
   StoreRelease(&part.ring().table(part.index())->finished, ticket);
   Exchange(part.word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
 }
 
-// Counts a trained batch in the ring.  Call CountTrained after a claim, never before.
+// Counts a trained batch in the ring. Call CountTrained after a claim, never before.
 inline void CountTrained(const RingView& ring, std::int64_t frame) {
   if (Exchange(&ring.frame(frame)->trained, 1u) == 0) FetchAdd(&ring.header()->trained, std::int64_t{1});
 }
 
-// A claim whose rows were moved.  Other processes do not see the change until Commit, because each key has the same row
+// A claim whose rows were moved. Other processes do not see the change until Commit, because each key has the same row
 // before and after the moves.
 class PendingClaim {
  public:
@@ -33,20 +33,21 @@ class PendingClaim {
   const Ticket& ticket() const { return *ticket_; }
   Table& table() const { return moves_->table(); }
 
-  // Makes the claim final.  The batch then counts as trained.
+  // Makes the claim final. The batch then counts as trained.
   void Commit() const;
-  // Reverts the claim.  Evicted rows are copied back to their slots from their home rows, which are unchanged.
+  // Reverts the claim. Rows that were swapped out are copied back to their slots from their home rows, which are
+  // unchanged.
   void TakeBack() const;
   // Reverts a claim whose rows were not moved yet.
   void TakeBackUnmoved() const;
-  // Claims the plan again.  Returns false if the worker has just revoked the plan.
+  // Claims the plan again. Returns false if the worker has just revoked the plan.
   bool TryAgain() const;
-  // Executes the plan again.  The plan may be a new plan of the same batch, because tables may have changed.
+  // Executes the plan again. The plan may be a new plan of the same batch, because tables may have changed.
   tensorflow::Status CarryOutAgain(tensorflow::OpKernelContext* ctx) const;
 
  private:
   PartView part_;
-  const Ticket* ticket_;  // the step has a hold
+  const Ticket* ticket_;  // the step has a ticket hold
   std::unique_ptr<PlanMoves> moves_;
 };
 

@@ -13,11 +13,11 @@
 
 namespace ascpipe {
 
-// An answer of the worker is valid only while the step holds the lease.  If the step has released the lease, it
+// An answer of the worker is valid only while the step holds the lease. If the step has released the lease, it
 // requests the answer again.
 class PendingRead {
  public:
-  // `slots` is the output with the worker's answer.  The step still needs this output.
+  // `slots` is the plan op's output that contains the worker's answer. The step keeps this output allocated.
   PendingRead(const PartView& part, const Ticket* ticket, Table* table, const PlanOutputs::Array& slots)
       : part_(part), ticket_(ticket), table_(table), slots_(slots) {}
 
@@ -26,12 +26,12 @@ class PendingRead {
   Table& table() const { return *table_; }
   const std::int32_t* slots() const { return slots_.data; }
 
-  // Changes the word from DONE to ASKED.  The caller must ring the worker.
+  // Changes the word from DONE to ASKED. The caller must ring the worker.
   void AskAgain() const;
   bool IsAnswered() const;
-  // Returns true if the ticket was closed.  Its frame may have been reused.
+  // Returns true if the ticket was closed. In this case the frame may have been reused.
   bool IsClosed() const { return ticket_->state() != part_.frame(); }
-  // Overwrites the old answer, which has one int32 per distinct key of the batch.  Then copies the rows if `reading` is
+  // Overwrites the old answer, which has one int32 per distinct key of the batch. Then copies the rows if `reading` is
   // not null.
   tensorflow::Status CopyAgain(RowReading* reading) const;
   // Changes the word from ANSWERED to DONE.
@@ -39,7 +39,7 @@ class PendingRead {
 
  private:
   PartView part_;
-  const Ticket* ticket_;  // the step has a hold
+  const Ticket* ticket_;  // the step has a ticket hold
   Table* table_;
   PlanOutputs::Array slots_;
 };

@@ -22,7 +22,7 @@ struct Holder {
   std::shared_ptr<Pipeline> owned;
   bool published = false;
   bool was_stopped = false;
-  std::string start = "asc.start()";  // calls that start and stop the pipeline, for error texts
+  std::string start = "asc.start()";  // calls that start and stop the pipeline, for error messages
   std::string stop = "asc.shutdown()";
   pid_t pid = getpid();
 };
@@ -81,7 +81,7 @@ CoreStatus Pipeline::AddTable(int number, const std::string& name, const TableSi
   if (status.ok()) status = CheckTable(*segment, number, sizes);
   std::shared_ptr<DeviceTable> device;
   if (before != nullptr) {
-    device = before->shared_device();  // variables share its memory
+    device = before->shared_device();  // variables share the memory of the device table
   } else if (status.ok()) {
     status = HostDeviceTable::Make(name, is_expansion ? 1 : sizes.device_rows, sizes.dim, &device);
   }

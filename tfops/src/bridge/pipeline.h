@@ -1,4 +1,4 @@
-// The pipeline of the process.  ascpipe/tf/running/native.py sets it up, and the ops use it.
+// The pipeline of the process. ascpipe/tf/running/native.py sets it up, and the ops use it.
 #ifndef ASCPIPE_BRIDGE_PIPELINE_H_
 #define ASCPIPE_BRIDGE_PIPELINE_H_
 
@@ -23,8 +23,8 @@ namespace ascpipe {
 
 // Features of an insert function, one per input of its AscSubmit.
 struct FeatureList {
-  std::vector<int> tables;         // index of its table in the ring, or -1: the feature is left out
-  std::vector<std::string> names;  // for error texts
+  std::vector<int> tables;         // index of the feature's table in the ring; -1: no table
+  std::vector<std::string> names;  // for error messages
 
   int Of(int table_index) const { return static_cast<int>(std::count(tables.begin(), tables.end(), table_index)); }
 };
@@ -35,15 +35,15 @@ class Pipeline {
                          std::shared_ptr<Pipeline>* pipeline);
   ~Pipeline() { Stop(); }
 
-  // Adds a table.  AddTable may be called after Start.  The new table replaces an untrained table with the same number,
-  // and reuses its device rows.  The pipeline keeps a replaced table alive, because steps may still use it.  The rows
+  // Adds a table. AddTable may be called after Start. The new table replaces an untrained table with the same number,
+  // and reuses its device rows. The pipeline keeps a replaced table alive, because steps may still use it. The rows
   // of `padding_keys` are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
-  // Copies the pool of initial rows.  `pool` is float[rows, dim].  Call SetPool before the table's streams are added,
+  // Copies the pool of initial rows. `pool` is float[rows, dim]. Call SetPool before the table's streams are added,
   // or between two steps to replace the pool.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
-  // Adds a stream.  AddStream may be called after Start; the stream then accepts batches immediately.  A table belongs
+  // Adds a stream. AddStream may be called after Start; the stream then accepts batches immediately. A table belongs
   // to at most one training stream.
   CoreStatus AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
                        FeatureList features);
@@ -53,24 +53,24 @@ class Pipeline {
   // Accumulates gradients of a trained table over `steps` >= 1 batches, starting with the next batch.
   CoreStatus Accumulate(int table, std::int64_t steps);
 
-  // Sets the ranks of a program with several ranks.  Call SetRanks before Start.
+  // Sets the ranks of a program with several ranks. Call SetRanks before Start.
   CoreStatus SetRanks(std::unique_ptr<Ranks> ranks);
   // Averages the gradients of a table over ranks instead of summing them.
   void SetAverages(int table);
   bool averages(int table) const;
-  // Adds the local ring of a stream, which contains this rank's own batches.  The ring of AddStream contains the keys
+  // Adds the local ring of a stream, which contains this rank's own batches. The ring of AddStream contains the keys
   // that all ranks request from this rank.
   CoreStatus AddLocalStream(int number, int ring_number, int fd, std::int64_t bytes, const std::vector<int>& tables);
 
   void Start();
-  // Ends all waits, the waiter and the pump, and closes all tickets.  The last op that uses the memory frees the
+  // Ends all waits, the waiter and the pump, and closes all tickets. The last op that uses the memory frees the
   // memory.
   void Stop();
 
   int table_count() const;           // numbered 0, 1, ...
   Table* table(int number) const;    // null: there is none
   Stream* stream(int number) const;  // null: there is none
-  // Returns the features of the insert function with this number.  The stream of the insert function must exist.
+  // Returns the features of the insert function with this number. The stream of the insert function must exist.
   const FeatureList& features(int number) const;
   // Returns the training stream of a table and the table's index in the stream, or null if no stream trains the table.
   Stream* TrainingStream(int table, int* index) const;
@@ -101,14 +101,14 @@ class Pipeline {
   const SessionView session_;
   const std::shared_ptr<RingBudget> budget_;
   Lease lease_;
-  // Tables and streams may be added while ops, the waiter and the pump run.  No table or stream is removed before the
+  // Tables and streams may be added while ops, the waiter and the pump run. No table or stream is removed before the
   // pipeline ends.
   mutable std::mutex mutex_;  // guards the members below
   std::map<int, std::unique_ptr<Table>> tables_;
   std::vector<std::unique_ptr<Table>> replaced_;
   std::map<int, std::unique_ptr<Stream>> streams_;
   std::map<int, int> shared_;                     // aliases of streams
-  std::map<int, std::unique_ptr<Stream>> local_;  // by the number of the stream whose ring is in streams_
+  std::map<int, std::unique_ptr<Stream>> local_;  // by the number of the stream in streams_ that has the owned ring
   std::map<int, FeatureList> features_;
   std::set<int> averaging_;  // tables
   bool stopped_ = false;
@@ -119,7 +119,8 @@ class Pipeline {
 
 // Returns the pipeline that ops use, or an error if there is none.
 CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline);
-// Sets the names of the calls that start and stop the pipeline, for error texts.  `init` calls BeginProgram.
+// Sets the names of the calls that start and stop the pipeline. Error messages contain these names. `init` calls
+// BeginProgram.
 void BeginProgram(const char* start, const char* stop);
 // Returns the name of the call that starts the pipeline.
 std::string StartCall();
@@ -128,7 +129,7 @@ std::shared_ptr<Pipeline> OwnedPipeline();
 void OwnPipeline(std::shared_ptr<Pipeline> pipeline);
 // Makes the owned pipeline visible to ops.
 void PublishPipeline();
-// Removes the pipeline from ops and from its owner, and returns the pipeline.
+// Releases the owner's reference, hides the pipeline from ops, and returns the pipeline.
 std::shared_ptr<Pipeline> DisownPipeline();
 
 }  // namespace ascpipe

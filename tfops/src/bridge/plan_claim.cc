@@ -1,4 +1,4 @@
-// Policies of waits that claim plans.  A claim changes the word from PLANNED to CLAIMED by CAS, moves the rows, and
+// Policies of waits that claim plans. A claim changes the word from PLANNED to CLAIMED by CAS, moves the rows, and
 // changes the word to DONE.
 #include <memory>
 #include <utility>
@@ -21,7 +21,8 @@ namespace {
 // Policy of a training step for one table.
 class ClaimPolicy : public PlanPolicy {
  public:
-  // If `claims` is false, the policy only waits.  Afterwards the step reads the state that its claims will use.
+  // If `claims` is false, the policy waits like a claim, but claims nothing. After such a wait, the step reads the
+  // state that its later claims will use.
   ClaimPolicy(PlanRequest request, bool claims) : batch_(std::move(request)), claims_(claims) {}
 
   bool Poll(PlanWait* wait, CoreStatus* status) override {
@@ -70,7 +71,7 @@ class ClaimPolicy : public PlanPolicy {
     return batch_.Allocate(ctx, outputs_.get());
   }
 
-  // Returns true if *status is an error.  Otherwise `ready_` is true if the claim can be tried.
+  // Returns true if *status is an error. Otherwise sets `ready_` to true if the step may try to claim the plan.
   bool Decided(PlanWait* wait, CoreStatus* status) {
     if (!wait->step().MayTrain()) {
       *status = Error(Code::kFailedPrecondition, "table '", wait->table_name, "' cannot train ticket ",
@@ -101,7 +102,7 @@ class ClaimPolicy : public PlanPolicy {
     return fit;
   }
 
-  // Publishes the first ticket of the waiting claims of a table.
+  // Publishes the ticket of this wait as `wanted`, unless a wait for an earlier ticket of the table is pending.
   void Want(PlanWait* wait) {
     Wait*& wanter = batch_.table()->wanter;
     if (wanter == wait || (wanter != nullptr && wanter->ticket <= wait->ticket)) return;
@@ -110,7 +111,7 @@ class ClaimPolicy : public PlanPolicy {
     wait->pipeline().RingTableWorker(batch_.ring(), batch_.index());
   }
 
-  // From here to DONE, the code must not wait, allocate outputs or return early.  The worker is rung only at DONE, so
+  // From here to DONE, the code must not wait, allocate outputs or return early. The worker is rung only at DONE, so
   // that it does not compete for processors with the threads that move rows.
   Status Claimed(PlanWait* wait, std::unique_ptr<PlanMoves> moves) {
     PlanRequest& request = batch_.request();
@@ -136,7 +137,7 @@ class ClaimPolicy : public PlanPolicy {
   std::unique_ptr<PlanOutputs> outputs_;  // null: not allocated yet
 };
 
-// Policy of a step that has put its claims aside.  This happens only with several ranks.  One object claims the plans
+// Policy of a step that has put its claims aside. This happens only with several ranks. One object claims the plans
 // of all tables again.
 class ClaimAgainPolicy : public PlanPolicy {
  public:

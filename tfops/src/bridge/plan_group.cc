@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kIdsOfBlock = 16384;  // about 10 us of copying
 
-// Ends the op when its last wait ends.  The table workers are rung once when all immediate waits have ended, and then
-// by each later wait.  Therefore a worker does not wake up for one table at a time.
+// Ends the plan op when its last wait ends. PlanGroup rings the table workers once when all immediate waits have ended,
+// and again at the end of each later wait. Therefore a worker does not wake up for one table at a time.
 class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
  public:
   PlanGroup(std::shared_ptr<Pipeline> pipeline, OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)
@@ -34,7 +34,7 @@ class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
                                     [self](const Status& status) { self->HasEnded(status); }));
     }
     step->Unref();
-    const Waits waits = waits_;  // the op may end before this returns
+    const Waits waits = waits_;  // the plan op may end before Begin returns
     Waits over, later;
     for (const std::shared_ptr<PlanWait>& wait : waits) (wait->IsOver() ? over : later).push_back(wait);
     silent_ = over.size();

@@ -1,4 +1,4 @@
-// Waits of a plan op for its tables.
+// Asynchronous wait of a plan op until the outputs of all its tables are ready.
 #ifndef ASCPIPE_BRIDGE_PLAN_GROUP_H_
 #define ASCPIPE_BRIDGE_PLAN_GROUP_H_
 
@@ -9,7 +9,7 @@
 
 namespace ascpipe {
 
-// Starts the waits and takes ownership of one reference to `step`.  Calls `done` when the outputs of all tables are
+// Starts the waits and takes ownership of one reference to `step`. Calls `done` when the outputs of all tables are
 // ready, or after the first error.
 void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
                     tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);

@@ -24,12 +24,12 @@ bool PlanMoves::ImagesFit(const PartView& part, Table* table) {
 }
 
 Status PlanMoves::CarryOut(OpKernelContext* ctx) {
-  // The status was read before the claim.  The claimed record must still be a plan.
+  // The claim was decided with a status that was read earlier. The worker may have replaced the record since then.
   const std::int64_t found = LoadAcquire(&part_.shared().status);
   if (found != layout::kPlanOk) return ToStatus(Damaged(table_->name(), part_.ticket(), "has status ", found));
   moved_.device_rows = table_->is_expansion() ? table_->home().ready : table_->sizes().device_rows;
   if (!table_->is_expansion()) moved_.home = table_->home();
-  // Array of row locations in the plan.  An expansion table has only home rows.
+  // Array of row locations in the plan. An expansion table has only home rows.
   const auto places = table_->is_expansion() ? &layout::Part::homes : &layout::Part::slots;
   const PlanColumn column = {places, layout::kSlotNone, moved_.device_rows};
   TF_RETURN_IF_ERROR(ToStatus(CopyPlan(table_->name(), part_, column, outputs_)));

@@ -1,4 +1,5 @@
-// Executes a claimed plan.  It copies the plan's slots to the step's outputs and moves the rows of the plan's keys.
+// Execution of a claimed plan: the slots are copied to outputs of the plan op, and the rows of the plan's keys are
+// moved.
 #ifndef ASCPIPE_BRIDGE_PLAN_MOVES_H_
 #define ASCPIPE_BRIDGE_PLAN_MOVES_H_
 
@@ -12,7 +13,7 @@
 
 namespace ascpipe {
 
-// An object keeps pointers to the outputs of the plan op.  The outputs exist as long as the step reads them.
+// An object keeps pointers to the outputs of the plan op. The outputs exist as long as the step reads them.
 class PlanMoves {
  public:
   PlanMoves(const PartView& part, Table* table, std::vector<StateRows> state, PlanOutputs outputs);
@@ -22,11 +23,11 @@ class PlanMoves {
   // Returns true if a background save has memory for images of all home rows that a plan can change.
   static bool ImagesFit(const PartView& part, Table* table);
 
-  // Copies, validates and executes the moves.  Call CarryOut after the claim, and again after TakeBack, even for
-  // another plan of the same batch.  It neither waits nor allocates outputs.  It returns an error only if the record is
-  // damaged.
+  // Copies, validates and executes the moves. Call CarryOut after the claim, and again after TakeBack, even for another
+  // plan of the same batch. CarryOut neither waits nor allocates outputs. CarryOut returns an error only if the record
+  // is damaged.
   tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx);
-  // Copies evicted rows back to their slots from their home rows, which are unchanged.
+  // Copies rows that were swapped out back to their slots from their home rows, which are unchanged.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }
 
  private:

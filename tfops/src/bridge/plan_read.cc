@@ -22,8 +22,8 @@ std::unique_ptr<RowReading> ReadingOf(Table* table) {
   return std::unique_ptr<RowReading>(table->is_on_disk() ? new RowReading(table) : nullptr);
 }
 
-// Policy of an evaluation for one table.  It changes the word from DEDUPED to ASKED by CAS, waits for the worker's
-// answer, and changes the word to DONE.
+// Policy of an evaluation for one table. The policy changes the word from DEDUPED to ASKED by CAS, waits for the
+// worker's answer, and changes the word to DONE.
 class ReadPolicy : public PlanPolicy {
  public:
   explicit ReadPolicy(PlanRequest request) : batch_(std::move(request)), reading_(ReadingOf(batch_.table())) {}
@@ -69,7 +69,7 @@ class ReadPolicy : public PlanPolicy {
   }
 
  private:
-  // Reads the answer, or copies the requested rows on disk.
+  // Copies the worker's answer to the outputs, or copies rows that the disk worker has read.
   Status Read(OpKernelContext* ctx) {
     if (reading_ != nullptr && reading_->is_copying()) return reading_->CopyAsked();
     const Table& table = *batch_.table();
@@ -87,8 +87,8 @@ class ReadPolicy : public PlanPolicy {
   const std::unique_ptr<RowReading> reading_;  // of a table with rows on disk
 };
 
-// Policy for rows of a checkpoint.  It changes the word from DEDUPED to DONE by CAS.  The policy needs neither the
-// worker nor the lease, so training continues.
+// Policy of an evaluation that reads rows of a checkpoint. The policy changes the word from DEDUPED to DONE by CAS. The
+// policy needs neither the worker nor the lease, so training continues.
 class FixedPolicy : public PlanPolicy {
  public:
   explicit FixedPolicy(PlanRequest request) : batch_(std::move(request)) {}
@@ -100,7 +100,7 @@ class FixedPolicy : public PlanPolicy {
   bool Proceed(PlanWait* wait, Status* status) override {
     PlanOutputs outputs;
     std::vector<StateRows> state;
-    // The lookup op needs an initialised variable, although it reads the checkpoint's rows.
+    // The lookup op needs an initialized variable, although it reads the checkpoint's rows.
     *status = batch_.Attach(wait->ctx(), &state);
     if (status->ok()) *status = batch_.Allocate(wait->ctx(), &outputs);
     if (status->ok()) {
@@ -124,7 +124,7 @@ class FixedPolicy : public PlanPolicy {
   PlanBatch batch_;
 };
 
-// Policy of an evaluation that has put its reads aside.  This happens only with several ranks.  The policy changes the
+// Policy of an evaluation that has put its reads aside. This happens only with several ranks. The policy changes the
 // words of all tables from DONE to ASKED, and then proceeds like ReadPolicy.
 class ReadAgainPolicy : public PlanPolicy {
  public:
@@ -171,7 +171,7 @@ class ReadAgainPolicy : public PlanPolicy {
   }
 
  private:
-  // Announces the epochs before the workers answer.
+  // Announces the epochs of all reads, and then requests the slots again from the table workers.
   void AskAgain(PlanWait* wait) {
     for (const PendingRead& read : wait->step().reads()) {
       readings_.push_back(ReadingOf(&read.table()));

@@ -80,7 +80,7 @@ Status PlanBatch::Allocate(OpKernelContext* ctx, PlanOutputs* outputs) const {
 
 namespace {
 
-// Creates the wait of a plan op.  Error texts of the wait name the table and the ticket.
+// Creates the wait of a plan op. Error messages of the wait contain the name of the table and the ticket.
 std::shared_ptr<PlanWait> WaitOf(std::unique_ptr<PlanPolicy> (*policy)(PlanRequest), PlanRequest request,
                                  std::shared_ptr<Pipeline> pipeline, StepEnd* step, OpKernelContext* ctx, Ended ended) {
   const Table& table = *request.table;

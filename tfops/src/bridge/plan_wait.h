@@ -1,6 +1,6 @@
-// Waits of plan ops and of AscTurn, and waits of steps with several ranks that claim or read again.  A training step
-// claims a plan.  An evaluation requests and reads keys.  The policies that claim are in plan_claim.cc, and the
-// policies that read are in plan_read.cc.
+// Asynchronous waits of plan ops and AscTurn. With several ranks, a step also uses these waits to claim or read again.
+// A training step claims a plan. An evaluation requests and reads keys. The policies that claim are in plan_claim.cc,
+// and the policies that read are in plan_read.cc.
 #ifndef ASCPIPE_BRIDGE_PLAN_WAIT_H_
 #define ASCPIPE_BRIDGE_PLAN_WAIT_H_
 
@@ -27,7 +27,7 @@ struct PlanRequest {
   TicketHold ticket;
   OptimizerSlots slots;
   int state = 1;       // number of the input that is the table's variable; its optimizer slots follow
-  int output = 0;      // number of the output that is the slots
+  int output = 0;      // number of the output with the slots
   int restore = 1;     // number of the first output that is a restore index
   bool rings = true;   // ring the table worker at DONE; otherwise the caller rings it
   bool pends = false;  // with several ranks, a claim or read is final only when all ranks have finished it
@@ -36,15 +36,15 @@ struct PlanRequest {
 
 class PlanWait;
 
-// Decides when a wait is over, and executes the following action.  An object is used by one thread at a time.
+// Decides when a wait is over, and executes the action that follows. An object is used by one thread at a time.
 class PlanPolicy {
  public:
   virtual ~PlanPolicy() = default;
-  // The functions correspond to Wait::Poll and Wait::Left.
+  // Poll and Left correspond to Wait::Poll and Wait::Left.
   virtual bool Poll(PlanWait* wait, CoreStatus* status) = 0;
   virtual void Left(PlanWait*) {}
-  // Proceed is called on a TensorFlow thread after a successful Poll.  It returns true if the wait ends with *status,
-  // and false if the wait continues.
+  // Proceed is called on a TensorFlow thread after a successful Poll. Proceed returns true if the wait ends with
+  // *status, and false if the wait continues.
   virtual bool Proceed(PlanWait* wait, tensorflow::Status* status) = 0;
 };
 
@@ -58,16 +58,16 @@ class PlanWait final : public AsyncWait {
   bool Poll(CoreStatus* status) override { return policy_->Poll(this, status); }
   void Left() override { policy_->Left(this); }
 
-  std::int64_t ids() const { return ids_; }  // of the batch; 0: it had no frame when it was polled
+  std::int64_t ids() const { return ids_; }  // of the batch; 0: no frame was found yet
 
-  // The functions below are for policies.  A policy that sends a request sets `waits_for`.
+  // The functions below are for policies. A policy that sends a request sets `waits_for`.
   using AsyncWait::ctx;
   using AsyncWait::pipeline;
   using AsyncWait::step;
-  bool MayClaim(int stream);  // among several ranks
+  bool MayClaim(int stream);  // call it only with several ranks
   bool TryShare();
   bool TryExclusive();
-  // Returns the kind of a verdict, and copies its error to *status.
+  // Returns the kind of a verdict. Copies the error of the verdict to *status, and its reason to `waits_for`.
   ClaimVerdict::Kind Follow(const ClaimVerdict& verdict, CoreStatus* status);
   void NoteIds(std::int64_t ids) { ids_ = ids; }
   // Ends the run, because a failure after the claim leaves the table in an inconsistent state.
@@ -90,16 +90,17 @@ class PlanBatch {
   Table* table() const { return request_.table; }
   int index() const { return request_.table_index; }
   const RingView& ring() const { return request_.stream->ring(); }
-  // Returns the frame number that the ticket had while it was open.  A stop of the pipeline closes tickets while their
+  // Returns the frame number that the ticket had while it was open. A stop of the pipeline closes tickets while their
   // steps still run.
   std::int64_t frame() const { return frame_; }
-  PartView part() const { return PartView(ring(), request_.ticket->record(), index()); }  // once it has a frame
+  // valid when the ticket has a frame
+  PartView part() const { return PartView(ring(), request_.ticket->record(), index()); }
   std::uint32_t* word() const { return ring().word(index(), frame()); }
-  // Returns true if another step that shares the ticket has closed the ticket.  The frame may have been reused.
+  // Returns true if another step that shares the ticket has closed the ticket. The frame may have been reused.
   bool IsClosed() const { return request_.ticket->state() != frame_; }
 
   ClaimWords ReadWords(PlanWait* wait);
-  // Allocates the outputs.  Their sizes are known when the keys are deduplicated.
+  // Allocates the outputs. Their sizes are known when the keys are deduplicated.
   tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, PlanOutputs* outputs) const;
   // Attaches the variables of the table, and returns their state arrays.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, std::vector<StateRows>* state) const {
@@ -120,7 +121,7 @@ std::unique_ptr<PlanPolicy> AwaitsTurn(PlanRequest request);  // waits like a cl
 std::unique_ptr<PlanPolicy> ReadsPlan(PlanRequest request);
 std::unique_ptr<PlanPolicy> ReadsFixedRows(PlanRequest request);  // of a checkpoint
 
-// Creates the wait of a plan op.  Takes ownership of one reference to `step`.
+// Creates the wait of a plan op. Takes ownership of one reference to `step`.
 std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                                        tensorflow::OpKernelContext* ctx, Ended ended);
 
@@ -129,11 +130,11 @@ std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepE
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// Claims the same plans again for a step that has put its claims aside.  This happens only with several ranks.  Takes
+// Claims the same plans again for a step that has put its claims aside. This happens only with several ranks. Takes
 // ownership of one reference to `step`.
 void ClaimAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                 int stream);
-// Reads the same tables again for a step that has put its reads aside.  This happens only with several ranks.  All
+// Reads the same tables again for a step that has put its reads aside. This happens only with several ranks. All
 // reads are answered when the wait ends.
 void ReadAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                int stream);

@@ -61,7 +61,7 @@ void RankWait::Send() {
       self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
           [self, verdict, rows] { self->HearVerdict(verdict, rows); });
     } else if (verdict.kind == VerdictKind::kGo) {
-      // The step was cancelled although all ranks have begun the batch.  The other ranks wait for its gradients.
+      // The step was cancelled although all ranks have begun the batch. The other ranks wait for its gradients.
       PeerHeader failed = header;
       failed.kind = PeerKind::kBackward;
       ranks->SayFailed(failed, "its step was cancelled");
@@ -85,7 +85,7 @@ void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
   }
 }
 
-// Puts the claims or reads aside, because another stream or a request of rank 0 comes first.  Other steps may use the
+// Puts the claims or reads aside, because another stream or a request of rank 0 comes first. Other steps may use the
 // tables until this step claims or reads them again.
 void RankWait::PutAside() {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);

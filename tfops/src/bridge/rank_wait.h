@@ -1,4 +1,4 @@
-// Wait of an op for an exchange with the other ranks.  The wait ends with the verdict of the exchange, or when the step
+// Wait of an op for an exchange with the other ranks. The wait ends with the verdict of the exchange, or when the step
 // is cancelled.
 #ifndef ASCPIPE_BRIDGE_RANK_WAIT_H_
 #define ASCPIPE_BRIDGE_RANK_WAIT_H_
@@ -16,17 +16,17 @@ namespace ascpipe {
 
 class RankWait : public std::enable_shared_from_this<RankWait> {
  public:
-  // Function that is called once on a TensorFlow thread with the verdict of all ranks.  The op ends with the returned
+  // Function that is called once on a TensorFlow thread with the verdict of all ranks. The op ends with the returned
   // status.
   using Follow = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
                                                   const PeerVerdict& verdict, const Received& rows)>;
 
-  // Function that is called on a TensorFlow thread after the step has claimed its plans again.  The function reads the
-  // data to send again, because other steps or table changes may have changed the data.
+  // Function that is called on a TensorFlow thread after the step has claimed its plans again. The function fills the
+  // request with the current data, because other steps or cuts may have changed the data.
   using Refill =
       std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step, PeerRequest* request)>;
 
-  // Starts the wait.  Takes ownership of one reference to `step`.
+  // Starts the wait. Takes ownership of one reference to `step`.
   static void Begin(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx,
                     tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow,
                     Refill refill = nullptr);
@@ -36,7 +36,7 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
            tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow, Refill refill);
 
   void Send();
-  bool Takes();  // true for the first of verdict and cancellation
+  bool Takes();  // returns true only for the first call, by the verdict or the cancellation
   void HearVerdict(const PeerVerdict& verdict, const Received& rows);
   void PutAside();
   void End(const tensorflow::Status& status);

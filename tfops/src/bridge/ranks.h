@@ -27,12 +27,12 @@ namespace ascpipe {
 class Asks {
  public:
   void Put(PeerAsk ask) {
-    if (ask.phase == AskPhase::kCollect) return;  // Peers has answered it
+    if (ask.phase == AskPhase::kCollect) return;  // Peers has answered the request
     std::lock_guard<std::mutex> lock(mutex_);
     asks_.push_back(std::move(ask));
     changed_.notify_all();
   }
-  // Removes the first request from the queue.  Returns false if there is no request within the timeout.
+  // Removes the first request from the queue. Returns false if there is no request within the timeout.
   bool Take(int timeout_ms, PeerAsk* ask) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return !asks_.empty(); }))
@@ -59,7 +59,7 @@ class Asking {
     if (over) *status = status_;
     return over;
   }
-  // Returns true if rank 0 has sent a request.  The result is valid when the exchange is over.
+  // Returns true if rank 0 has sent a request. The result is valid when the exchange is over.
   bool is_asked() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_asked_;
@@ -69,7 +69,7 @@ class Asking {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_busy_;
   }
-  // Stores the verdict.  Returns true if the other ranks work on a question that was abandoned.
+  // Stores the verdict. Returns true if the other ranks work on a request that was abandoned.
   bool End(const PeerVerdict& verdict) {
     std::lock_guard<std::mutex> lock(mutex_);
     is_over_ = true;
@@ -79,7 +79,7 @@ class Asking {
     changed_.notify_all();
     return is_abandoned_ && is_asked_;
   }
-  // Abandons the question.  Returns true if the other ranks already work on the question.
+  // Abandons the request. Returns true if the other ranks already work on the request.
   bool Abandon() {
     std::lock_guard<std::mutex> lock(mutex_);
     is_abandoned_ = true;
@@ -93,10 +93,10 @@ class Asking {
   CoreStatus status_;
 };
 
-// CPU time of the threads that work on questions of rank 0.  The CPU time grows while these threads make progress.
+// CPU time of the threads that work on requests of rank 0. The CPU time grows while these threads make progress.
 class WorkClocks {
  public:
-  // Counts the CPU time of the calling thread until End is called.  Returns the number to pass to End.
+  // Counts the CPU time of the calling thread until End is called. Returns the number to pass to End.
   int Begin();
   void End(int number);
   std::int64_t Units() const;  // of 10 ms
@@ -127,25 +127,25 @@ class Ranks {
   Peers& peers() { return peers_; }
   Asks& asks() { return asks_; }
 
-  // Returns the number of a new question of rank 0.  Answers contain this number.
+  // Returns the number of a new request of rank 0. Answers contain this number.
   std::int64_t NewAsk() {
     std::lock_guard<std::mutex> lock(mutex_);
     return answers_.Open();
   }
-  // Sends a request of rank 0 to the other ranks.  Calls `on_change` of the settings when the verdict arrives.
+  // Sends a request of rank 0 to the other ranks. Calls `on_change` of the settings when the verdict arrives.
   std::shared_ptr<Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
-  // Abandons a question of rank 0.  The other ranks receive END without success.  `changes` is true if the question
-  // changes tables.  In this case this rank has not made the change, so no rank may continue to train.
+  // Abandons a request of rank 0. The other ranks receive END without success. `changes` is true if the request
+  // changes tables. In this case this rank has not made the change, so no rank may continue to train.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
-  // Sends this rank's answer to a question of rank 0, in one line.
+  // Sends this rank's answer to a request of rank 0, in one line.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }
-  // Returns true if all other ranks have answered a question of rank 0. *answers contains the answers by rank.  An
+  // Returns true if all other ranks have answered a request of rank 0. *answers contains the answers by rank. An
   // answer is "" if the rank has not answered yet.
   bool TakeAnswers(std::int64_t number, std::vector<std::string>* answers);
-  // Drops the current and later answers to a question of rank 0.
+  // Drops the current and later answers to a request of rank 0.
   void DropAnswers(std::int64_t number);
 
-  // Begins an exchange in which this rank is idle.  Only ranks other than rank 0 call BeginLook.  The exchange ends
+  // Begins an exchange in which this rank is idle. Only ranks other than rank 0 call BeginLook. The exchange ends
   // when rank 0 sends a request or another message.
   std::shared_ptr<const Asking> BeginLook();
   std::shared_ptr<const Asking> look() {  // the exchange that was begun last
@@ -156,7 +156,7 @@ class Ranks {
   WorkClocks& work() { return work_; }
   std::atomic<int>& steps() { return steps_; }  // number of running steps
 
-  // Notifies the other ranks that this rank will not make an exchange that they wait for.
+  // Notifies the other ranks that this rank will not take part in an exchange for which they wait.
   void SayFailed(PeerHeader header, std::string cause) {
     PeerRequest request;
     header.cause = std::move(cause);
@@ -165,7 +165,7 @@ class Ranks {
     peers_.ExchangeNext(std::move(request));
   }
 
-  // Announces that this rank leaves.  `cause` is the error that ends this rank, or empty after a normal end of the
+  // Announces that this rank leaves. `cause` is the error that ends this rank, or empty after a normal end of the
   // program.
   void Leave(std::string cause = "") { peers_.Leave(settings_.close_timeout_ms, std::move(cause)); }
   void Stop() {

@@ -10,13 +10,13 @@
 namespace ascpipe {
 
 struct ReadLayout {
-  // Number of the first input of each kind.  The inputs `rows` come first, followed by the `slots` of each source.
+  // Number of the first input of each kind. The inputs `rows` come first, followed by the `slots` of each source.
   int default_row = 0, restore = 0, splits = 0, weights = 0, others = 0;
   // Number of inputs of each kind.
   int source_count = 0, feature_count = 0, splits_count = 0, weights_count = 0, other_count = 0;
 
-  std::vector<int> sources;  // of each feature, which of `rows` it reads
-  std::vector<int> bags;     // of each feature, which of `splits` it has; -1: it is not combined
+  std::vector<int> sources;  // [features]: index of the input `rows` of the feature
+  std::vector<int> bags;     // [features]: index of the input `splits`; -1: the feature is not combined
   // Numbers of the pieces of each output: number i for feature i, and feature_count + i for other input i.
   std::vector<std::vector<int>> outputs;
 

@@ -16,9 +16,9 @@ using tensorflow::TensorShape;
 
 namespace {
 
-constexpr std::int64_t kBlocksOfThread = 4;  // at least, so that threads end at about the same time
+constexpr std::int64_t kBlocksOfThread = 4;  // minimum, so that threads finish at about the same time
 
-// Returns the number of rows for an error text, or "batch" if the number is unknown.
+// Returns the number of rows for an error message, or "batch" if the number is unknown.
 std::string Known(std::int64_t rows) { return rows < 0 ? "batch" : Text(rows); }
 
 }  // namespace
@@ -27,7 +27,7 @@ Status ReadOutput::Begin(OpKernelContext* ctx, const ReadLayout& layout, const R
   const std::string& op = ctx->op_kernel().type_string();
   const std::vector<int>& order = layout.outputs[static_cast<std::size_t>(output)];
   const bool is_alone = order.size() == 1;
-  std::int64_t floats = 0;  // that a row of the output reads
+  std::int64_t floats = 0;  // number of floats that are read for a row of the output
   for (const int which : order) {
     Piece piece = {};
     if (which < layout.feature_count) {

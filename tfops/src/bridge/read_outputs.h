@@ -30,13 +30,13 @@ using ReadFeatures = std::vector<ReadFeature>;
 // One output of a lookup op.
 class ReadOutput {
  public:
-  // Allocates the output.  The caller keeps the features alive.
+  // Allocates the output. The caller keeps the features alive.
   tensorflow::Status Begin(tensorflow::OpKernelContext* ctx, const ReadLayout& layout, const ReadFeatures& features,
                            int output);
 
   std::int64_t blocks() const { return (count_ + block_ - 1) / block_; }
 
-  // Writes the blocks [first, last).  Threads may write different blocks concurrently.  `bad` receives, per feature,
+  // Writes the blocks [first, last). Threads may write different blocks concurrently. `bad` receives, per feature,
   // the first restore index outside the valid range.
   void Write(const ReadFeatures& features, std::int64_t first, std::int64_t last, std::vector<FirstBad>* bad) const;
 
@@ -46,10 +46,10 @@ class ReadOutput {
     int feature;  // -1: another tensor
     std::int64_t rows;
     std::int64_t width;
-    std::int64_t ids;      // in a row, of a feature that is not combined
+    std::int64_t ids;      // ids per row of the output, if the feature is not combined
     std::int64_t read;     // how many times `width` floats are read for a row
-    std::int64_t column;   // where the piece begins in the output
-    const float* columns;  // of another tensor
+    std::int64_t column;   // first column of the piece in the output
+    const float* columns;  // data of another tensor
   };
 
   tensorflow::Status Describe(const std::string& op, const ReadFeature& feature, int number, bool is_alone,
@@ -59,7 +59,7 @@ class ReadOutput {
 
   std::vector<Piece> pieces_;
   std::int64_t count_ = -1, width_ = 0;  // -1: not known yet
-  std::int64_t block_ = 1;               // rows that one thread takes at a time
+  std::int64_t block_ = 1;               // rows that one thread writes at a time
   float* out_ = nullptr;
 };
 

@@ -9,7 +9,7 @@
 
 namespace ascpipe {
 
-// Allocates one output per feature of the part, starting with output `first`.  Each output has the shape of the
+// Allocates one output per feature of the part, starting with output `first`. Each output has the shape of the
 // feature's ids.
 inline tensorflow::Status AllocateRestores(tensorflow::OpKernelContext* ctx, const PartView& part, int first,
                                            PlanOutputs* outputs) {

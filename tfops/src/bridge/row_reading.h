@@ -10,8 +10,8 @@
 
 namespace ascpipe {
 
-// A reading announces its epoch before it requests row locations from the table worker.  The epoch stays announced
-// until all rows are copied.  An object is used by one thread at a time.
+// A reading announces its epoch before it requests row locations from the table worker. The epoch stays announced
+// until all rows are copied. An object is used by one thread at a time.
 class RowReading {
  public:
   explicit RowReading(Table* table) : table_(table) {}
@@ -19,18 +19,19 @@ class RowReading {
   RowReading(const RowReading&) = delete;
   RowReading& operator=(const RowReading&) = delete;
 
-  // Announces the epoch.  Call Begin while the step holds the lease, before the request to the worker.
+  // Announces the epoch. Call Begin while the step holds the lease, before the request to the worker.
   void Begin();
-  // Returns true if the requested rows are ready to be copied.  Call MayCopy after the worker's answer.
+  // Returns true if this object owns the table's read buffer, and the disk worker has no unfinished request. Call
+  // MayCopy after the worker's answer. MayCopy acquires the buffer if the buffer has no owner.
   bool MayCopy();
-  // Returns true if rows have been copied, and false if the answer was not processed yet.
+  // Returns true after CopyHomes was called, until End is called.
   bool is_copying() const { return copies_ != nullptr; }
-  // Copies the rows that are in home rows.  `slots` contains the worker's answer in a frame; CopyHomes replaces it by
-  // the codes of the copies.
+  // Copies the rows that are in home rows. `slots` contains the worker's answer, which CopyHomes replaces by the codes
+  // of the copies.
   tensorflow::Status CopyHomes(const PartView& part, const PlanOutputs::Array& slots);
   // Copies the rows that the disk worker has read.
   tensorflow::Status CopyAsked();
-  // Requests the next rows on disk and rings the disk worker.  Returns false if all rows are copied.
+  // Requests the next rows on disk and rings the disk worker. Returns false if all rows are copied.
   bool Ask(Pipeline* pipeline);
   // Ends the reading and returns the copies.
   std::shared_ptr<const StepRows> End();

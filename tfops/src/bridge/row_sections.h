@@ -1,4 +1,4 @@
-// Sections of rows in the messages to each rank.  A section contains, for each table, the number of rows, the presence
+// Sections of rows in the messages to each rank. A section contains, for each table, the number of rows, the presence
 // flags, and the rows.
 #ifndef ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 #define ASCPIPE_BRIDGE_ROW_SECTIONS_H_
@@ -21,10 +21,10 @@ struct DealtRows {
   const std::vector<std::int64_t>* bounds;  // [ranks + 1]: the rows for each rank
 };
 
-// Writer of the sections.  The writer does not copy the rows, so the caller must keep the rows alive.
+// Writer of the sections. The writer does not copy the rows, so the caller must keep the rows alive.
 class RowSections {
  public:
-  // Appends the rows of a table to the pieces for each rank.
+  // Appends the rows of a table for each rank to (*to)[rank], with their number and presence flags.
   void Add(const DealtRows& table, std::vector<std::vector<Piece>>* to);
 
  private:
@@ -38,13 +38,13 @@ class RowSections {
   friend class RowReader;
 };
 
-// Reader of the section of one rank.  Tables must be read in the order in which they were written.
+// Reader of the section of one rank. Tables must be read in the order in which they were written.
 class RowReader {
  public:
   explicit RowReader(const Piece& section)
       : at_(static_cast<const std::uint8_t*>(section.data)), left_(section.bytes) {}
 
-  // Reads the rows of the next table.  Returns an error unless the table has `count` rows. *rows is float[count, dim]
+  // Reads the rows of the next table. Returns an error unless the table has `count` rows. *rows is float[count, dim]
   // and is not aligned. *present is null if all rows are present.
   CoreStatus Next(int rank, std::int64_t count, std::int64_t dim, const std::uint8_t** rows,
                   const std::uint8_t** present);

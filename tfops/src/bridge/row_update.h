@@ -1,4 +1,4 @@
-// Updates of rows by ops: the parameters of the formulas, and the partition of rows among threads.
+// Row updates by ops: the parameters of the formulas, and the partition of rows among threads.
 #ifndef ASCPIPE_BRIDGE_ROW_UPDATE_H_
 #define ASCPIPE_BRIDGE_ROW_UPDATE_H_
 
@@ -12,7 +12,7 @@
 
 namespace ascpipe {
 
-// Returns the number of parameters of a formula.  The parameters are inputs of the op, in the order of the members of
+// Returns the number of parameters of a formula. The parameters are inputs of the op, in the order of the members of
 // Rule.
 template <typename Rule>
 constexpr int ParameterCount() {
@@ -61,7 +61,7 @@ std::int64_t UpdateBlock(std::int64_t dim) {
   return std::min(kMostUpdated, 4 * BlockRows(dim * Rule::kStates));
 }
 
-// Applies the gradients [begin, end).  Gradient i belongs to row row_of(i), or to no row if row_of(i) is -1.  `update`
+// Applies the gradients [begin, end). Gradient i belongs to row row_of(i), or to no row if row_of(i) is -1. `update`
 // contains the addresses of all rows and all gradients.
 template <typename Rule, typename RowOf>
 void UpdateSome(const Rule& rule, const UpdatedRows& update, std::int64_t begin, std::int64_t end,

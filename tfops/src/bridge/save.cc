@@ -28,7 +28,7 @@ struct Copy {
   std::int64_t floats;
 };
 
-// Copies arrays on several threads.  Training is paused, so cores are idle.
+// Copies arrays on several threads. Training is paused, so cores are idle.
 void CopyAll(const std::vector<Copy>& copies) {
   for (const Copy& copy : copies) {
     const Blocks::Work work = [&copy](std::int64_t begin, std::int64_t end) {
@@ -51,7 +51,7 @@ struct EntryPlace {
   std::int32_t home;
 };
 
-// Returns the location of an entry's row.  The worker changes the generation and the home row in one store.
+// Returns the location of an entry's row. The worker changes the generation and the home row in one store.
 EntryPlace PlaceOf(const layout::Entry* entry) {
   static_assert(offsetof(layout::Entry, generation) == offsetof(layout::Entry, state) + 2 &&
                     offsetof(layout::Entry, home) == offsetof(layout::Entry, state) + 4,
@@ -177,9 +177,9 @@ CoreStatus BackgroundSave::ReadRows(int table, const std::int32_t* numbers, std:
   return status;
 }
 
-// Reads each entry again, because rows have moved since the save began.  No entry is removed during a save.  Locations
-// are valid while an epoch is announced.  An announced epoch also keeps freed locations unused, so each epoch covers
-// only a few rows.
+// Reads rows of a table with rows on disk. Each entry is read again, because rows have moved since the save began. No
+// entry is removed during a save. Locations are valid while an epoch is announced. An announced epoch also keeps freed
+// locations unused, so each epoch covers only a few rows.
 CoreStatus BackgroundSave::ReadMovingRows(Table* table, const std::int32_t* numbers, std::int64_t count, RowLog* log,
                                           float* out) {
   const layout::Entry* const entries = table->entries();

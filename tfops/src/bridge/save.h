@@ -1,4 +1,4 @@
-// Background save.  A thread of the program reads a snapshot of tables while training continues.
+// Background save. A thread of the program reads a snapshot of tables while training continues.
 #ifndef ASCPIPE_BRIDGE_SAVE_H_
 #define ASCPIPE_BRIDGE_SAVE_H_
 
@@ -15,11 +15,11 @@
 
 namespace ascpipe {
 
-// Snapshot of some tables, taken during a hold.  Only one save may exist at a time.  A save keeps all mappings.  Waits
-// of the trainer do not time out during a save, because a step may wait for space in a log.
+// Snapshot of some tables, taken during a hold. Only one save may exist at a time. A save keeps all segments mapped.
+// Waits of the trainer do not time out during a save, because a step may wait for space in a log.
 class BackgroundSave {
  public:
-  // Begins a save.  `log_bytes` is the memory for images of home rows of all tables.  If there is not enough memory,
+  // Begins a save. `log_bytes` is the memory for images of home rows of all tables. If there is not enough memory,
   // Begin returns an error and changes nothing.
   static CoreStatus Begin(const std::shared_ptr<Pipeline>& pipeline, const std::vector<Table*>& tables,
                           std::int64_t log_bytes, std::shared_ptr<BackgroundSave>* save);
@@ -27,11 +27,11 @@ class BackgroundSave {
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  // Returns the copy of a state array of the device table.  The copy has no data if the array does not exist.
+  // Returns the copy of a state array of the device table. The copy has no data if the array does not exist.
   CoreStatus Device(int table, int index, StateRows* copy) const;
-  // Copies the entries of a table (core/entry_snapshot.h).  Call ReadEntries once for each table.
+  // Copies the entries of a table (core/entry_snapshot.h). Call ReadEntries once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);
-  // Declares all home rows that will be read with ReadRows.  Each row is read once.  For a table with rows on disk,
+  // Declares all home rows that will be read with ReadRows. Each row is read once. For a table with rows on disk,
   // `numbers` are entry numbers, and each row is in a home row or on disk.
   CoreStatus WantRows(int table, const std::int32_t* numbers, std::int64_t count);
   CoreStatus ReadRows(int table, const std::int32_t* numbers, std::int64_t count, float* out);

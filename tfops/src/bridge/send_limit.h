@@ -9,13 +9,13 @@
 
 namespace ascpipe {
 
-// The send_count of a table's lookups.  The send_count limits the distinct keys per feature.  With several ranks, the
-// limit applies per owner of keys.  A send_count of 0 means that there is no limit.
+// The send_count of a table's lookups. The send_count limits the distinct keys per feature. With several ranks, the
+// limit applies per owner of keys. A send_count of 0 means that there is no limit.
 struct SendLimit {
   int send_count = 0;
   int features = 0;
 
-  // Returns an error if there are more distinct keys than the limit.  With several ranks, `of` is " of rank R" for the
+  // Returns an error if there are more distinct keys than the limit. With several ranks, `of` is " of rank R" for the
   // rank R that owns the keys.
   tensorflow::Status Check(const std::string& table, std::int64_t distinct, const std::string& of = "") const {
     if (send_count == 0 || distinct <= static_cast<std::int64_t>(send_count) * features) {

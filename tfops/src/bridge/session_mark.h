@@ -6,7 +6,7 @@
 
 namespace ascpipe {
 
-// Returns the number of the op's session.  Numbers increase in the order in which sessions first used ascpipe.
+// Returns the number of the op's session. Numbers increase in the order in which sessions first used ascpipe.
 tensorflow::Status SessionNumber(tensorflow::OpKernelContext* ctx, tensorflow::int64* number);
 
 }  // namespace ascpipe

@@ -12,7 +12,7 @@ inline tensorflow::Status ToStatus(const CoreStatus& status) {
   return tensorflow::Status(static_cast<StatusCode>(status.code()), status.text());
 }
 
-// Returns an error.  `code` is a Code, or an ErrorCode of core/error_codes.gen.h.
+// Returns an error. `code` is a Code, or an ErrorCode of core/error_codes.gen.h.
 template <typename Any, typename... Parts>
 tensorflow::Status Refuse(const Any& code, const Parts&... parts) {
   return ToStatus(Error(code, parts...));

@@ -1,4 +1,4 @@
-// State of a step: a resource in TensorFlow's step container.  TensorFlow destroys the resource when the step ends or
+// State of a step: a resource in TensorFlow's step container. TensorFlow destroys the resource when the step ends or
 // fails.
 #ifndef ASCPIPE_BRIDGE_STEP_END_H_
 #define ASCPIPE_BRIDGE_STEP_END_H_
@@ -23,57 +23,58 @@ namespace ascpipe {
 // Returns a new number for a step or hold that uses the lease.
 Lease::Step NextStep();
 
-// A step of one session run.  The destructor closes the tickets that the step claimed, and then releases the lease.  In
-// the reverse order, another step could claim while these tickets still look trainable.
+// A step of one session run. The destructor closes the tickets that the step claimed, and then releases the lease. In
+// the reverse order, another step could claim a batch while these tickets still look trainable.
 class StepEnd : public tensorflow::ResourceBase {
  public:
   explicit StepEnd(std::shared_ptr<Pipeline> pipeline);
   ~StepEnd() override;
 
-  // Returns the StepEnd of the step that `ctx` runs in.  The caller owns one reference.
+  // Returns the StepEnd of the step that `ctx` runs in. The caller owns one reference.
   static tensorflow::Status Of(tensorflow::OpKernelContext* ctx, const std::shared_ptr<Pipeline>& pipeline,
                                StepEnd** step);
 
   Lease::Step id() const { return id_; }
   // Returns an error for a second ticket of the same table and stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
-  // A step must not both train and change tables, because the order of training and change would be undefined.  Polled
+  // A step must not both train and change tables, because the order of training and change would be undefined. Polled
   // waits call the four functions below.
   bool MayTrain() const { return !cuts_; }
   bool MayCut() const { return !trains_; }
   void Trains() { trains_ = true; }
   void Cuts() { cuts_ = true; }
-  // Records that the step has claimed or read a ticket.  The ticket is closed at the end of the step.
+  // Records that the step has claimed or read a ticket. The ticket is closed at the end of the step.
   void Claimed(TicketHold hold);
   // Stores rows that an evaluation has copied from a table with rows on disk, for the lookups that read `slots`.
   void Reads(const std::int32_t* slots, std::shared_ptr<const StepRows> rows);
-  std::shared_ptr<const StepRows> RowsOf(const std::int32_t* slots) const;  // null: it has none
-  // Records that the step has claimed a ticket for the table.  Handles of the table's rows are valid until the end of
+  std::shared_ptr<const StepRows> RowsOf(const std::int32_t* slots) const;  // null: there are none
+  // Records that the step has claimed a ticket for the table. Handles of the table's rows are valid until the end of
   // the step.
   void BeginHandles(Table* table, std::int64_t ticket);
 
-  // Records an exchange of this batch that the other ranks wait for.  Only programs with several ranks use Owes.  If
+  // Records an exchange of this batch that the other ranks wait for. Only programs with several ranks use Owes. If
   // the step ends before the exchange, the other ranks are notified.
   void Owes(const PeerHeader& header);
   void OwesNothing();
-  // Adds a claim that becomes final with Commit.  The end of the step reverts claims that are not final.
+  // Adds a claim that becomes final with Commit. The end of the step reverts claims that are still pending.
   void Pends(PendingClaim claim);
   void Commit();
-  // Reverts the claims and releases the lease.  Later, ClaimAgain claims the same plans again.
+  // Reverts the claims and releases the lease. Later, ClaimAgain claims the same plans again.
   void PutAside();
-  // Adds a table that an evaluation has read.  Pends is not called for rows of a checkpoint, because these rows do not
+  // Adds a table that an evaluation has read. Pends is not called for rows of a checkpoint, because these rows do not
   // change.
   void Pends(PendingRead read);
   void HasRead();
-  // Returns false if the step also trains or has read other batches, because all reads must see the same state.
+  // Returns false if the step also trains, or uses batches of several streams, because all reads of a step must see the
+  // same state.
   bool MayPutReadsAside() const;
-  // Releases the share of the lease.  Later, ReadAgain requests the same rows again.
+  // Releases the share of the lease. Later, ReadAgain requests the same rows again.
   void PutReadsAside();
-  const std::vector<PendingRead>& reads() const { return reads_; }  // once all are read
-  const PendingRead* ReadOf(int table) const;                       // null: it has not read it
+  const std::vector<PendingRead>& reads() const { return reads_; }  // valid when all tables are read
+  const PendingRead* ReadOf(int table) const;                       // null: the step has not read the table
   void HasClaimedAgain(bool has);
-  const Table* PendingTable(int number) const;               // null: it is not claimed
-  std::vector<PendingClaim>& pending() { return pending_; }  // once all claims are made
+  const Table* PendingTable(int number) const;               // null: the table is not claimed
+  std::vector<PendingClaim>& pending() { return pending_; }  // valid when all claims are made
 
   std::string DebugString() const override { return "ascpipe step"; }
 

@@ -14,18 +14,18 @@
 
 namespace ascpipe {
 
-// Rows move between home rows and disk while a step runs.  Therefore the step reads copies, which are made while its
-// epoch is announced.
+// Rows move between home rows and disk while a step runs. Therefore the step reads copies of rows. The copies are made
+// while the epoch of the evaluation is announced.
 class StepRows {
  public:
   explicit StepRows(const Table& table) : table_(&table) {}
 
-  // Copies the home rows that the answer in a frame names, and records the rows on disk.  `slots` contains the answer.
-  // Take replaces the codes of these rows by codes of the copies: kSlotHome - i for copy i.  Returns an error only if
-  // the record is damaged.
+  // Copies the home rows whose codes are in `slots`, the worker's answer. Stores the places of the rows on disk for
+  // Ask. Replaces the codes in `slots` by codes of the copies: kSlotHome - i for copy i. Returns an error only if the
+  // record is damaged.
   CoreStatus Take(const PartView& part, const PlanOutputs::Array& slots);
 
-  // Requests the next rows on disk.  Returns false if no rows are left.  `reads` must be idle.
+  // Requests the next rows on disk. Returns false if no rows are left. `reads` must be idle.
   bool Ask(DiskReads* reads);
   // Copies the rows that were requested last.
   CoreStatus Take(const DiskReads& reads);

@@ -172,8 +172,8 @@ Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
     return OkStatus();
   }
   if (variable.flat<float>().data() == device_->rows()) return OkStatus();
-  // Assign adopts the initializer's tensor only with _grappler_relax_allocator_constraints.  This attribute declares
-  // that no other device will read the variable's memory.  Without the attribute, Assign makes an unnecessary copy.
+  // Assign adopts the initializer's tensor only with _grappler_relax_allocator_constraints. This attribute declares
+  // that no other device will read the variable's memory. Without the attribute, Assign makes an unnecessary copy.
   const std::size_t bytes = static_cast<std::size_t>(device_->row_count() * device_->dim()) * sizeof(float);
   if (variable.TotalBytes() != bytes || std::memcmp(variable.flat<float>().data(), device_->rows(), bytes) != 0) {
     return Refuse(
@@ -198,7 +198,7 @@ Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, cons
       slots_[slot] = Tensor(tensorflow::DT_FLOAT, {device_->row_count(), slots.widths[slot]});
       slots_[slot].flat<float>().setConstant(slots.initial[slot]);
     }
-    if (slots_[slot].NumElements() == 0) {  // never seen
+    if (slots_[slot].NumElements() == 0) {  // neither attached nor given
       return Refuse(Code::kFailedPrecondition, "optimizer slot ", slot, " of table '", name_,
                     "' is not initialised: run the initializers of the optimizer's variables");
     }

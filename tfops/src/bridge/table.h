@@ -1,4 +1,4 @@
-// Table of the process: its rows, the initial values of new rows, and the session that trains it.
+// Table of the trainer process: its rows, the initial values of new rows, and the session that trains the table.
 #ifndef ASCPIPE_BRIDGE_TABLE_H_
 #define ASCPIPE_BRIDGE_TABLE_H_
 
@@ -26,7 +26,7 @@ namespace ascpipe {
 
 // Optimizer slots of a table, as a plan op declares them.
 struct OptimizerSlots {
-  std::vector<float> initial;             // initial value of each
+  std::vector<float> initial;             // initial value of each slot
   std::vector<tensorflow::int32> widths;  // widths of slots in home rows, or without a variable yet
 };
 
@@ -42,7 +42,7 @@ class Table {
   int number() const { return number_; }
   const std::string& name() const { return name_; }
   const InitialRows& initial() const { return initial_; }
-  // Sets the pool of initial rows.  `pool` is float[rows, dim].  Call SetPool before the pipeline starts, or between
+  // Sets the pool of initial rows. `pool` is float[rows, dim]. Call SetPool before the pipeline starts, or between
   // steps.
   void SetPool(std::vector<float> pool, std::int64_t rows) {
     initial_.pool = std::move(pool);
@@ -50,78 +50,79 @@ class Table {
   }
   // Returns the padding keys in ascending order, without duplicates.
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
-  // Sets the seed of new rows.  Call SetSeed only before or between steps, because readers hold the lease.
+  // Sets the seed of new rows. Call SetSeed only before or between steps, because steps read the seed.
   void SetSeed(std::uint64_t seed) { initial_.seed = seed; }
   const DeviceTable& device() const { return *device_; }
   const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
   const TableSizes& sizes() const { return sizes_; }
-  // Returns true for an expansion table, which has only home rows.  The device table of an expansion table has one row,
-  // because the variable needs a row.  This row belongs to no key.
+  // Returns true for an expansion table, which has only home rows. The device table of an expansion table has one row,
+  // because the variable needs a row. This row belongs to no key.
   bool is_expansion() const { return sizes_.device_rows == 0; }
   // Returns the home rows that have memory now.
   HomeRows home() const;
-  // Returns the lowest valid number in an answer to an evaluation.
+  // Returns the lowest valid value of `slots` in an answer of the table worker to an evaluation.
   std::int64_t LowestAnswer() const { return is_on_disk() ? layout::kSlotDisk : LowestCode(home().ready); }
   // Returns an error unless these state arrays fill a home row exactly.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
-  // Returns true if the table has rows on disk.  Such a table has two readers: 0 for evaluations, 1 for saves and
+  // Returns true if the table has rows on disk. Such a table has two readers: 0 for evaluations, 1 for saves and
   // loads.
   bool is_on_disk() const { return disk_ != nullptr; }
-  // Sets the directories of the row files, for error texts.  Call SetDirectories before a step uses the table.
+  // Sets the directories of the row files, for error messages. Call SetDirectories before a step uses the table.
   void SetDirectories(std::string directories) { directories_ = std::move(directories); }
   const std::string& directories() const { return directories_; }
   std::int64_t most_disk_rows() const { return disk_rows_; }  // at home and on disk together; 0: no rows on disk
   bool AwaitsRows(std::int64_t frame) const;  // whether the plan of a training frame waits for rows from disk
   ReaderEpochs& epochs(int reader) { return *epochs_[reader]; }
   DiskReads& disk_reads(int reader) { return *disk_reads_[reader]; }
-  // Makes `owner` the exclusive user of disk_reads.  Returns false if there is another owner.  Returns false if the
-  // disk worker has not finished the requests of the last owner.
+  // Makes `owner` the exclusive user of disk_reads. Returns false if there is another owner, or if the disk worker has
+  // not finished the requests of the last owner.
   bool TakeDiskReads(int reader, const void* owner);
   void LeaveDiskReads(int reader, const void* owner);
 
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
-  // Returns a private copy of the header.  The copy was made when the table was created.  The header is not read from
+  // Returns a private copy of the header. The copy was made when the table was created. The header is not read from
   // the segment again, because any process of the session may overwrite it, for example after memory corruption.
   const layout::Table& opened() const { return opened_; }
   layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
 
   std::int64_t bytes() const { return segment_->bytes(); }
-  // Returns a state array of the device table.  Array 0 contains the rows, and array i contains optimizer slot i - 1 as
-  // last seen.  The result has no data if the slot was never seen.
+  // Returns a state array of the device table. Array 0 contains the rows, and array i contains optimizer slot i - 1 as
+  // last attached or given. The result has no data if the slot does not exist yet.
   StateRows State(int index);
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
 
-  // Makes the session of `ctx` the session that trains the table.  Returns an error to a superseded session.
+  // Makes the session of `ctx` the session that trains the table. Returns an error if a newer session trains the table.
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Verifies that input `first` is a variable over the rows of this table, and that the following inputs are its
-  // optimizer slots.  Attaches the variables that are not initialised.  For an expansion table, *state receives home
-  // rows.
+  // optimizer slots. Variables that are not initialized yet are set to the memory of the table. *state receives the
+  // state arrays, which are in the home rows for an expansion table.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
-  // Creates the optimizer slots that were never seen, for a session that has not attached its variables yet.  The
-  // contents of the slots later replace the values of the session's initializers.
+  // Creates the optimizer slots that no session has attached. When a session attaches its variables, these slots
+  // replace the values of the session's initializers.
   void GiveSlots(const OptimizerSlots& slots);
 
-  // Returns memory for a copy of a state array, or null if there is not enough memory.  The memory is float[device
-  // rows, width].  The memory is kept for the next save, because allocating new memory is slower than filling it.  Only
+  // Returns memory for a copy of a state array, or null if there is not enough memory. The memory is float[device
+  // rows, width]. The memory is kept for the next save, because allocating new memory is slower than filling it. Only
   // one save may use the memory at a time.
   float* CopyMemory(int index, std::int64_t width);
 
-  // Starts storing images of home rows before they change.  A null `log` stops the storing of images.
+  // Sets the log that receives images of home rows before the rows change. If `log` is null, no more images are stored.
   void KeepRows(std::shared_ptr<RowLog> log);
   std::shared_ptr<RowLog> row_log();
-  // Returns true if a background save still uses the table's keys to find moving rows.  No key may be removed then.
+  // Returns true if a background save still uses the table's keys to find moving rows. During such a save, no key may
+  // be removed.
   bool IsBeingSaved() { return is_on_disk() && row_log() != nullptr; }
 
-  // Handles with StepOf(ticket) are valid from a claim to the end of its step.
+  // Handles with StepOf(ticket) are valid from BeginHandles to EndHandles, i.e. from a claim to the end of the step.
   void BeginHandles(std::int64_t ticket) { step_.store(StepOf(ticket)); }
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
 
-  // Wait with the ticket that the table worker was last requested to plan.  Only the waiter thread uses this member.
+  // Wait for the ticket that the table worker was last requested to plan. Only the waiter thread uses this member.
   Wait* wanter = nullptr;
 
  private:
@@ -156,8 +157,8 @@ class Table {
   std::map<int, CopyBuffer> copies_;       // by index of the state array
   std::shared_ptr<RowLog> row_log_;        // of the running background save
   tensorflow::int64 driver_ = 0;           // session that trains this table
-  std::vector<tensorflow::Tensor> slots_;  // optimizer slots as last seen: a new session gets them
-  std::vector<bool> given_;                // by GiveSlots, and not attached since
+  std::vector<tensorflow::Tensor> slots_;  // optimizer slots as last attached or given; a new session receives them
+  std::vector<bool> given_;                // true: a slot of GiveSlots that no session has attached since
 };
 
 }  // namespace ascpipe

@@ -1,4 +1,4 @@
-// Sums of the gradients of lookups per distinct row of each table.
+// Sums of the gradients of the lookups of a table. Each distinct row has one sum.
 #ifndef ASCPIPE_BRIDGE_TABLE_SUMS_H_
 #define ASCPIPE_BRIDGE_TABLE_SUMS_H_
 
@@ -16,7 +16,7 @@ namespace ascpipe {
 // Sums of one table.
 class TableSums {
  public:
-  // The caller keeps the inputs alive.  `rows` may be null if no lookup has a max_norm.  If `partial` is true, the sums
+  // The caller keeps the inputs alive. `rows` may be null if no lookup has a max_norm. If `partial` is true, the sums
   // omit rows that no lookup uses.
   tensorflow::Status Begin(const std::string& op, const tensorflow::Tensor& slots, const tensorflow::Tensor* rows,
                            std::int64_t dim, bool partial, std::vector<BagGradient> lookups);
@@ -27,11 +27,11 @@ class TableSums {
   std::int64_t positions() const { return positions_; }
   bool has_bags() const { return has_bags_; }
 
-  // Adds one part on the calling thread.  Several threads may add different parts at the same time.  Without bags there
+  // Adds one part on the calling thread. Several threads may add different parts at the same time. Without bags there
   // is only one part.
   void Add(const SumPart& part);
 
-  // Adds all gradients on all threads.  Call AddTogether only if there are no bags.
+  // Adds all gradients on all threads. Call AddTogether only if there are no bags.
   void AddTogether(tensorflow::OpKernelContext* ctx);
 
   tensorflow::Status Outcome(const std::string& op) const;
@@ -56,8 +56,9 @@ class TableSums {
   std::int32_t* indices_ = nullptr;
 };
 
-// Computes the sums of `tables`.  The outputs of the op are the values of all tables, followed by the indices of all
-// tables.  A thread processes a whole table or a part of a table.  The sums do not depend on the number of threads.
+// Computes the sums of `tables`. The outputs of the op of `ctx` are the values of all tables, followed by the indices
+// of all tables. A thread processes a whole table or a part of a table. The sums do not depend on the number of
+// threads.
 tensorflow::Status SumTables(tensorflow::OpKernelContext* ctx, std::vector<TableSums>* tables);
 
 }  // namespace ascpipe

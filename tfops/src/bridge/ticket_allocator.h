@@ -1,6 +1,7 @@
-// Allocator of ticket tensors.  The allocator closes a ticket when the last reference to its tensor is released.
+// Allocator of ticket tensors. When a ticket tensor is freed, the allocator drops the ticket hold of the tensor. The
+// ticket is closed if no other ticket hold exists.
 //
-// The batch can then no longer be trained.  It was trained, skipped, filtered, or dropped with its iterator or session.
+// A closed batch can no longer be trained. It was trained, skipped, filtered, or dropped with its iterator or session.
 #ifndef ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 
@@ -18,7 +19,7 @@ class TicketAllocator : public tensorflow::Allocator {
   void* AllocateRaw(size_t alignment, size_t num_bytes) override;
   void DeallocateRaw(void* ptr) override;
 
-  // Returns an int64 scalar with the ticket's number.  The tensor takes ownership of one hold of the ticket.
+  // Returns an int64 scalar with the ticket's number. The tensor takes over one ticket hold (Ticket::TryHold).
   tensorflow::Tensor MakeTensor(Ticket* ticket);
 };
 

@@ -1,9 +1,9 @@
-// Atomic access to words in shared memory.  All reads and writes of these words use these functions.
+// Atomic access to words in shared memory. All reads and writes of these words use these functions.
 //
 // Paired stores and loads have the same label in C++ and Python: `SYNC name: store` and `SYNC name: load`.
 // docs/internals/protocol.md lists the labels.
 //
-// std::atomic does not guarantee to work on memory that another language maps, so these functions use compiler builtins
+// std::atomic is not guaranteed to work on memory that another language maps, so these functions use compiler builtins
 // on plain words.
 #ifndef ASCPIPE_CORE_ATOMICS_H_
 #define ASCPIPE_CORE_ATOMICS_H_
@@ -22,15 +22,15 @@ void StoreRelease(T* word, T value) {
   __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-// Stores a value with a full fence.  A later load, for example the load of a bell's `waiting`, is not reordered before
+// Stores a value with a full fence. A later load, for example the load of a bell's `waiting`, is not reordered before
 // the store.
 template <typename T>
 T Exchange(T* word, T value) {
   return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
 }
 
-// Sets the word to `desired` if it is `expected`.  Returns true if the word was `expected`.  The operation is a full
-// fence in either case.
+// Sets *word to `desired` if *word is `expected`. Returns true if *word was `expected`. The operation is a full fence
+// in either case.
 template <typename T>
 bool CompareExchange(T* word, T expected, T desired) {
   return __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

@@ -10,10 +10,10 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kBagRowsAhead = 24;  // rows that are prefetched
+constexpr std::int64_t kBagRowsAhead = 24;  // prefetch distance in rows
 constexpr std::int64_t kBagGroup = 8;       // rows without weights are summed in groups
 
-// Returns the row of each position.
+// Function object that returns the row of a position.
 template <std::int64_t constant_dim, bool with_homes>
 class RowReader {
  public:
@@ -45,7 +45,8 @@ class RowReader {
 
 ASC_INLINE void Zero(float* row, std::int64_t dim) { std::fill(row, row + dim, 0.0f); }
 
-// Sets `sum` to weight * row, or adds weight * row to `sum`.  The product is rounded before the addition.
+// Sets `sum` to weight * row if `first` is true. Otherwise adds weight * row to `sum`. The product is rounded before
+// the addition.
 template <bool first>
 ASC_INLINE void AddWeighted(float* __restrict__ sum, const float* __restrict__ row, float weight, std::int64_t dim) {
 #pragma GCC unroll 1
@@ -68,7 +69,7 @@ class BagSum {
         group_(static_cast<std::size_t>(dim_)),
         clipped_(static_cast<std::size_t>(dim_)) {}
 
-  // Returns the row of a position, clipped if max_norm is set.  The next call may overwrite the row.
+  // Returns the row of a position, clipped if max_norm is set. The next call may overwrite the row.
   ASC_INLINED const float* Row(std::int64_t position) {
     const float* const row = row_(position);
     if (bags_.max_norm == 0 || row == nullptr) return row;
@@ -96,8 +97,8 @@ class BagSum {
     return -1;
   }
 
-  // Sums rows in groups of eight.  The first group also contains the remainder, so it has two to nine rows.  It has one
-  // row if the bag has only one row.
+  // Sums rows in groups of eight. The first group also contains the remainder, so it has two to nine rows. The first
+  // group has one row if the bag has only one row.
   ASC_INLINED std::int64_t AddGroups(std::int64_t bag, float* sum) {
     const std::int64_t end = bags_.splits[bag + 1];
     std::int64_t i = bags_.splits[bag];

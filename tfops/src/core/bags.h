@@ -1,4 +1,4 @@
-// Combines the rows of each bag of ids into one row, and computes the gradients.  Sums are computed in the order of
+// Combines the rows of each bag of ids into one row, and computes the gradients. Sums are computed in the order of
 // TensorFlow's embedding_lookup_sparse, so the results are bit-identical to TensorFlow's results.
 #ifndef ASCPIPE_CORE_BAGS_H_
 #define ASCPIPE_CORE_BAGS_H_
@@ -28,28 +28,28 @@ struct BagRows {
   const std::int32_t* restore;  // int32[positions], -1 for the default row; null: row i for position i
 };
 
-// Returns the index of the first invalid split, or -1.  Valid splits ascend from 0 to `positions`.
+// Returns the index of the first invalid split, or -1. Valid splits ascend from 0 to `positions`.
 std::int64_t FirstBadSplit(const std::int64_t* splits, std::int64_t count, std::int64_t positions);
 
-// Writes the combined row of bag b to out[b * stride], for b in [begin, end).  A combined row is float[dim].  The row
-// of an empty bag contains zeros.  Returns the first position whose restore index is outside [-1, slot_count), or -1.
+// Writes the combined row of bag b to out[b * stride], for b in [begin, end). A combined row is float[dim]. The row
+// of an empty bag contains zeros. Returns the first position whose restore index is outside [-1, slot_count), or -1.
 std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out,
                          std::int64_t stride);
 
-// Writes the gradient of the weight of position i to out[i], for all positions of the bags [begin, end).  `grad` is
-// float[count, dim].  Returns the first invalid position or -1, like CombineBags.
+// Writes the gradient of the weight of position i to out[i], for all positions of the bags [begin, end). `grad` is
+// float[count, dim]. Returns the first invalid position or -1, like CombineBags.
 std::int64_t WeightGradients(const BagRows& rows, const Bags& bags, const float* grad, std::int64_t begin,
                              std::int64_t end, float* out);
 
-// Writes the gradient of the row of position i to out[i], for all positions of the bags [begin, end).  `rows` is
+// Writes the gradient of the row of position i to out[i], for all positions of the bags [begin, end). `rows` is
 // float[positions, dim], and is read only if rows are clipped to max_norm.
 void RowGradients(const float* rows, const Bags& bags, const float* grad, std::int64_t dim, std::int64_t begin,
                   std::int64_t end, float* out);
 
 // The functions below process one bag or one row.
 
-// Sums the values of a row in the same order as Eigen, in eight lanes.  The sum of the lanes is added to the sum of the
-// remainder.
+// Sums the values of a row in eight lanes, in the same order as Eigen. The values after the last multiple of eight are
+// summed separately and added.
 template <typename Value>
 ASC_INLINE float LaneSum(std::int64_t dim, const Value& value) {
   float lanes[8] = {0};
@@ -64,14 +64,14 @@ ASC_INLINE float LaneSum(std::int64_t dim, const Value& value) {
   return left + ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
 }
 
-// Scales a row to a norm of at most max_norm.  Multiplies before dividing, as TensorFlow does.
+// Scales a row to a norm of at most max_norm. Multiplies before dividing, as TensorFlow does.
 ASC_INLINE void ClipRow(const float* row, float max_norm, std::int64_t dim, float* clipped) {
   const float squares = LaneSum(dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
   for (std::int64_t i = 0; i < dim; ++i) clipped[i] = row[i] * max_norm / divisor;
 }
 
-// Computes the gradient of a row from the gradient of the clipped row.  `grad` and `out` may be the same array.
+// Computes the gradient of a row from the gradient of the clipped row. `grad` and `out` may be the same array.
 ASC_INLINE void ClipGradient(const float* row, float max_norm, std::int64_t dim, const float* grad, float* out) {
   const float squares = LaneSum(dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
@@ -85,7 +85,7 @@ ASC_INLINE void ClipGradient(const float* row, float max_norm, std::int64_t dim,
   for (std::int64_t i = 0; i < dim; ++i) out[i] = grad[i] / divisor * max_norm + along * row[i] + along * row[i];
 }
 
-// Returns the divisor of the sum of a non-empty bag.  The divisor is 1 for kSum.
+// Returns the number by which the sum of a non-empty bag is divided. The number is 1 for kSum.
 inline float DivisorOf(const Bags& bags, std::int64_t bag) {
   const std::int64_t begin = bags.splits[bag], end = bags.splits[bag + 1];
   if (bags.combiner == Combiner::kSum) return 1;

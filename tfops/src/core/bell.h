@@ -1,8 +1,7 @@
-// Wake-up of a sleeping process or thread when another process or thread has published a change.
+// Wake-up of a sleeping process or thread by the publisher of a change.
 //
-// A publisher stores the state word by Exchange or CompareExchange, and then rings the bell.  The owner of the bell
-// sets `waiting`, checks the state again, and sleeps.  Each bell has one owner, so one flag shows whether the owner
-// sleeps.
+// A publisher stores the state word by Exchange or CompareExchange, and then rings the bell. The owner of the bell sets
+// `waiting`, checks the state again, and sleeps. Each bell has one owner, so one flag shows whether the owner sleeps.
 #ifndef ASCPIPE_CORE_BELL_H_
 #define ASCPIPE_CORE_BELL_H_
 
@@ -16,16 +15,17 @@
 
 namespace ascpipe {
 
-// Increments the futex word and wakes its sleepers.  Sleepers may be other processes, so FUTEX_PRIVATE is not used.
+// Increments the futex word and wakes its sleepers. Sleepers may be other processes, so FUTEX_PRIVATE is not used.
 void FutexBumpAndWake(std::uint32_t* futex);
 
-// Sleeps while *futex is `seen`.  Returns false if `slice_ms` have passed.
+// Sleeps while *futex is `seen`. Returns false after `slice_ms` milliseconds.
 bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms);
 
 std::int64_t NowNs();  // monotonic
 
-// Returns the spin time of the next wait after a wait of `waited_ns`.  The spin time is twice the duration of the last
-// wait, at most `most_ns`.  It is 0 after a long wait, so that a thread that waits for a training step yields its core.
+// Returns the spin time of the next wait after a wait of `waited_ns`. The spin time is twice `waited_ns`, but at least
+// kLeastSpinNs and at most `most_ns`. The spin time is 0 if `waited_ns` exceeds `most_ns`, so that a thread that waits
+// for a training step yields its core.
 std::int64_t SpinAfter(std::int64_t waited_ns, std::int64_t most_ns);
 
 // Wakes the owner if it sleeps or pauses, or is about to sleep or pause.
@@ -34,13 +34,13 @@ inline void Ring(layout::Bell* bell) {
   if (LoadAcquire(&bell->waiting) != layout::kAwake) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Wakes the owner if it sleeps, but not if it pauses.  Publishers that do not wait for the owner call this function.
+// Wakes the owner if it sleeps, but not if it pauses. Publishers that do not wait for the owner call this function.
 inline void RingUnlessPausing(layout::Bell* bell) {
   FullFence();
   if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Returns the maximum duration of the next sleep after an idle sleep of `slice_ms`.  New work rings the bell, so polls
+// Returns the maximum duration of the next sleep after an idle sleep of `slice_ms`. New work rings the bell, so polls
 // can become less frequent.
 inline int IdleSlice(int slice_ms) { return std::min(2 * slice_ms, layout::kIdleSliceMs); }
 
@@ -49,8 +49,8 @@ class BellOwner {
  public:
   BellOwner(layout::Bell* bell, int spin_us);
 
-  // Waits until `ready()` returns true, but at most one slice, so that the caller can check its stop flags.  `ready`
-  // may do work.  `ready` is not called again after it has returned true, and its last call does not count as waiting
+  // Waits until `ready()` returns true, but at most one slice, so that the caller can check its stop flags. `ready`
+  // may do work. `ready` is not called again after it has returned true, and its last call does not count as waiting
   // time.
   template <typename Ready>
   bool WaitSlice(Ready ready, int slice_ms = layout::kSliceMs) {
@@ -78,7 +78,7 @@ class BellOwner {
     return is_ready;
   }
 
-  // Sleeps until a publisher that waits for the owner rings, but at most one slice.  Returns immediately if `ready()`
+  // Sleeps until a publisher that waits for the owner rings, but at most one slice. Returns immediately if `ready()`
   // returns true.
   template <typename Ready>
   void Pause(Ready ready, int slice_ms = layout::kSliceMs) {
@@ -88,11 +88,11 @@ class BellOwner {
     StoreRelease(&bell_->waiting, layout::kAwake);
   }
 
-  // Publishes the reason of the owner's wait, which `ascpipe status` shows.
+  // Publishes what the owner waits for. `ascpipe status` shows the published values.
   void Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_t ticket);
 
  private:
-  // Returns true if the bell is rung shortly after the end of a slice.  In this case the publisher was between its two
+  // Returns true if the bell is rung shortly after the end of a slice. In this case the publisher was between its two
   // stores.
   bool WasRung(std::uint32_t seen) const;
 

@@ -17,24 +17,25 @@ class Blocks {
  public:
   using Work = std::function<void(std::int64_t begin, std::int64_t end)>;
 
-  // `work` must stay valid until Await has returned.  A thread that calls Take later finds no block.
+  // `work` must stay valid until Await has returned. A thread that calls Take later finds no block.
   Blocks(std::int64_t total, std::int64_t block, const Work* work) : total_(total), block_(block), work_(work) {}
 
-  // Processes blocks until none is left.  Any thread may call Take.
+  // Processes blocks until none is left. Any thread may call Take.
   void Take() {
     std::int64_t begin;
     while ((begin = next_.fetch_add(block_)) < total_) {
       const std::int64_t end = std::min(total_, begin + block_);
       (*work_)(begin, end);
       if (done_.fetch_add(end - begin) + end - begin < total_) continue;
-      // The lock ensures that a waiter that has already checked the count is asleep and is notified.
+      // A waiter that checks the count holds the lock until it sleeps. Therefore a waiter that saw the old count is
+      // notified.
       std::lock_guard<std::mutex> lock(mutex_);
       all_done_.notify_all();
     }
   }
 
-  // Waits for the blocks that other threads are processing.  Call Await after Take.  The wait lasts about 10 us, or
-  // longer if such a thread was preempted.  The caller then sleeps instead of spinning, so that a preempted thread can
+  // Waits for the blocks that other threads are processing. Call Await after Take. The wait lasts about 10 us, or
+  // longer if such a thread was preempted. The caller then sleeps instead of spinning, so that a preempted thread can
   // use this processor.
   void Await() {
     const std::int64_t until = NowNs() + kLooksNs;

@@ -8,7 +8,7 @@ namespace ascpipe {
 
 namespace {
 
-// Executes the checks that training and evaluation have in common.  Returns true if *verdict is final.
+// Executes the checks that training and evaluation have in common. Returns true if *verdict is final.
 bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   if (words.state == Ticket::kClosed) {
     *verdict = ClaimVerdict::Refuse(
@@ -28,7 +28,7 @@ bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   return false;
 }
 
-// Returns the error of a ticket that the worker could not plan.  The table is then unchanged.
+// Returns the error of a ticket that the worker could not plan. The table is then unchanged.
 CoreStatus NoPlan(const ClaimWords& words) {
   const char* const unchanged = ". Nothing was lost: this table did not take the batch and is as after the last step";
   const std::int64_t ticket = SequenceOf(words.ticket);
@@ -157,8 +157,8 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
   words->word = LoadAcquire(ring.word(table_index, number));  // SYNC deduplicated, plan, keys-answered: load
   words->earlier_open = EarlierIsOpen(ring, table_index, number);
   if (words->word != layout::kPlanned) return;
-  // The worker may revoke this plan and make a new plan.  Then the CAS fails.  If the new plan has the same base, the
-  // CAS may also claim the new plan.  All other fields of the plan are read after the CAS.
+  // The worker may revoke this plan and make a new plan. In this case the CAS from PLANNED to CLAIMED fails, or claims
+  // the new plan if both plans have the same base. All other fields of the plan are read after the CAS.
   const layout::Part& part = PartView(ring, ticket.record(), table_index).shared();
   words->base = LoadAcquire(&part.base);
   words->status = LoadAcquire(&part.status);
@@ -168,7 +168,7 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
 bool ReadersMayRead(const RingView& ring, int table_index) {
   const std::int64_t tail = ring.tail();  // SYNC frame-published: load
   for (std::int64_t number = ring.head(); number < tail; ++number) {
-    // `closed` is read before `trained`.  No step claims a closed ticket, so `trained` is then final.
+    // `closed` is read before `trained`. No step claims a closed ticket, so `trained` is then final.
     const bool closed = LoadAcquire(&ring.frame(number)->closed) != 0;
     const std::uint32_t word = LoadAcquire(ring.word(table_index, number));  // SYNC retired: load
     const bool trained = LoadAcquire(&ring.frame(number)->trained) != 0;

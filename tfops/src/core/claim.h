@@ -1,5 +1,5 @@
-// Decides whether a step may claim a ticket for a table now.  The functions are pure.  Their results depend only on
-// words in shared memory.
+// Decides whether a step may claim a ticket for a table now. The functions change no state. Their results depend only
+// on words in shared memory.
 #ifndef ASCPIPE_CORE_CLAIM_H_
 #define ASCPIPE_CORE_CLAIM_H_
 
@@ -15,7 +15,7 @@ namespace ascpipe {
 
 // Input of a claim decision.
 struct ClaimWords {
-  std::string table;  // name, for error texts
+  std::string table;  // name, for error messages
   std::int64_t ticket = 0;
   std::int64_t state = 0;     // of the ticket: Ticket::kParked, kClosed, kFailed, or a frame number
   std::string why;            // for a failed ticket: the text after "the batch of ticket 5"
@@ -44,18 +44,18 @@ struct ClaimVerdict {
 };
 
 // Decides for training. "Ready" means that no earlier ticket is open, and that the plan is based on the last ticket
-// that the table finished.  The step still needs the lease and the CAS from PLANNED to CLAIMED.
+// that the table finished. The step still needs the lease and the CAS from PLANNED to CLAIMED.
 ClaimVerdict DecideClaim(const ClaimWords& words);
 
 // Decides for evaluation. "Ready" means that the step may request the keys (the word is DEDUPED), or that the table
 // worker has answered (the word is ANSWERED).
 ClaimVerdict DecideRead(const ClaimWords& words);
 
-// Reads the words of `table_index` for a ticket.  `base`, `status` and `need` are set only if there is a plan.
+// Reads the words of `table_index` for a ticket. `base`, `status` and `need` are set only if there is a plan.
 void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket, ClaimWords* words);
 
-// Returns true if the rows and entries of a table are consistent.  They are consistent if the table has retired every
-// claimed ticket and every closed ticket that was trained.
+// Returns true if the rows and entries of a table are consistent. The rows and entries are consistent if the table has
+// retired every claimed ticket and every closed ticket that was trained.
 bool ReadersMayRead(const RingView& ring, int table_index);
 
 }  // namespace ascpipe

@@ -1,4 +1,4 @@
-// Result of an operation that can fail.  The core does not use exceptions.
+// Result of an operation that can fail. The core does not use exceptions.
 #ifndef ASCPIPE_CORE_CORE_STATUS_H_
 #define ASCPIPE_CORE_CORE_STATUS_H_
 
@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// The TensorFlow error codes that our ops return.  Our ops return no other codes, because MonitoredSession retries
+// The TensorFlow error codes that our ops return. Our ops return no other codes, because MonitoredSession retries
 // ABORTED and UNAVAILABLE forever, and treats OUT_OF_RANGE as the end of the data.
 enum class Code : int {
   kOk = 0,
@@ -54,7 +54,8 @@ CoreStatus Error(Code code, const Parts&... parts) {
   return CoreStatus(code, Text(parts...));
 }
 
-// An error whose text begins with an ascpipe error code (core/error_codes.gen.h).
+// TensorFlow code and ascpipe number of an error (core/error_codes.gen.h). The message of the error begins with the
+// number.
 struct ErrorCode {
   Code code;
   const char* number;

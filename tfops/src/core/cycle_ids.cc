@@ -10,7 +10,7 @@ namespace ascpipe {
 
 namespace {
 
-// Number of used batches whose ids are merged into one list.  Merging after every batch would be slower.
+// Number of used batches whose ids are merged into one list. Merging after every batch would be slower.
 constexpr std::ptrdiff_t kMerged = 8;
 
 void SortDistinct(std::vector<std::int64_t>* ids) {
@@ -101,8 +101,8 @@ std::int64_t CycleIds::Unused() const {
   return unused;
 }
 
-// Frees the ids that no cycle needs, regardless of which batches are dropped.  A drop starts after the last used batch
-// or after an open batch.
+// Frees the ids that no cycle needs, whichever batches are dropped later. Drop removes batches after the last used
+// batch or after an open batch.
 void CycleIds::Forget(std::int64_t open) {
   while (!counted_.empty() && counted_.front().last <= used_) counted_.pop_front();
   for (Cycle& cycle : cycles_) {

@@ -1,12 +1,12 @@
-// Cycles of gradient accumulation.  An optimizer sums gradients over the batches of a cycle, and then updates the rows
+// Cycles of gradient accumulation. An optimizer sums gradients over the batches of a cycle, and then updates the rows
 // once.
 //
-// Rows are updated on the device, so the last batch of a cycle needs the rows of all batches of the cycle.  Therefore
-// the ids of the other batches are appended to the last batch.  Appended ids belong to no feature and do not count as
+// Rows are updated on the device, so the last batch of a cycle needs the rows of all batches of the cycle. Therefore
+// the ids of the other batches are appended to the last batch. Appended ids belong to no feature and do not count as
 // occurrences.
 //
-// Batches are counted when they are submitted.  When an iterator is dropped, the batches that it has read ahead are
-// uncounted, because their number depends on thread timing.
+// Batches are counted when they are submitted. An iterator may have submitted batches that are not trained before the
+// iterator is dropped. These batches are uncounted, because their number depends on thread timing.
 #ifndef ASCPIPE_CORE_CYCLE_IDS_H_
 #define ASCPIPE_CORE_CYCLE_IDS_H_
 
@@ -35,26 +35,28 @@ struct CyclePlace {
 // `sequence` is the number of a ticket in its run, from 1.
 class CycleIds {
  public:
-  // Sets the number of batches in a cycle of a table, starting with the next batch.  The table has no cycles if `steps`
-  // is 1.  `table` is an index in the ring.
+  // Sets the number of batches in a cycle of a table, starting with the next batch. The table has no cycles if `steps`
+  // is 1. `table` is an index in the ring.
   void SetSteps(int table, std::int64_t steps);
   // Returns whether any table has cycles.
   bool Any() const;
-  // Sets the number of batches that were trained before the next batch.  Call SetBefore after a checkpoint was
-  // restored.  `open` is the last batch that a step may still use, or 0.
+  // Sets the number of batches that were trained before the next batch. Call SetBefore after a checkpoint was
+  // restored. `open` is the last batch that a step may still use, or 0.
   void SetBefore(std::int64_t batches, std::int64_t open);
-  // Sets the distinct ids of the unfinished cycle of a checkpoint.  These ids replace the ids of used batches.
+  // Sets the distinct ids of the unfinished cycle of a checkpoint. These ids replace the ids of used batches.
   void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
   // Returns true if a call of SetBefore or SetIds has changed the cycle of a batch that Pass had already processed.
   // Only tables with cycles of `steps` batches are considered.
   bool IsOfBefore(std::int64_t sequence, std::int64_t steps) const;
 
-  // Processes the batches of a stream in order.  Appends the distinct ids of a cycle to its last batch.  `open` is the
-  // first earlier batch that a step may still use, or `sequence` if there is no such batch.
+  // Processes the next batch of a stream. If the batch is the last batch of a cycle, Pass appends the distinct ids of
+  // the cycle to the batch. `open` is the first earlier batch that a step may still use, or `sequence` if there is no
+  // such batch.
   CyclePlace Pass(std::int64_t sequence, std::int64_t open, Batch* batch);
-  // Records that a step used this batch.  This batch and all earlier batches stay counted.
+  // Records that a step used this batch. This batch and all earlier batches stay counted.
   void Use(std::int64_t sequence) { used_ = sequence > used_ ? sequence : used_; }
-  // Uncounts the unused batches after this batch.  The next batch gets the number of the first uncounted batch.
+  // Uncounts the unused batches after this batch. The number of the first uncounted batch is then assigned to the next
+  // batch.
   void Drop(std::int64_t sequence);
 
   // Returns the number of batches whose ids are kept for a table.

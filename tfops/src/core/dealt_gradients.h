@@ -1,4 +1,4 @@
-// Parallel version of AddGradients.  The gradients are partitioned by their row.
+// Parallel version of AddGradients. The gradients are partitioned by their row.
 #ifndef ASCPIPE_CORE_DEALT_GRADIENTS_H_
 #define ASCPIPE_CORE_DEALT_GRADIENTS_H_
 
@@ -9,15 +9,15 @@
 
 namespace ascpipe {
 
-// A restore index outside its range.
+// Location of a restore index that is out of range.
 struct BadIndex {
   int lookup = 0;
   std::int64_t position = -1;  // -1: none
 };
 
-// A hand is a partition of the rows, selected by the residue of the row number.  Frequent rows have the lowest numbers,
-// so residues distribute frequent rows over all hands.  A hand adds the gradients of its rows in the order of lookups
-// and positions.  Therefore the sums are bit-identical to AddGradients for any number of threads.
+// A hand is a partition of the rows, selected by the residue of the row number. Frequent rows have the lowest numbers,
+// so residues distribute frequent rows over all hands. A hand adds the gradients of its rows in the order of lookups
+// and positions. Therefore the sums are bit-identical to AddGradients for any number of threads.
 class DealtGradients {
  public:
   static constexpr std::int64_t kHands = 32;
@@ -28,15 +28,15 @@ class DealtGradients {
 
   std::int64_t chunks() const { return static_cast<std::int64_t>(chunks_.size()); }
 
-  // Partitions chunks [begin, end) of the positions.  Calls may run concurrently.  All calls must finish before the
+  // Partitions chunks [begin, end) of the positions. Calls may run concurrently. All calls must finish before the
   // first Add.
   void Deal(std::int64_t begin, std::int64_t end);
 
-  // Returns the first restore index outside [-1, place_count).  Call bad after Deal.  Do not call Add if there is such
+  // Returns the first restore index outside [-1, place_count). Call bad after Deal. Do not call Add if there is such
   // an index.
   BadIndex bad() const;
 
-  // Zeroes and sums the rows of hands [begin, end).  `sums` is float[valid, dim].  Calls may run concurrently.
+  // Zeroes and sums the rows of hands [begin, end). `sums` is float[valid, dim]. Calls may run concurrently.
   void Add(std::int64_t begin, std::int64_t end, std::int64_t valid, float* sums) const;
 
  private:

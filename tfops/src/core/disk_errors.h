@@ -10,8 +10,8 @@
 
 namespace ascpipe {
 
-// Returns the error of a failed read or write of a row on disk.  `directories` names the folders of the table's files.
-// `error` is an errno or a negative Damage (disk/row_format.h).
+// Returns the error of a failed read or write of a row on disk. `directories` lists the folders of the table's row
+// files. `error` is an errno or a negative Damage (disk/row_format.h).
 CoreStatus CannotMove(const std::string& table, const std::string& directories, const DiskPlace& place,
                       layout::RequestKind kind, std::int32_t error);
 

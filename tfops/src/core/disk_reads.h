@@ -1,4 +1,4 @@
-// Access of this process to rows on disk.  The disk worker reads and writes the rows; this process uses a reader's
+// Access of this process to rows on disk. The disk worker reads and writes the rows; this process uses a reader's
 // buffer in the table's segment.
 #ifndef ASCPIPE_CORE_DISK_READS_H_
 #define ASCPIPE_CORE_DISK_READS_H_
@@ -16,8 +16,8 @@ struct DiskPlace {
   std::uint32_t generation;
 };
 
-// An object has one owner at a time.  If a reader gives up, the disk worker still finishes its requests, and the next
-// reader waits for IsIdle.
+// An object has one owner at a time. If an owner stops waiting for its requests, the disk worker still finishes the
+// requests. The next owner waits until IsIdle returns true.
 class DiskReads {
  public:
   // `header` is the header of a table with rows on disk.
@@ -25,10 +25,10 @@ class DiskReads {
 
   // Returns true if the disk worker has no unfinished request.
   bool IsIdle() const;
-  // Requests at most kDiskReads rows to be read, or to be written from row(i).  Call Ask only if IsIdle returns true,
-  // and ring the disk worker's bell afterwards.
+  // Requests a read or a write of at most kDiskReads rows. The disk worker reads row i into row(i), or writes row i
+  // from row(i). Call Ask only if IsIdle returns true, and ring the disk worker's bell afterwards.
   void Ask(const DiskPlace* places, std::int64_t count, layout::RequestKind kind);
-  // Returns the index of the first failed row and sets *error, or returns -1.  Call FirstFailed only if IsIdle returns
+  // Returns the index of the first failed row and sets *error, or returns -1. Call FirstFailed only if IsIdle returns
   // true.
   std::int64_t FirstFailed(std::int32_t* error) const;
 

@@ -11,20 +11,20 @@
 
 namespace ascpipe {
 
-// Returns the number of entries of a table that are or were used.  `opened` is the header as the supervisor wrote it.
+// Returns the number of entries of a table that are or were used. `opened` is the header as the supervisor wrote it.
 std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& header);
 
-// Starts a snapshot.  The worker then logs an image of each entry before it changes the entry.  Call BeginSnapshot
+// Starts a snapshot. The worker then logs an image of each entry before it changes the entry. Call BeginSnapshot
 // between two steps, when no entry changes.
 void BeginSnapshot(const layout::Table& opened, layout::Table* header);
 
-// Ends the snapshot, even if it was not copied.  The worker may be waiting for the end of the snapshot.
+// Ends the snapshot, even if it was not copied. The worker may be waiting for the end.
 void EndSnapshot(layout::Table* header);
 
-// Copies the entries of the snapshot block by block.  Then overwrites changed entries with the images that the worker
-// logged, and ends the snapshot.  `bound` is snapshot_bound, at most the capacity of the table.  `entries` has `bound`
-// elements; entries without trained state are meaningless.  Calls `passed` after each block, because the worker may
-// wait for the block.
+// Copies the entries of the snapshot block by block. Then overwrites changed entries with the images that the worker
+// logged, and ends the snapshot. `bound` is snapshot_bound, at most the capacity of the table. `entries` has `bound`
+// elements; the content of an element is undefined if the entry has no trained state. Calls `passed` after each block,
+// because the worker may wait for the block.
 CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header, std::int64_t bound,
                        layout::Entry* entries, const std::function<void()>& passed);
 

@@ -25,7 +25,7 @@ class FixedRows {
   float* embeddings() { return embeddings_.get(); }  // float[count, dim], row i of key i
   const float* embeddings() const { return embeddings_.get(); }
 
-  // Builds the index.  Call Index once, after all rows are filled in.  The rows are immutable afterwards.  Returns an
+  // Builds the index. Call Index once, after all rows are filled in. The rows are immutable afterwards. Returns an
   // error if a key is repeated.
   CoreStatus Index();
   // Sets slots[i] to the code of the row of keys[i] (kSlotHome - row), or to kSlotNone if the key has no row.

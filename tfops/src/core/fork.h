@@ -6,9 +6,9 @@
 
 namespace ascpipe {
 
-// Returns true in a forked child of the trainer.  The child has neither our threads nor our mappings.
+// Returns true in a forked child of the trainer. The child has neither our threads nor our mappings.
 bool InForkedChild();
-// Registers the fork handler.  More calls have no effect.
+// Registers the fork handler. More calls have no effect.
 void WatchForks();
 
 }  // namespace ascpipe

@@ -10,7 +10,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kGatheredAhead = 24;  // rows that are prefetched
+constexpr std::int64_t kGatheredAhead = 24;  // prefetch distance in rows
 
 // WithLength explains constant_dim.
 template <std::int64_t constant_dim, bool with_homes>

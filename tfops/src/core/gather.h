@@ -20,7 +20,7 @@ struct GatherSource {
   std::int64_t home_floats = 0;
 };
 
-// Returns the row of a slot.  `dim` is source.dim.
+// Returns the row of a slot. `dim` is source.dim.
 template <bool with_homes>
 inline const float* RowOf(const GatherSource& source, std::int32_t slot, std::int64_t dim) {
   if (slot >= 0) return source.rows + (slot & ~layout::kSlotFrozen) * dim;
@@ -28,7 +28,7 @@ inline const float* RowOf(const GatherSource& source, std::int32_t slot, std::in
   return source.homes + (layout::kSlotHome - slot) * source.home_floats;
 }
 
-// Returns the index of the first invalid slot in [from, slot_count), or -1.  Valid slots are -1, the numbers in [0,
+// Returns the index of the first invalid slot in [from, slot_count), or -1. Valid slots are -1, the numbers in [0,
 // row_count) with or without kSlotFrozen, and the codes of home rows.
 std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from = 0);
 
@@ -41,8 +41,8 @@ struct Gathered {
   std::int64_t side_by_side = 1;
 };
 
-// Copies rows[slots[restore[i]]] to row i of the output, for i in [begin, end).  The output has side_by_side rows per
-// stride.  All slots must be valid.  Returns the first i whose restore index is outside [-1, slot_count), or -1.  Rows
+// Copies rows[slots[restore[i]]] to row i of `out`, for i in [begin, end). `out` has side_by_side rows per `stride`
+// floats. All slots must be valid. Returns the first i whose restore index is outside [-1, slot_count), or -1. Rows
 // after this position are not written.
 std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end);
 

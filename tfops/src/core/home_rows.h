@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Home rows of a table.  A home row contains the embedding and the optimizer slots, one after the other.
+// Home rows of a table. A home row contains the embedding and the optimizer slots, one after the other.
 struct HomeRows {
   float* data = nullptr;  // float[ready, row_floats], in shared memory
   std::int64_t row_floats = 0;
@@ -19,12 +19,12 @@ struct HomeRows {
 
 constexpr int kMaxHandledTable = 254;
 
-// Maximum number of rows of an expansion table.  With this limit, the code of a row plus kSlotFrozen is not negative.
+// Maximum number of rows of an expansion table. With this limit, the code of a row plus kSlotFrozen is not negative.
 // The sum identifies padding keys, because an expansion table has no slots.
 constexpr std::int32_t kMaxExpansionRows = 1000000000;
 static_assert(layout::kSlotHome - (kMaxExpansionRows - 1) + layout::kSlotFrozen >= 0, "frozen codes look like others");
 
-// A handle is (table + 1) << 56 | step << 40 | row.  Handle 0 names no row.
+// A handle is (table + 1) << 56 | step << 40 | row. Handle 0 refers to no row.
 struct Handle {
   int table;         // 0 to kMaxHandledTable
   int step;          // StepOf(ticket) of the step in which it is valid
@@ -34,7 +34,8 @@ struct Handle {
   static Handle Of(std::int64_t bits);
 };
 
-// Returns a number from 1 to 65535.  It distinguishes the handles of a step from the handles of neighbouring steps.
+// Returns a number from 1 to 65535. The number distinguishes the handles of a step from the handles of the previous and
+// the next step.
 int StepOf(std::int64_t ticket);
 
 // Expansion table whose rows are accessed by handles.
@@ -48,30 +49,31 @@ struct HandledTable {
 // Returns a description such as "handle 0x100050000000007 at index 3 (table 0, step 5, row 7)".
 std::string Describe(std::int64_t handle, std::int64_t index);
 
-// Returns an error unless each handle is 0 or names a row of `table` in the current training step.  `handles` is
+// Returns an error unless each handle is 0 or refers to a row of `table` in the current training step. `handles` is
 // int64[count].
 CoreStatus CheckHandles(const std::int64_t* handles, std::int64_t count, const HandledTable& table);
 
-// Returns the home row of a code of an expansion table, or -1 if the key has no row.  The code may include kSlotFrozen.
+// Converts a code of an expansion table to the number of the home row. Returns -1 if the key has no row. `code` may
+// include kSlotFrozen.
 inline std::int64_t HomeOf(std::int32_t code) {
   return std::int64_t{layout::kSlotHome} - (code >= 0 ? code - layout::kSlotFrozen : code);
 }
 
-// Computes the handles and places of the rows of a plan.  `codes`, `handles` and `places` have `count` elements.  A
-// handle is 0 if the key has no row.  Place i is kSlotNone if the key has no row.  Otherwise it is i, plus kSlotFrozen
-// if the code includes kSlotFrozen.  Returns the index of the first code of a row without memory, or -1.  Elements
-// after this index are not written.
+// Computes the handles and places of the rows of a plan. `codes`, `handles` and `places` have `count` elements. A
+// handle is 0 if the key has no row. Place i is kSlotNone if the key has no row. Otherwise place i is i, plus
+// kSlotFrozen if the code includes kSlotFrozen. Returns the index of the first code of a row without memory, or -1.
+// Elements after this index are not written.
 std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table, std::int64_t* handles,
                       std::int32_t* places);
 
-// Copies the first `width` floats of row i to out[i], for i in [begin, end).  Writes zeros for handle 0.  All handles
-// must be valid.  `handles` is int64[end], and `out` is float[end, width].
+// Copies the first `width` floats of row i to out[i], for i in [begin, end). Writes zeros for handle 0. All handles
+// must be valid. `handles` is int64[end], and `out` is float[end, width].
 void ReadRows(const HomeRows& home, const std::int64_t* handles, std::int64_t begin, std::int64_t end,
               std::int64_t width, float* out);
 
-// Stores or adds `rows` to the first floats of their home rows, in the order of the handles.  The home rows are
-// partitioned among `parts` concurrent calls of Write.  Only one call writes a given home row, even if two handles name
-// the row.
+// Stores or adds `rows` to the first floats of their home rows, in the order of the handles. The home rows are
+// partitioned among `parts` concurrent calls of Write. Only one call writes a given home row, even if two handles refer
+// to the row.
 struct RowWrites {
   HomeRows home;
   const std::int64_t* handles;  // int64[count], checked

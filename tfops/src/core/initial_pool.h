@@ -8,8 +8,8 @@
 
 namespace ascpipe {
 
-// Fills a row like InitialRows::Fill, but with the given pool.  `pool` is float[initial.pool_rows, dim] and is read
-// only for kInitialPool.  `row` is float[dim].
+// Fills a row like InitialRows::Fill, but with the given pool. `pool` is float[initial.pool_rows, dim] and is read
+// only for kInitialPool. `row` is float[dim].
 void FillFrom(const InitialRows& initial, const float* pool, std::int64_t key, std::int64_t dim, float* row);
 
 }  // namespace ascpipe

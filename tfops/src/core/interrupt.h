@@ -1,7 +1,7 @@
-// Counts SIGINT and passes it on to the user's handler.
+// Counts SIGINT and passes the signal on to the user's handler.
 //
-// TensorFlow returns from a run only when its ops have finished.  Therefore Python's handler alone would run only after
-// the wait of an op.  All functions are thread-safe.
+// TensorFlow returns from a run only when its ops have finished. Without this counter, Python's handler would run only
+// after the ops have finished waiting. All functions are thread-safe.
 #ifndef ASCPIPE_CORE_INTERRUPT_H_
 #define ASCPIPE_CORE_INTERRUPT_H_
 

@@ -4,7 +4,7 @@
 
 namespace ascpipe {
 
-// A child process that outlives this process would keep the memory of inherited descriptors.  Therefore the fork
+// A child process that outlives this process would keep the memory of inherited descriptors. Therefore the fork
 // handler closes these descriptors in a forked child, and the kernel closes them on exec.
 class KeptDescriptor {
  public:

@@ -1,4 +1,4 @@
-// Messages on stderr about long waits of a step.  A message contains the reason and the processes that the step waits
+// Messages on stderr about long waits of a step. A message contains the reason and the processes that the step waits
 // for.
 #ifndef ASCPIPE_CORE_LATE_WAITS_H_
 #define ASCPIPE_CORE_LATE_WAITS_H_
@@ -10,11 +10,11 @@
 
 namespace ascpipe {
 
-// Returns the state of a process from /proc/PID/stat ('T': stopped, 'Z': zombie).  Returns 0 if the process does not
+// Returns the state of a process from /proc/PID/stat ('T': stopped, 'Z': zombie). Returns 0 if the process does not
 // exist.
 char ProcessState(int pid);
 
-// Writes a line to stderr unless the write would block.  A blocked reader of stderr must not delay training.
+// Writes a line to stderr unless the write would block. A blocked reader of stderr must not delay training.
 void SayLine(const std::string& line);
 
 class LateWaits {
@@ -38,8 +38,8 @@ class LateWaits {
   LateWaits(const SessionView& session, int supervisor_pid, double wait_timeout_s, const Limits& limits)
       : session_(session), supervisor_pid_(supervisor_pid), wait_timeout_s_(wait_timeout_s), limits_(limits) {}
 
-  // Returns true if a line about the wait that began at `began_ns` is due.  Call IsDue at least once per second, even
-  // while no wait is pending.  A longer gap between calls does not count as waiting, because it means that this process
+  // Returns true if a line about the wait that began at `began_ns` is due. Call IsDue at least once per second, even
+  // while no wait is pending. A longer gap between calls does not count as waiting, because it means that this process
   // was stopped.
   bool IsDue(std::int64_t began_ns, std::int64_t now_ns);
   // Returns the line about a wait.

@@ -1,4 +1,4 @@
-// Computations on the shared-memory layout.  Structs, states and constants are generated from ascpipe/layout.
+// Computations on the shared-memory layout. Structs, states and constants are generated from ascpipe/layout.
 //
 // Words in shared memory are accessed only with the functions of core/atomics.h.
 #ifndef ASCPIPE_CORE_LAYOUT_H_
@@ -14,7 +14,7 @@ constexpr std::int64_t Align(std::int64_t size, std::int64_t unit = kCacheLine) 
   return (size + unit - 1) & ~(unit - 1);
 }
 
-// Computes the layout of one part at `offset` of a frame, after the Part structs.  Returns the end offset.
+// Computes the layout of one part at `offset` of a frame, after the Part structs. Returns the end offset.
 inline std::int64_t PlacePart(Part* part, std::int64_t id_count, std::int64_t spec_count, std::int64_t offset) {
   *part = Part();
   part->id_count = id_count;

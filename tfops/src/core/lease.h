@@ -1,6 +1,6 @@
 // Lease of the trainer: a shared/exclusive lock on all tables.
 //
-// A training step holds the lease exclusively from its first claim to its end.  Evaluations share the lease.  There is
+// A training step holds the lease exclusively from its first claim to its end. Evaluations share the lease. There is
 // no lease per table, because two steps could then each hold one lease and deadlock.
 #ifndef ASCPIPE_CORE_LEASE_H_
 #define ASCPIPE_CORE_LEASE_H_
@@ -15,13 +15,13 @@ class Lease {
  public:
   using Step = std::int64_t;  // > 0, never reused
 
-  // Releases the share of a step that will train.  Returns true if the step held a share.  Call GiveUpShare before any
+  // Releases the share of a step that will train. Returns true if the step held a share. Call GiveUpShare before any
   // wait, because the step would otherwise deadlock with an earlier step that needs the lease exclusively.
   bool GiveUpShare(Step step);
-  // Tries to acquire the lease exclusively.  After the first try, no new step gets a share before this step has the
+  // Tries to acquire the lease exclusively. After the first try, no new step gets a share before this step has the
   // lease.
   bool TryExclusive(Step step);
-  // Tries to share the lease.  TryShare always succeeds for the exclusive holder.
+  // Tries to share the lease. TryShare always succeeds for the exclusive holder.
   bool TryShare(Step step);
   // Releases the lease of a step and withdraws its pending request.
   void Release(Step step);

@@ -20,7 +20,7 @@ std::string Gib(std::int64_t bytes) {
   return text;
 }
 
-// Reads the number in a control group's file.  Returns false if the file does not exist or contains no number ("max").
+// Reads the number in a control group's file. Returns false if the file does not exist or contains no number ("max").
 bool ReadNumber(const std::string& path, std::int64_t* number) {
   std::ifstream file(path);
   std::string word;
@@ -53,8 +53,8 @@ void AddGroup(const std::string& directory, const char* limit_name, const char* 
                                        " (", directory, ")")});
 }
 
-// Adds the limits of a group and its parents.  In a container the path may not exist; then the root is the group of
-// this process.
+// Adds the limits of a group and its parents. The path may not exist in a container. In this case the root is the group
+// of this process.
 void AddGroups(const std::string& root, const std::string& path, const char* limit_name, const char* used_name,
                std::vector<MemoryRoom>* rooms) {
   std::vector<std::string> folders = {root};

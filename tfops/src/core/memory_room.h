@@ -25,11 +25,11 @@ struct MemoryRoom {
   std::string text;  // a sentence with the numbers
 };
 
-// Returns the available memory within all known limits.  The limits are the control groups of this process (versions 1
+// Returns the available memory within all known limits. The limits are the control groups of this process (versions 1
 // and 2), their parents, and the memory of the machine, in this order.
 std::vector<MemoryRoom> MemoryRooms(const MemoryPlaces& places);
 
-// Returns an error if a limit does not leave `bytes` for the segment `fd`.  The error text contains every limit.
+// Returns an error if a limit does not leave `bytes` for the segment `fd`. The error message contains every limit.
 CoreStatus RequireMemory(int fd, std::int64_t bytes, const MemoryPlaces& places);
 
 }  // namespace ascpipe

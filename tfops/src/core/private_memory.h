@@ -1,4 +1,4 @@
-// Memory for large arrays of this process.  Each array has a separate mapping.
+// Memory for large arrays of this process. Each array has a separate mapping.
 #ifndef ASCPIPE_CORE_PRIVATE_MEMORY_H_
 #define ASCPIPE_CORE_PRIVATE_MEMORY_H_
 
@@ -11,8 +11,8 @@
 
 namespace ascpipe {
 
-// Array that initially contains zeros.  Its pages are allocated on first access, and its destructor unmaps them. malloc
-// could keep the freed memory in its per-thread arenas.
+// Array that initially contains zeros. Its pages are allocated on first access, and its destructor unmaps them. Arrays
+// are not allocated by malloc, because malloc could keep the freed memory in its per-thread arenas.
 template <typename T>
 class PrivateArray {
  public:

@@ -58,7 +58,7 @@ void Pump::Run() {
     const std::int64_t parked = FirstParked();
     bell.Says(parked != 0 ? layout::kWaitRoom : layout::kWaitBatch, -1, parked);
     if (parked == 0 && slice_ms == layout::kSliceMs) {
-      // The submitting thread fills the frame itself.  It rings the bell of the pump only if the ring has no space.
+      // The submitting thread fills the frame itself, and rings the bell of the pump only if the ring has no space.
       bell.Pause([this] { return stop_.load() || FirstParked() != 0; });
       slice_ms = IdleSlice(slice_ms);
     } else {  // any ring ends the sleep, so polls may become less frequent

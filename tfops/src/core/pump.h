@@ -21,7 +21,7 @@ class Pump {
   ~Pump() { Stop(); }
 
   void Start();
-  void Add(Stream* stream);  // adds a stream; also while the thread runs
+  void Add(Stream* stream);  // may be called while the thread runs
   void Stop();               // idempotent; returns when the thread has ended
 
  private:

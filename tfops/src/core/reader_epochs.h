@@ -16,7 +16,7 @@ class ReaderEpochs {
  public:
   ReaderEpochs(layout::DiskTable* table, int reader) : table_(table), announced_(&table->readers[reader]) {}
 
-  // Adds a reader and returns its epoch.  Call Begin before reading the locations of rows.
+  // Adds a reader and returns its epoch. Call Begin before reading the locations of rows.
   std::int64_t Begin() {
     std::lock_guard<std::mutex> lock(mutex_);
     const std::int64_t epoch = LoadAcquire(&table_->epoch);  // SYNC epoch: load
@@ -25,7 +25,7 @@ class ReaderEpochs {
     return epoch;
   }
 
-  // Removes a reader.  Call End when the reader has finished or gives up.
+  // Removes a reader. Call End when the reader reads no more rows.
   void End(std::int64_t epoch) {
     std::lock_guard<std::mutex> lock(mutex_);
     epochs_.erase(epochs_.find(epoch));

@@ -16,8 +16,8 @@ namespace ascpipe {
 
 // Allocator of contiguous frames in a ring's arena, in FIFO order.
 //
-// Positions always increase.  If a frame does not fit before the end of the arena, it starts the next lap at the
-// beginning of the arena.  The remaining bytes at the end are skipped.  While all frames are in one lap, the arena can
+// Positions always increase. If a frame does not fit before the end of the arena, it starts the next lap at the
+// beginning of the arena. The remaining bytes at the end are skipped. While all frames are in one lap, the arena can
 // grow at its end without moving frames.
 class Arena {
  public:
@@ -28,17 +28,17 @@ class Arena {
   std::int64_t tail() const { return tail_; }
   bool empty() const { return starts_.empty(); }
 
-  // Finds a place for `length` bytes after the newest frame.  Returns false if there is not enough free space now.
+  // Finds a place for `length` bytes after the newest frame. Returns false if there is not enough free space now.
   // There is never enough space if length > bytes().
   bool Find(std::int64_t length, std::int64_t* position) const;
   // Occupies the place that Find returned.
   void Take(std::int64_t position, std::int64_t length);
   // Frees the oldest frame.
   void Free();
-  // Returns the number of bytes from the beginning of the arena to a position of Find.
+  // Returns the number of bytes from the beginning of the arena to a position that Find returned.
   std::int64_t OffsetOf(std::int64_t position) const;
 
-  // Returns the arena size at which `length` bytes fit immediately.  Returns 0 if growth does not help, because frames
+  // Returns the arena size at which `length` bytes fit immediately. Returns 0 if growth does not help, because frames
   // must be freed first.
   std::int64_t BytesFor(std::int64_t length) const;
   // `bytes` must be at least the result of BytesFor.
@@ -48,7 +48,7 @@ class Arena {
   void StartAt(std::int64_t position);
 
  private:
-  // Returns true if the oldest frame is in the previous lap.  In this case the free space ends at the oldest frame.
+  // Returns true if the oldest frame is in the previous lap. In this case the free space ends at the oldest frame.
   bool IsBetweenLaps() const { return !starts_.empty() && head_ < lap_; }
 
   std::int64_t bytes_;
@@ -61,8 +61,8 @@ class Arena {
 
 // Typed access to a ring segment.
 //
-// Any process of the session can write anywhere in a ring, for example after memory corruption.  Therefore all copies
-// of a view share private copies of the header and of the trainer's positions.  Open copies the header.  The view never
+// Any process of the session can write anywhere in a ring, for example after memory corruption. Therefore all copies
+// of a view share private copies of the header and of the trainer's positions. Open copies the header. The view never
 // reads the header or the positions from the ring again.
 class RingView {
  public:
@@ -86,13 +86,13 @@ class RingView {
   // Numbers of the oldest frame in use (head) and of the next frame (tail).
   std::int64_t head() const { return own_->head.load(); }
   std::int64_t tail() const { return own_->tail.load(); }
-  // The two functions below set the private positions.  Call them before the shared positions change, so that steps see
+  // The two functions below set the private positions. Call them before the shared positions change, so that steps see
   // every frame that workers see.
   void SetHead(std::int64_t number) const { own_->head.store(number); }
   void SetTail(std::int64_t number) const { own_->tail.store(number); }
 
-  // Returns true if the frame may be freed.  Such a frame is closed, and every table has retired it.  In a local ring,
-  // the frame must be deduplicated instead of retired.
+  // Returns true if the frame may be freed. The frame must be closed, and every table must have retired it. In a local
+  // ring, every table must have deduplicated the frame instead.
   bool IsFree(std::int64_t number) const;
 
  private:

@@ -13,8 +13,8 @@ namespace ascpipe {
 
 namespace {
 
-// Maximum number of frames for which a ring grows beyond `rings_ample`.  With fewer frames, workers would wait for
-// batches.  With frames for the whole look-ahead, large batches could use up the memory budget.
+// Maximum number of frames for which a ring grows beyond `rings_ample`. With fewer frames, workers would wait for
+// batches. With frames for the whole look-ahead, large batches could use up the memory budget.
 constexpr std::int64_t kFramesOfLargeBatches = 8;
 
 constexpr std::int64_t kSlice = std::int64_t{64} << 20;  // about 10 ms; a stop is checked after each slice

@@ -1,7 +1,8 @@
 // Placement of frames in a ring, and growth of the ring.
 //
 // If ring_bytes is not set, a ring reserves its maximum address range, but allocates memory only at the beginning of
-// its arena.  The pump is the only thread that places frames.  It allocates more memory when batches need more space.
+// its arena. The pump is the only thread that places frames. The pump allocates more memory when batches need more
+// space.
 #ifndef ASCPIPE_CORE_RING_GROWTH_H_
 #define ASCPIPE_CORE_RING_GROWTH_H_
 
@@ -41,12 +42,12 @@ class RingGrowth {
  public:
   enum Answer { kPlaced, kWait, kNever };
 
-  // `fd` is the ring's segment of `segment_bytes` bytes; the caller owns it.  If `fd` is -1, the ring never grows.
+  // `fd` is the ring's segment of `segment_bytes` bytes; the caller owns it. If `fd` is -1, the ring never grows.
   RingGrowth(const RingView& ring, const SessionView& session, int fd, std::int64_t segment_bytes,
              std::shared_ptr<RingBudget> budget, MemoryPlaces places = MemoryPlaces());
 
-  // Finds a place for a frame of `length` bytes in an arena with `frames` other frames.  Returns kWait if frames must
-  // be freed first.  Returns kNever if the frame cannot fit, and writes an explanation to *why.
+  // Finds a place for a frame of `length` bytes in an arena with `frames` other frames. Returns kWait if frames must
+  // be freed first. Returns kNever if the frame cannot fit, and writes an explanation to *why.
   Answer Place(Arena* arena, std::int64_t length, std::int64_t frames, std::int64_t* position, std::string* why);
 
   void Stop() { fd_.Close(); }

@@ -11,9 +11,9 @@
 
 namespace ascpipe {
 
-constexpr std::int64_t kRowsAhead = 12;  // rows that are prefetched
+constexpr std::int64_t kRowsAhead = 12;  // prefetch distance in rows
 
-// Copies floats.  A constant size lets the compiler use a few vector moves.
+// Copies floats. A constant size lets the compiler use a few vector moves.
 inline void CopyFloats(float* to, const float* from, std::int64_t count) {
   switch (count) {
     case 1:
@@ -41,13 +41,13 @@ inline void CopyFloats(float* to, const float* from, std::int64_t count) {
 
 constexpr std::int64_t kLineFloats = 16, kMostPrefetched = 64;
 
-// True if non-temporal stores are available.  They are used for rows that are not read soon, because they neither fetch
-// the overwritten cache lines nor evict lines in use.  Call PastTheCache after such copies.  Without this fence, other
-// threads may not see the copies, even after a lock or an atomic store.
+// True if non-temporal stores are available. These stores are used for rows that are not read soon, because they
+// neither fetch the overwritten cache lines nor evict lines in use. Call PastTheCache after such copies. Without this
+// fence, other threads may not see the copies, even after a lock or an atomic store.
 #ifdef __SSE2__
 constexpr bool kCopiesPastTheCache = true;
 
-// Copies with non-temporal stores.  `to` is aligned to a cache line, and `count` is a multiple of kLineFloats.
+// Copies with non-temporal stores. `to` is aligned to a cache line, and `count` is a multiple of kLineFloats.
 inline void CopyPastTheCache(float* to, const float* from, std::int64_t count) {
   for (const float* const end = from + count; from < end; from += kLineFloats, to += kLineFloats) {
     const __m128 first = _mm_loadu_ps(from), second = _mm_loadu_ps(from + 4);
@@ -66,7 +66,7 @@ inline void CopyPastTheCache(float* to, const float* from, std::int64_t count) {
 inline void PastTheCache() {}
 #endif
 
-// Prefetches the beginning of a row that will be written.  The hardware prefetches the remainder of a long row.
+// Prefetches the beginning of a row that will be written. The hardware prefetches the remainder of a long row.
 inline void PrefetchRow(const float* row, std::int64_t floats) {
   for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at, 1);
 }
@@ -76,7 +76,7 @@ inline void PrefetchRead(const float* row, std::int64_t floats) {
   for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at);
 }
 
-// Iterates over rows.  Each `stride` floats contain `side_by_side` adjacent rows.
+// Iterates over rows. Each `stride` floats contain `side_by_side` adjacent rows.
 template <typename Float>
 class SideBySide {
  public:

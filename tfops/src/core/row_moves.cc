@@ -131,8 +131,8 @@ CoreStatus RowMoves::ReadArrivals(const PartView& part, std::int64_t count, cons
 }
 
 void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
-  // Evicted rows are not needed soon, so the copies may bypass the cache.  Either no batch in the window needs such a
-  // row, or only a late batch needs the row.
+  // Rows that are swapped out are not needed soon, so the copies may bypass the cache. Either no batch in the window
+  // needs such a row, or only one of its last batches.
   if (kCopiesPastTheCache && IsWholeLines(table_->home, *table_->state)) {
     OutBy<CopyPastTheCache, false>(begin, end);
     PastTheCache();

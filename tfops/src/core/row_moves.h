@@ -34,7 +34,7 @@ struct MovedTable {
   const std::vector<StateRows>* state = nullptr;  // [0] is the embeddings, the next elements are optimizer slots
 };
 
-// Copies of plan data for the step.  The frame may be reused after DONE.
+// Copies of plan data for the step. The frame may be reused after DONE.
 struct PlanOutputs {
   struct Array {
     std::int32_t* data;
@@ -44,14 +44,14 @@ struct PlanOutputs {
   std::vector<Array> restores;  // per feature, one per id
 };
 
-// Array of a plan with the locations of the keys' rows.  The locations are slots or home rows in [lowest, limit).
+// Array of a plan with the locations of the keys' rows. The locations are slots or home rows in [lowest, limit).
 struct PlanColumn {
   std::int64_t layout::Part::*values;
   std::int64_t lowest;
   std::int64_t limit;
 };
 
-// Copies a column and the restore indexes from a frame.  Returns an error only if the record is damaged.
+// Copies a column and the restore indexes from a frame. Returns an error only if the record is damaged.
 CoreStatus CopyPlan(const std::string& table, const PartView& part, const PlanColumn& column,
                     const PlanOutputs& outputs);
 // Copies only the restore indexes, which must be in [0, keys).
@@ -69,19 +69,19 @@ inline std::int64_t LowestCode(std::int64_t homes) {
   return homes > 0 ? layout::kSlotHome - (homes - 1) : layout::kSlotNone;
 }
 
-// Replaces home rows by their codes.  A value of -1 means that there is no home row.
+// Replaces home rows by their codes. A value of -1 means that there is no home row.
 void EncodeHomes(const PlanOutputs::Array& homes);
 
-// Adds kSlotFrozen to the slots or codes of padding keys.  `keys` is int64[slots.count], and `padding` is ascending.
+// Adds kSlotFrozen to the slots or codes of padding keys. `keys` is int64[slots.count], and `padding` is ascending.
 void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding, const PlanOutputs::Array& slots);
 
-// Row moves of one record.  Finish all swap-outs before the first swap-in, because a row may move into the slot of an
-// evicted row.  Swap-outs are independent of each other, and swap-ins are independent of each other, so several threads
-// may execute them.
+// Row moves of one record. Finish all swap-outs before the first swap-in, because a row may move into the slot of a row
+// that is swapped out. Swap-outs are independent of each other, and swap-ins are independent of each other, so several
+// threads may execute them.
 class RowMoves {
  public:
-  // Validates the whole record before any move.  CopyPlan has already validated `slots`.  Returns an error only if the
-  // record is damaged.  Keeps pointers to the arguments.  Copies the validated data, because other processes may change
+  // Validates the whole record before any move. CopyPlan has already validated `slots`. Returns an error only if the
+  // record is damaged. Keeps pointers to the arguments. Copies the validated data, because other processes may change
   // the record.
   CoreStatus Read(const PartView& part, const MovedTable& table, const PlanOutputs::Array& slots);
 
@@ -89,16 +89,16 @@ class RowMoves {
   const std::int32_t* out_homes() const { return out_homes_.data(); }                 // their destinations
   std::int64_t ins() const { return static_cast<std::int64_t>(in_.size()); }  // new rows, then rows from home rows
 
-  // Executes moves [begin, end).
+  // Execute swap-outs or swap-ins [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;
   void In(std::int64_t begin, std::int64_t end) const;
-  // Reverts moves [begin, end) of Out, even after In.  Reads neither slots nor keys.
+  // Reverts moves [begin, end) of Out, even after In. Reads neither slots nor keys.
   void Back(std::int64_t begin, std::int64_t end) const;
 
  private:
   template <void (*Copy)(float*, const float*, std::int64_t), bool kFetchesHome>
   void OutBy(std::int64_t begin, std::int64_t end) const;
-  // A row that moves to the device.  `home` is valid only if the row moves from a home row.
+  // A row that moves to the device. `home` is valid only if the row moves from a home row.
   struct Arrival {
     std::int32_t index;  // index of its key
     std::int32_t slot;

@@ -10,9 +10,9 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kUpdatedAhead = 16;  // rows that are prefetched
+constexpr std::int64_t kUpdatedAhead = 16;  // prefetch distance in rows
 
-// Function objects that update one element.  Their constructors compute the values that all elements share.
+// Function objects that update one element. Their constructors compute the values that all elements share.
 
 template <bool decays>
 struct DescentElement {
@@ -93,7 +93,7 @@ template <typename Element>
 ASC_INLINE void UpdateRow(const Element& element, float* const* states, const float* __restrict__ grad,
                           std::int64_t dim, std::integral_constant<int, 1>) {
   float* __restrict__ w = states[0];
-#pragma GCC unroll 1  // GCC does not vectorize the loop if it unrolls it first
+#pragma GCC unroll 1  // GCC does not vectorize a loop that it has unrolled
   for (std::int64_t i = 0; i < dim; ++i) element(grad[i], w + i);
 }
 
@@ -102,7 +102,7 @@ ASC_INLINE void UpdateRow(const Element& element, float* const* states, const fl
                           std::int64_t dim, std::integral_constant<int, 2>) {
   float* __restrict__ w = states[0];
   float* __restrict__ first = states[1];
-#pragma GCC unroll 1  // GCC does not vectorize the loop if it unrolls it first
+#pragma GCC unroll 1  // GCC does not vectorize a loop that it has unrolled
   for (std::int64_t i = 0; i < dim; ++i) element(grad[i], w + i, first + i);
 }
 
@@ -112,7 +112,7 @@ ASC_INLINE void UpdateRow(const Element& element, float* const* states, const fl
   float* __restrict__ w = states[0];
   float* __restrict__ first = states[1];
   float* __restrict__ second = states[2];
-#pragma GCC unroll 1  // GCC does not vectorize the loop if it unrolls it first
+#pragma GCC unroll 1  // GCC does not vectorize a loop that it has unrolled
   for (std::int64_t i = 0; i < dim; ++i) element(grad[i], w + i, first + i, second + i);
 }
 

@@ -8,7 +8,7 @@ namespace ascpipe {
 
 constexpr int kMostStates = 3;
 
-// Rows and their gradients.  All rows are distinct, so several threads may update rows.
+// Rows and their gradients. All rows are distinct, so several threads may update rows.
 struct UpdatedRows {
   float* states[kMostStates];  // address of row 0 of the embeddings and of each optimizer slot; float[dim] each
   std::int64_t stride;         // floats from a row to the next row
@@ -18,8 +18,8 @@ struct UpdatedRows {
   std::int64_t n;
 };
 
-// The rules below use TensorFlow's formulas for each element.  Each operation is rounded to float in the order written.
-// TensorFlow uses approximate square roots in full vector registers and exact square roots for remainders.  Here all
+// The rules below use TensorFlow's formulas for each element. Each operation is rounded to float in the order written.
+// TensorFlow uses approximate square roots in full vector registers and exact square roots for remainders. Here all
 // square roots are exact, so that results do not depend on the row's position, the number of threads or the processor.
 
 // Computes w -= rate * (g + weight_decay * w).

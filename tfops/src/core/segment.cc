@@ -51,7 +51,7 @@ CoreStatus Segment::Map(int fd, std::int64_t bytes, const std::string& what, std
   if (madvise(base, static_cast<std::size_t>(bytes), MADV_DONTFORK) != 0) {
     return Error(Code::kInternal, what, ": madvise(MADV_DONTFORK): ", std::strerror(errno));
   }
-  // Every segment begins with its version and the magic number.  The version is written last.
+  // Every segment begins with its version and the magic number. The version is written last.
   const std::uint32_t* words = reinterpret_cast<const std::uint32_t*>(base);
   const std::uint32_t version = LoadAcquire(words);
   if (version != layout::kVersion || words[1] != layout::kMagic) {

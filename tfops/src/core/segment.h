@@ -1,4 +1,4 @@
-// Shared-memory segments.  The supervisor creates them and passes their descriptors to other processes.
+// Shared-memory segments. The supervisor creates them and passes their descriptors to other processes.
 #ifndef ASCPIPE_CORE_SEGMENT_H_
 #define ASCPIPE_CORE_SEGMENT_H_
 
@@ -11,12 +11,12 @@
 
 namespace ascpipe {
 
-// RAII mapping of a segment.  Forked children do not inherit it (MADV_DONTFORK).
+// RAII mapping of a segment. Forked children do not inherit it (MADV_DONTFORK).
 class Segment {
  public:
-  // Maps `bytes` of `fd`; the caller still owns `fd`.  `what` names the segment in error texts.  Returns an error if
-  // the file is shorter, because an access beyond its end would raise SIGBUS.  Returns an error if the header has
-  // another layout.
+  // Maps `bytes` of `fd`; the caller still owns `fd`. `what` is the name of the segment in error messages. Returns an
+  // error if the file is shorter than `bytes`, because an access beyond the end of the file would raise SIGBUS. Also
+  // returns an error if the segment has another layout version.
   static CoreStatus Map(int fd, std::int64_t bytes, const std::string& what, std::unique_ptr<Segment>* segment);
   ~Segment();
   Segment(const Segment&) = delete;

@@ -1,4 +1,4 @@
-// Gradient of a lookup.  Gradient rows are summed per distinct id, in canonical order.
+// Gradient of a lookup. Gradient rows are summed per distinct id, in canonical order.
 #ifndef ASCPIPE_CORE_SEGMENT_SUM_H_
 #define ASCPIPE_CORE_SEGMENT_SUM_H_
 
@@ -9,13 +9,13 @@
 
 namespace ascpipe {
 
-// Returns true if a slot names a trainable row (not frozen).
+// Returns true if gradients train the row of a slot. Frozen slots, home rows and kSlotNone are not trained.
 inline bool IsTrained(std::int32_t slot) {
   return static_cast<std::uint32_t>(slot) < static_cast<std::uint32_t>(layout::kSlotFrozen);
 }
 
-// Numbers the slots of trainable rows, and returns the number of these slots.  `slots` and `places` are int32[n].
-// `places` receives the number of each slot, or -1 for the slot of another row.  `indices` is int32[n] and receives the
+// Numbers the slots of trainable rows, and returns the number of these slots. `slots` and `places` are int32[n].
+// `places` receives the number of each slot, or -1 if the row is not trainable. `indices` is int32[n] and receives the
 // slots of trainable rows.
 std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places, std::int32_t* indices);
 
@@ -30,12 +30,12 @@ struct LookupGradient {
 
 // Adds `grad` to `sum`, element by element.
 ASC_INLINE void AddRow(float* __restrict__ sum, const float* __restrict__ grad, std::int64_t dim) {
-#pragma GCC unroll 1  // GCC does not vectorize the loop if it unrolls it first
+#pragma GCC unroll 1  // GCC does not vectorize a loop that it has unrolled
   for (std::int64_t column = 0; column < dim; ++column) sum[column] += grad[column];
 }
 
-// Adds row i of the gradients to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order.  Place -1 and missing
-// positions are skipped.  `places` is int32[place_count], and `sums` is float[valid, dim].  Returns the first i whose
+// Adds row i of the gradients to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order. Place -1 and missing
+// positions are skipped. `places` is int32[place_count], and `sums` is float[valid, dim]. Returns the first i whose
 // restore index is outside [-1, place_count), or -1.
 //
 // The function runs on one thread in input order, so the sums are bit-identical to unsorted_segment_sum.

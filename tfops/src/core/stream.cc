@@ -47,7 +47,7 @@ int Stream::TableIndex(int table) const {
 CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
   const CoreStatus status = Park(std::move(batch), ticket);
   if (!status.ok()) return status;
-  // This thread pumps, because the caches of its processor contain the ids.  Waking the pump takes longer than copying
+  // This thread pumps, because the caches of its processor contain the ids. Waking the pump takes longer than copying
   // a small batch.
   if (pumping_.try_lock()) {
     std::lock_guard<std::mutex> pumping(pumping_, std::adopt_lock);
@@ -141,7 +141,7 @@ bool Stream::GiveBack() {
     arena_.Free();
     StoreRelease(&header->arena_head, arena_.head());
     ring_.SetHead(ring_.head() + 1);
-    Exchange(&header->head, ring_.head());  // before its frame is filled again
+    Exchange(&header->head, ring_.head());  // published before the freed frame is filled again
     any = true;
   }
   return any;
@@ -258,7 +258,7 @@ void Stream::Stop() {
   std::unordered_map<std::int64_t, Ticket*> live;
   std::deque<Parked> parked;
   {
-    std::lock_guard<std::mutex> pumping(pumping_);  // the batch of a thread that fills a frame is still in parked_
+    std::lock_guard<std::mutex> pumping(pumping_);  // a thread that fills a frame uses a batch in parked_
     std::lock_guard<std::mutex> lock(mutex_);
     stopped_ = true;  // no thread pumps after this
     live.swap(live_);

@@ -1,4 +1,4 @@
-// The trainer's side of one ring.  A stream accepts batches without waiting, and fills frames when the ring has space.
+// The trainer's side of one ring. A stream accepts batches without waiting, and fills frames when the ring has space.
 #ifndef ASCPIPE_CORE_STREAM_H_
 #define ASCPIPE_CORE_STREAM_H_
 
@@ -26,22 +26,22 @@ struct FeatureIds {
   std::int64_t count;
   std::vector<std::int64_t> shape;  // rank at most kMaxSpecRank; unused if the ids are appended
   int table;                        // index of its table in the ring, or -1: the feature is left out
-  // Number of occurrences of each id.  The array is int32[count], and each value is at least 0.  The array is valid as
-  // long as the Batch.  If it is null, each id occurs once.
+  // Number of occurrences of each id. The array is int32[count], and each value is at least 0. The array is valid as
+  // long as the Batch. If the array is null, each id occurs once.
   const std::int32_t* weights = nullptr;
   bool is_appended = false;  // ids of no feature, whose rows the batch needs
 };
 
-// A submitted batch.  The owner of the batch keeps the ids alive.
+// A submitted batch. The owner of the batch keeps the ids alive.
 class Batch {
  public:
   virtual ~Batch() = default;
-  // Appends ids of a table whose rows the batch needs.  These ids do not count as occurrences.
+  // Appends ids of a table whose rows the batch needs. These ids do not count as occurrences.
   void Append(int table, std::vector<std::int64_t> ids);
 
   std::vector<FeatureIds> features;  // one per input of AscSubmit, then the appended ids
   std::int64_t timestamp = 0;        // 0: none
-  std::int64_t source = 0;           // number of its iterator in this process
+  std::int64_t source = 0;           // number of the iterator in this process
 
  private:
   struct Appended {
@@ -53,7 +53,7 @@ class Batch {
 
 class Stream {
  public:
-  // `run` forms the upper bits of every ticket.  `fd` is the ring's segment; the caller owns it.  If `fd` is -1, the
+  // `run` forms the upper bits of every ticket. `fd` is the ring's segment; the caller owns it. If `fd` is -1, the
   // ring never grows.
   Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
          const SessionView& session, int fd = -1, std::shared_ptr<RingBudget> budget = nullptr);
@@ -66,17 +66,17 @@ class Stream {
   const TicketGate& gate() const { return *gate_; }
   int TableIndex(int table) const;  // -1: not in this stream
 
-  // Accepts a batch and assigns the next ticket.  The caller owns the first hold and the first reference of the ticket.
-  // Returns an error only if the stream was stopped.  Submit never waits.  If the ring has no space, Submit parks the
-  // batch and rings the bell of the pump.
+  // Accepts a batch and assigns the next ticket. The caller owns the first ticket hold and the first reference of the
+  // ticket. Returns an error only if the stream was stopped. Submit never waits. If the ring has no space, Submit parks
+  // the batch and rings the bell of the pump.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
   CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of Submit
 
-  // Accumulates gradients of a table over `steps` batches, starting with the next batch.  `table` is an index in the
+  // Accumulates gradients of a table over `steps` batches, starting with the next batch. `table` is an index in the
   // ring.
   void Accumulate(int table, std::int64_t steps);
-  // The two functions below are called after a restore, or for empty tables, while no step trains.  `batches` is the
-  // number of batches that were trained before the next batch.  `keys` are the keys of a table with unapplied gradient
+  // The two functions below are called after a restore, or for empty tables, while no step trains. `batches` is the
+  // number of batches that were trained before the next batch. `keys` are the keys of a table with unapplied gradient
   // sums.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
@@ -85,16 +85,16 @@ class Stream {
   // Returns true if a batch was submitted before a restore that has changed the batch's cycle of `steps` batches.
   bool IsOfBefore(std::int64_t ticket, std::int64_t steps) const;
 
-  // Acquires a hold on an open ticket, or returns an error.
+  // Acquires a ticket hold on an open ticket, or returns an error.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
 
-  // Executes one round of the pump, which frees frames, drops closed tickets and fills frames.  Returns true if it did
+  // Executes one round of the pump, which frees frames, drops closed tickets and fills frames. Returns true if it did
   // any work.
   bool Pump();
   // Returns the first ticket that waits for space in the ring, or 0.
   std::int64_t FirstParked() const;
 
-  // Refuses new batches, closes every ticket and waits for concurrent closes.  The ring may be unmapped afterwards.
+  // Refuses new batches, closes every ticket and waits for concurrent closes. The ring may be unmapped afterwards.
   void Stop();
 
  private:
@@ -104,7 +104,7 @@ class Stream {
     std::unique_ptr<FrameRecord> record;  // without the frame's number and offset
   };
 
-  // Sequence numbers of the first and the last open ticket.  If no ticket is open, `first` is the next number and
+  // Sequence numbers of the first and the last open ticket. If no ticket is open, `first` is the next number and
   // `last` is 0.
   struct Open {
     std::int64_t first, last;
@@ -137,7 +137,7 @@ class Stream {
   std::int64_t sequence_ = 0;
   std::int64_t source_ = 0;  // source of the last batch
   CycleIds cycles_;
-  std::int64_t trained_before_ = 0;  // minus the batches that this ring had trained at that time
+  std::int64_t trained_before_ = 0;  // argument of the last BeganAfter, minus `trained` of the ring at that time
   std::deque<Parked> parked_;
   std::unordered_map<std::int64_t, Ticket*> live_;  // one reference each, until closed
 };

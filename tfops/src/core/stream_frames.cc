@@ -8,11 +8,11 @@
 namespace ascpipe {
 
 namespace {
-// Claim word of a frame that is being filled.  No worker has this generation, so no worker can claim the frame.
+// Claim word of a frame that is being filled. No worker has this generation, so no worker can claim the frame.
 constexpr std::uint32_t kFilling = 0xffffffffu;
 }  // namespace
 
-// Returns the layout of a batch's frame.  The layout does not depend on the frame's ticket and offset.
+// Returns the layout of a batch's frame. The layout does not depend on the frame's ticket and offset.
 std::unique_ptr<FrameRecord> Stream::LayOut(const Batch& batch) const {
   const std::size_t tables = static_cast<std::size_t>(ring_.tables());
   std::unique_ptr<FrameRecord> record(new FrameRecord);

@@ -47,7 +47,7 @@ CoreStatus TableFile::Open(const std::string& path, std::uint32_t seal, const Sh
   std::int64_t bytes = 0;
   if (error == 0) {
     bytes = status.st_size;
-    // An empty file cannot be mapped, so at least one byte is mapped.  The check of the size below rejects an empty
+    // An empty file cannot be mapped, so at least one byte is mapped. The check of the size below rejects an empty
     // file.
     base = mmap(nullptr, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), PROT_READ, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) error = errno;
@@ -61,7 +61,7 @@ CoreStatus TableFile::Open(const std::string& path, std::uint32_t seal, const Sh
   if (found.ok()) found = opened->CheckSums(seal, share);
   if (found.ok()) found = opened->CheckEntries(share);
   if (!found.ok()) return found;
-  // Rows are read at random, so read-ahead is useless.  The hint may fail.
+  // Rows are read at random, so read-ahead is useless. The hint may fail.
   (void)madvise(base, static_cast<std::size_t>(bytes), MADV_RANDOM);
   *file = std::move(opened);
   return CoreStatus();
@@ -72,7 +72,7 @@ TableFile::~TableFile() {
   close(fd_);
 }
 
-// Computes the positions of the sections.  All sizes are compared with the file size before anything after the header
+// Computes the positions of the sections. All sizes are compared with the file size before anything after the header
 // is read, so that no offset can overflow.
 CoreStatus TableFile::FindSections() {
   constexpr std::int64_t kHeader = sizeof(TableFileHeader);
@@ -132,7 +132,7 @@ CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
   return CoreStatus();
 }
 
-// Verifies the checksum of one piece.  The function uses pread, because a disk error in the mapping would raise a
+// Verifies the checksum of one piece. The function uses pread, because a disk error in the mapping would raise a
 // signal instead of an error.
 bool TableFile::SumIsRight(std::int64_t piece) const {
   std::int64_t at = piece * kTableFilePiece;
@@ -151,7 +151,7 @@ bool TableFile::SumIsRight(std::int64_t piece) const {
   return crc == wanted;
 }
 
-// Checks that no lookup can read outside the file, even if the writer was faulty.  Checksums detect only damage.
+// Checks that no lookup can read outside the file, even if the writer was faulty. Checksums detect only damage.
 CoreStatus TableFile::CheckEntries(const Share& share) const {
   const std::int64_t n = row_count();
   const std::int64_t bucket_count = std::int64_t{1} << header().bucket_bits;

@@ -13,10 +13,10 @@
 
 namespace ascpipe {
 
-// Header of the file.  All numbers are little-endian.  The header is followed by three sections, each aligned to 64
+// Header of the file. All numbers are little-endian. The header is followed by three sections, each aligned to 64
 // bytes.
 //   `buckets` is int64[2^bucket_bits + 1] and contains the first entry of each bucket, followed by row_count.
-//   `entries` is TableFileEntry[row_count], in ascending order of KeyHash(key).  The upper bits of the hash are the
+//   `entries` is TableFileEntry[row_count], in ascending order of KeyHash(key). The upper bits of the hash are the
 //   bucket.
 //   `rows` is float[row_count, dim].
 // The sections are followed by two checksums without padding.
@@ -51,13 +51,13 @@ inline std::uint64_t KeyHash(std::int64_t key) {
   return hash ^ (hash >> 33);
 }
 
-// A mapped and verified table file.  The class is thread-safe.
+// A mapped and verified table file. The class is thread-safe.
 class TableFile {
  public:
   // Function that calls work(begin, end) for blocks of [0, total), on any number of threads.
   using Share = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
 
-  // Maps a file and verifies its sizes, its checksums, and the row number of every entry.  `seal` is the expected seal.
+  // Maps a file and verifies its sizes, its checksums, and the row number of every entry. `seal` is the expected seal.
   // Returns DATA_LOSS for a damaged file, and FAILED_PRECONDITION for a file with another seal.
   static CoreStatus Open(const std::string& path, std::uint32_t seal, const Share& share,
                          std::unique_ptr<TableFile>* file);
@@ -69,7 +69,7 @@ class TableFile {
   std::int64_t row_count() const { return header().row_count; }
 
   // Copies the row of keys[i], or `default_row` if the table does not contain the key, to out[i] for i in [begin, end).
-  // Key is int32 or int64, `default_row` is float[dim], and `out` is float[end, dim].  `found` is bool[end] or null;
+  // Key is int32 or int64, `default_row` is float[dim], and `out` is float[end, dim]. `found` is bool[end] or null;
   // found[i] is set to true if the table contains keys[i], otherwise to false.
   template <typename Key>
   void LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out,

@@ -1,4 +1,4 @@
-// Device rows of a table.  The process owns the rows, and variables of sessions share their memory.
+// Device rows of a table. The process owns the rows, and variables of sessions share the memory of the rows.
 #ifndef ASCPIPE_CORE_TABLE_INSTANCE_H_
 #define ASCPIPE_CORE_TABLE_INSTANCE_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Interface for the memory of device rows; a real accelerator would implement it.
+// Interface to the memory of device rows. An accelerator would have another implementation.
 class DeviceTable {
  public:
   virtual ~DeviceTable() = default;
@@ -20,7 +20,7 @@ class DeviceTable {
   virtual std::int64_t dim() const = 0;
 };
 
-// Device table in a separate mapping of host memory.  Unused rows occupy no memory, and large tables use huge pages.
+// Device table in a separate mapping of host memory. Unused rows occupy no memory, and large tables use huge pages.
 class HostDeviceTable : public DeviceTable {
  public:
   static CoreStatus Make(const std::string& name, std::int64_t row_count, std::int64_t dim,

@@ -1,4 +1,4 @@
-// Tickets of batches.  AscSubmit creates a ticket.  The ticket is closed when its batch was trained or can no longer be
+// Tickets of batches. AscSubmit creates a ticket. The ticket is closed when its batch was trained or can no longer be
 // trained.
 #ifndef ASCPIPE_CORE_TICKET_H_
 #define ASCPIPE_CORE_TICKET_H_
@@ -16,7 +16,7 @@
 
 namespace ascpipe {
 
-// Access to the ring and bells when a ticket is closed.  All tickets of a stream share one gate.  A ticket tensor may
+// Access to the ring and bells when a ticket is closed. All tickets of a stream share one gate. A ticket tensor may
 // outlive the ring, so the ring is unmapped only when all tickets are closed and no thread is inside the gate.
 class TicketGate {
  public:
@@ -31,7 +31,7 @@ class TicketGate {
   void RingTableWorkers() const;
 
  private:
-  // Returns true if every table has finished the frame.  In this case the table workers need not be woken when the
+  // Returns true if every table has finished the frame. In this case the table workers need not be woken when the
   // ticket is closed.
   bool IsDone(std::int64_t frame) const;
 
@@ -42,30 +42,30 @@ class TicketGate {
 
 // Control block of one ticket.
 //
-// The pump changes the state from kParked to a frame number (>= 0) or to kFailed.  The state becomes kClosed when the
-// last hold is dropped, the step ends, or the pipeline stops.
+// The pump changes the state from kParked to a frame number (>= 0) or to kFailed. The state becomes kClosed when the
+// last ticket hold is dropped, the step ends, or the pipeline stops.
 class Ticket {
  public:
   static constexpr std::int64_t kParked = -1;
   static constexpr std::int64_t kClosed = -2;
   static constexpr std::int64_t kFailed = -3;
 
-  // A new ticket has one hold and one reference.  The ticket tensor owns them and releases them with DropHold.
+  // A new ticket has one ticket hold and one reference. The ticket tensor owns both and releases both with DropHold.
   Ticket(std::int64_t number, std::shared_ptr<TicketGate> gate) : number_(number), gate_(std::move(gate)) {}
 
   std::int64_t number() const { return number_; }
   std::int64_t state() const { return state_.load(); }
 
-  // Acquires a hold, which keeps the ticket open, for example while a claim waits.  Returns false if the ticket has no
-  // holder any more.
+  // Acquires a ticket hold, which keeps the ticket open, for example while a claim waits. Returns false if all holds of
+  // the ticket were dropped.
   bool TryHold();
   void DropHold();
 
-  // Closes the ticket.  Close is idempotent, and any thread may call it at any time.
+  // Closes the ticket. Close is idempotent, and any thread may call it at any time.
   void Close();
 
-  // The pump calls Enframe or Fail, which change the state from kParked to a frame or to kFailed.  They return false if
-  // the ticket is closed.
+  // The pump calls Enframe or Fail, which change the state from kParked to a frame number or to kFailed. Both functions
+  // return false if the ticket is closed.
   bool Enframe(std::unique_ptr<const FrameRecord> record) {
     record_ = std::move(record);
     return Leave(record_->frame.number);
@@ -98,11 +98,11 @@ class Ticket {
   std::unique_ptr<const FrameRecord> record_;  // written before the state becomes a frame
 };
 
-// RAII hold of a ticket.
+// RAII ticket hold.
 class TicketHold {
  public:
   TicketHold() = default;
-  explicit TicketHold(Ticket* held) : ticket_(held) {}  // takes ownership of one hold
+  explicit TicketHold(Ticket* held) : ticket_(held) {}  // takes ownership of one ticket hold
   TicketHold(TicketHold&& other) noexcept : ticket_(other.ticket_) { other.ticket_ = nullptr; }
   TicketHold& operator=(TicketHold&& other) noexcept {
     std::swap(ticket_, other.ticket_);
@@ -113,7 +113,7 @@ class TicketHold {
   }
   Ticket* get() const { return ticket_; }
   Ticket* operator->() const { return ticket_; }
-  // Transfers the hold to the caller.
+  // Transfers the ticket hold to the caller.
   Ticket* Release() {
     Ticket* const held = ticket_;
     ticket_ = nullptr;

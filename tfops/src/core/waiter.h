@@ -1,4 +1,4 @@
-// Thread that polls all waits of the trainer, so that no op blocks a TensorFlow thread.  A wait finishes immediately on
+// Thread that polls all waits of the trainer, so that no op blocks a TensorFlow thread. A wait finishes immediately on
 // the calling thread if its condition already holds, unless another wait is pending.
 #ifndef ASCPIPE_CORE_WAITER_H_
 #define ASCPIPE_CORE_WAITER_H_
@@ -19,20 +19,21 @@
 
 namespace ascpipe {
 
-// A wait of an op.  `Poll`, `Left` and `Finish` must never sleep.  Only one wait is polled at a time.
+// A wait of an op. `Poll`, `Left` and `Finish` must never sleep. Only one wait is polled at a time.
 class Wait {
  public:
   virtual ~Wait() = default;
 
-  // Returns true and sets *status if the wait is over.  Otherwise sets `waits_for` to the reason of the wait.
+  // Returns true and sets *status if the wait is over. Otherwise sets `waits_for` to the reason of the wait.
   virtual bool Poll(CoreStatus* status) = 0;
-  // The waiter calls Left when the wait is over, after success or an error.  It polls no other wait during the call.
+  // The waiter calls Left when the wait is over, after success or an error. The waiter polls no other wait during the
+  // call.
   virtual void Left() {}
-  // The waiter thread calls Finish once, after Left.  `status` is the status of Poll, or the reason for aborting the
+  // The waiter thread calls Finish once, after Left. `status` is the status of Poll, or the reason for aborting the
   // wait.
   virtual void Finish(const CoreStatus& status) = 0;
 
-  // Cancels the wait.  Any thread may call Cancel when the step was cancelled.
+  // Cancels the wait. Any thread may call Cancel when the step was cancelled.
   void Cancel() { cancelled_.store(true); }
 
   layout::WaitsFor waits_for = layout::kWaitNone;
@@ -61,13 +62,13 @@ class Waiter {
 
   // Starts the thread and installs the SIGINT handler (core/interrupt.h).
   void Start();
-  // Ends every wait with CANCELLED, and then ends the thread.  Stop is idempotent.
+  // Ends every wait with CANCELLED, and then ends the thread. Stop is idempotent.
   void Stop();
 
-  // Adds a wait.  Add is thread-safe.  Only the waiter thread calls `Finish`.
+  // Adds a wait. Add is thread-safe. Only the waiter thread calls `Finish`.
   void Add(std::shared_ptr<Wait> wait);
-  // Polls a wait that was not added, unless other waits are pending.  TryAtOnce is thread-safe.  Returns true and sets
-  // *status if the wait is over; `Finish` is then not called.  Otherwise the caller must Add the wait.
+  // Polls a wait that was not added, unless other waits are pending. TryAtOnce is thread-safe. Returns true and sets
+  // *status if the wait is over. In this case `Finish` is not called. Otherwise the caller must Add the wait.
   bool TryAtOnce(Wait* wait, CoreStatus* status);
   // Makes the thread poll again after a change within this process.
   void Wake() const { Ring(session_.bells + layout::kBellTrainer); }
@@ -75,7 +76,7 @@ class Waiter {
   // Ends all current and future waits with `status`.
   void Fail(const CoreStatus& status);
 
-  // Disables timeouts during a save or restore, except timeouts of waits with `during_hold`.  Calls may be nested.
+  // Disables timeouts during a save or restore, except timeouts of waits with `during_hold`. Calls may be nested.
   void BePatient(bool patient) { patience_.fetch_add(patient ? 1 : -1); }
 
   double wait_timeout_s() const { return settings_.wait_timeout_s; }
@@ -83,8 +84,8 @@ class Waiter {
  private:
   void Run();
   bool Round();
-  // Sleeps for at most one slice if there is no wait.  The thread does not sleep on the bell, so that publishers do not
-  // wake it unnecessarily.  Returns true if there was no wait.  The thread then checks the session before it polls the
+  // Sleeps for at most one slice if there is no wait. The thread does not sleep on the bell, so that publishers do not
+  // wake it unnecessarily. Returns true if there was no wait. The thread then checks the session before it polls the
   // first wait.
   bool IsIdle();
   bool TakeNew();
@@ -104,7 +105,7 @@ class Waiter {
   std::atomic<int> waiting_{0};             // number of waits, including new_
   std::int64_t looked_ns_ = 0;
   int idle_slice_ms_ = layout::kSliceMs;
-  bool expired_ = false;  // a round ended a wait because of a timeout or stop, not because of a shared word
+  bool expired_ = false;  // a round ended a wait without a successful Poll
 
   std::mutex mutex_;
   std::condition_variable wanted_;  // signals changes of new_ and stop_

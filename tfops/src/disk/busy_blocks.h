@@ -1,4 +1,4 @@
-// Bitmap of the blocks of a row file that are in use by an operation.  The owner guards the bitmap with a mutex.
+// Bitmap of the blocks of a row file that are in use by an operation. The owner guards the bitmap with a mutex.
 #ifndef ASCPIPE_DISK_BUSY_BLOCKS_H_
 #define ASCPIPE_DISK_BUSY_BLOCKS_H_
 
@@ -9,7 +9,7 @@ namespace ascpipe {
 
 class BusyBlocks {
  public:
-  // Marks all `count` blocks as busy.  Returns false, and marks no block, if one of the blocks is already busy.
+  // Marks all `count` blocks as busy. Returns false, and marks no block, if one of the blocks is already busy.
   bool Take(std::int64_t first, std::int64_t count) {
     const std::size_t words = static_cast<std::size_t>((first + count + kBits - 1) / kBits);
     if (words_.size() < words) words_.resize(words, 0);

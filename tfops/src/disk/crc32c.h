@@ -7,8 +7,8 @@
 
 namespace ascpipe {
 
-// Continues a checksum.  Returns the CRC-32C of the earlier bytes followed by `bytes`.  `before` is the CRC-32C of the
-// earlier bytes.  Uses the processor's instruction if the processor has one.
+// Returns the CRC-32C of the bytes processed so far, followed by `bytes`. `before` is the CRC-32C of the bytes
+// processed so far. Uses the crc32 instruction if the processor has it.
 std::uint32_t Crc32c(const void* bytes, std::size_t count, std::uint32_t before = 0);
 
 // Returns the result of Crc32c, but computes it with lookup tables on any processor.

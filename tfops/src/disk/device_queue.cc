@@ -15,11 +15,11 @@ constexpr std::chrono::seconds kIdleSlice(10);
 constexpr std::size_t kMostDelayed = 64;  // a thread that requests work scans all delayed operations
 constexpr std::int64_t kOperationsARing = 128;
 
-// Returns true if the result of an operation is final when the operation ends.  Otherwise the result is final after the
-// sync.
+// Returns true if the results of an operation are final when the operation ends. The results of a buffered write are
+// final only after the sync.
 bool CountsAtOnce(const DiskJob& job) { return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct(); }
 
-// Blocks all signals.  With SIGXFSZ blocked, exceeding the file size limit is only an error of the write.
+// Blocks all signals. If SIGXFSZ is blocked, a write beyond the file size limit only returns an error.
 class NoSignals {
  public:
   NoSignals() {
@@ -48,7 +48,7 @@ CoreStatus DeviceQueue::Start(int threads, std::shared_ptr<DeviceQueue>* queue) 
     Worker* const own = worker.get();
     std::unique_lock<std::mutex> lock(started->mutex_);
     try {
-      // Each thread keeps the queue alive, even after the queue was given up.
+      // Each thread keeps the queue alive, even after EndStop has abandoned the thread.
       own->thread = std::thread([started, own] { started->Work(own); });
     } catch (const std::system_error& error) {
       lock.unlock();
@@ -172,7 +172,8 @@ void DeviceQueue::Work(Worker* worker) {
   changed_.notify_all();
 }
 
-// Assigns an operation to the thread.  No other operation uses the blocks of this operation.
+// Assigns an operation to the worker. No other operation in flight uses blocks of this operation. Returns false if
+// there is no such operation.
 bool DeviceQueue::Take(Worker* worker) {
   for (auto at = delayed_.begin(); at != delayed_.end(); ++at) {
     if (!at->TakeBlocks()) continue;
@@ -250,7 +251,7 @@ void DeviceQueue::CancelRest(const std::shared_ptr<DiskJob>& job) {
   while (job->next < count) cancel(job->next++);
   jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), job), jobs_.end());
   if (job->left > 0) return;
-  // No operation is in flight.  Writes without O_DIRECT were not synced, so they fail with ECANCELED.
+  // No operation is in flight. Writes without O_DIRECT were not synced, so they fail with ECANCELED.
   const bool is_synced = job->batch.kind() == BatchKind::kRead || job->file->file->is_direct();
   if (!is_synced) job->batch.FailGood(ECANCELED);
   End(job.get());

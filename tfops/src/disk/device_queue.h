@@ -32,7 +32,7 @@ struct OpenFile {
   BusyBlocks busy;  // guarded by the queue
 };
 
-// A submitted batch.  The queue guards all members except `file` and `batch`.
+// A submitted batch. The queue guards all members except `file` and `batch`.
 struct DiskJob {
   DiskJob(std::shared_ptr<OpenFile> of, BatchKind kind, const DiskBatch& asked)
       : file(std::move(of)), batch(file->file.get(), kind, asked) {}
@@ -48,23 +48,23 @@ class DeviceQueue : private CallersMemory {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Starts a queue.  Returns RESOURCE_EXHAUSTED if threads or memory for their buffers are not available.
+  // Starts a queue. Returns RESOURCE_EXHAUSTED if threads or memory for their buffers are not available.
   static CoreStatus Start(int threads, std::shared_ptr<DeviceQueue>* queue);
 
-  // Submits a prepared job.  Returns false if the queue is stopping.
+  // Submits a prepared job. Returns false if the queue is stopping.
   bool Submit(const std::shared_ptr<DiskJob>& job);
   // Returns true if the job finishes within `limit`.
   bool Await(const DiskJob& job, std::chrono::milliseconds limit);
-  // Cancels operations that have not started.  Their result is ECANCELED.  The job finishes with the last operation in
+  // Cancels operations that have not started. Their result is ECANCELED. The job finishes with the last operation in
   // flight.
   void Cancel(const std::shared_ptr<DiskJob>& job);
   DiskFigures Figures();
 
   // Cancels all queued operations.
   void BeginStop();
-  // Waits for the threads.  If threads are still in a system call at the deadline, EndStop gives them up.  Their
-  // requests end with ETIMEDOUT, and the threads no longer touch the caller's memory.  Returns the directories of the
-  // files of these threads.
+  // Waits for the threads. If threads are still in a system call at the deadline, EndStop abandons the threads. Their
+  // requests end with ETIMEDOUT, and the threads no longer touch the caller's memory. Returns the directories of the
+  // row files that the abandoned threads were reading or writing.
   std::set<std::string> EndStop(Clock::time_point deadline);
 
  private:

@@ -1,4 +1,4 @@
-// Kind of the file system of a directory.  Some file systems accept O_DIRECT but do not store data on a disk.
+// Kind of the file system of a directory. Some file systems accept O_DIRECT but do not store data on a disk.
 #ifndef ASCPIPE_DISK_FILE_SYSTEM_H_
 #define ASCPIPE_DISK_FILE_SYSTEM_H_
 

@@ -16,8 +16,8 @@ class Latency {
     ++total_;
   }
 
-  // Returns the quantile `share`, in (0, 1], in microseconds.  The result is at most 20 % too high.  It is 0 if there
-  // were no operations.
+  // Returns the quantile `share`, in (0, 1], in microseconds. The result is at most 20 % too high. The result is 0 if
+  // there were no operations.
   std::int64_t Quantile(double share) const {
     const std::int64_t wanted = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(total_)));
     std::int64_t seen = 0;

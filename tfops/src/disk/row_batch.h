@@ -33,7 +33,7 @@ struct OperationFigures {
 class CallersMemory {
  public:
   virtual ~CallersMemory() = default;
-  // Returns false if the operation was given up.  The caller's memory must then not be touched.
+  // Returns false if the operation was abandoned. In this case the caller's memory must not be touched.
   virtual bool Enter() = 0;
   virtual void Leave() = 0;
 };
@@ -43,27 +43,27 @@ class RowBatch {
   // The caller keeps `asked` and its arrays until the batch has finished.
   RowBatch(RowFile* file, BatchKind kind, const DiskBatch& asked) : file_(file), kind_(kind), asked_(asked) {}
 
-  // Validates all requests and builds the operations.  Returns INVALID_ARGUMENT if a slot is outside the file or is
+  // Validates all requests and builds the operations. Returns INVALID_ARGUMENT if a slot is outside the file or is
   // written twice.
   CoreStatus Prepare();
 
   BatchKind kind() const { return kind_; }
   const std::vector<BlockOperation>& operations() const { return operations_; }
 
-  // Executes an operation and stores the results of its requests: 0, an errno, or a Damage.  `buffer` is
-  // uint8[kMostWriteBytes] and page-aligned.  Each thread has a separate buffer.
+  // Executes an operation and stores the results of its requests: 0, an errno, or a Damage. `buffer` is
+  // uint8[kMostWriteBytes] and page-aligned. Each thread has a separate buffer.
   OperationFigures Run(const BlockOperation& operation, CallersMemory* memory, std::uint8_t* buffer) const;
 
-  // Stores a result for all requests of an operation.  FailGood stores the result only for requests whose current
-  // result is 0.
+  // Store sets the result of all requests of an operation. FailGood sets the result of those requests of the batch
+  // whose current result is 0.
   void Store(const BlockOperation& operation, std::int32_t result) const;
   void FailGood(std::int32_t result) const;
 
-  // Marks the requests of one operation, or of all operations, as DONE or FAILED.  A request with an error is FAILED
-  // and receives the error.  Does nothing if the batch has no requests.
+  // Marks the requests of one operation, or of all operations, as DONE or FAILED. A request with an error is FAILED
+  // and receives the error. Does nothing if the batch has no requests.
   void EndRequests(const BlockOperation& operation) const;
   void EndRequests() const;
-  // Rings `bell` if the batch has one.
+  // Rings the bell of the batch, if any.
   void RingBell() const;
 
  private:

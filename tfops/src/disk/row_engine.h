@@ -21,7 +21,7 @@ namespace ascpipe {
 
 constexpr int kMostThreads = 256;  // per disk
 
-// The class is thread-safe.  Batches in flight are not ordered.  Read or rewrite a row only after the batch that wrote
+// The class is thread-safe. Batches in flight are not ordered. Read or rewrite a row only after the batch that wrote
 // the row has finished.
 class RowEngine {
  public:
@@ -37,21 +37,22 @@ class RowEngine {
   // Returns null if there is no such file.
   RowFile* file(int number) const;
 
-  // Submits a batch of a file and returns its number in *job.  Returns INVALID_ARGUMENT, and executes nothing, if a
+  // Submits a batch of a file and returns its number in *job. Returns INVALID_ARGUMENT, and executes nothing, if a
   // request is invalid.
   CoreStatus Submit(int file, BatchKind kind, const DiskBatch& batch, std::int64_t* job);
-  // Returns true if the batch finishes within `limit`.  The number of the batch is then released, and the engine no
-  // longer uses the arrays of the batch.  Also returns true for an unknown number.
+  // Returns true if the batch finishes within `limit`. The number of the batch is then released, and the engine no
+  // longer uses the arrays of the batch. Also returns true for an unknown number.
   bool Wait(std::int64_t job, std::chrono::milliseconds limit);
-  // Cancels operations that have not started.  Their result is ECANCELED.  The caller must still wait for the batch.
+  // Cancels operations that have not started. Their result is ECANCELED. The caller must still wait for the batch.
   void Cancel(std::int64_t job);
 
   // Returns the statistics of the device of a file.
   CoreStatus Figures(int file, DiskFigures* figures) const;
 
-  // Cancels queued operations, waits up to `limit` for system calls in flight, and ends the threads.  If threads
-  // remain, Stop gives them up and returns INTERNAL with the directories of their files.  Rows that such a thread reads
-  // are discarded.  Its writes may still reach the disk until the process exits.
+  // Cancels queued operations, waits up to `limit` for system calls in flight, and ends the threads. If threads are
+  // still in a system call, Stop abandons the threads and returns INTERNAL with the directories of the row files in
+  // use. Rows that an abandoned thread reads are discarded. Rows that it writes may still reach the disk until the
+  // process exits.
   CoreStatus Stop(std::chrono::milliseconds limit);
 
  private:

@@ -1,4 +1,4 @@
-// Unnamed file of rows of one size.  The kernel frees the file when its last descriptor is closed.
+// Unnamed file of rows of one size. The kernel frees the file when its last descriptor is closed.
 // docs/internals/row_files.md describes the row files.
 #ifndef ASCPIPE_DISK_ROW_FILE_H_
 #define ASCPIPE_DISK_ROW_FILE_H_
@@ -19,13 +19,13 @@ namespace ascpipe {
 
 constexpr std::int64_t kGrowthBytes = std::int64_t{64} << 20;
 
-// The class is thread-safe.  Read, Write and Sync return 0 or an errno.  Buffers are page-aligned.
+// The class is thread-safe. Read, Write and Sync return 0 or an errno. Buffers are page-aligned.
 class RowFile {
  public:
-  // Creates an empty file.  Uses O_DIRECT unless `buffered` is set or the file system does not support it.
+  // Creates an empty file. Uses O_DIRECT unless `buffered` is set or the file system does not support it.
   static CoreStatus Create(const std::string& directory, std::int64_t row_bytes, bool buffered,
                            std::unique_ptr<RowFile>* file);
-  // Adopts the file of another process by a duplicate of the file descriptor.  The other process must have exited.
+  // Opens the file of another process by duplicating `fd`. The other process must have exited.
   static CoreStatus Adopt(int fd, const std::string& directory, std::int64_t row_bytes, std::unique_ptr<RowFile>* file);
   ~RowFile();
   RowFile(const RowFile&) = delete;
@@ -41,14 +41,14 @@ class RowFile {
   std::int64_t blocks() const { return blocks_.load(std::memory_order_acquire); }
   std::int64_t slots() const { return blocks() * format_.slots_per_block(); }
 
-  // Allocates at least `blocks` blocks, in multiples of `step` bytes.  If the disk is full, Grow returns
-  // RESOURCE_EXHAUSTED with the needed and the free space, and leaves the file unchanged.
+  // Grows the file to at least `blocks` blocks. The file size is rounded up to a multiple of `step` bytes. If the disk
+  // is full, Grow returns RESOURCE_EXHAUSTED with the needed and the free space, and leaves the file unchanged.
   CoreStatus Grow(std::int64_t blocks, std::int64_t step = kGrowthBytes);
 
   int Read(std::int64_t block, std::int64_t count, std::uint8_t* buffer) const;
-  // Executes one write.  Returns EIO for a short write.
+  // Executes one write. Returns EIO for a short write.
   int Write(std::int64_t block, std::int64_t count, const std::uint8_t* buffer);
-  // Flushes all completed writes to the disk.  Does nothing with O_DIRECT.  After the first failure, Sync and Write
+  // Flushes all completed writes to the disk. Does nothing with O_DIRECT. After the first failure, Sync and Write
   // always fail, because the kernel reports a lost write once and then marks the lost pages as clean.
   int Sync();
 

@@ -1,4 +1,4 @@
-// Format of a row file.  A file consists of blocks, and a block consists of slots of equal size.  Each slot has a
+// Format of a row file. A file consists of blocks, and a block consists of slots of equal size. Each slot has a
 // trailer. docs/internals/row_files.md describes the format.
 #ifndef ASCPIPE_DISK_ROW_FORMAT_H_
 #define ASCPIPE_DISK_ROW_FORMAT_H_
@@ -12,8 +12,8 @@ constexpr std::int64_t kMostWriteBytes = 256 << 10;  // per write
 constexpr std::int64_t kTrailerBytes = 8;
 constexpr std::int64_t kMostRowBytes = kMostWriteBytes - kTrailerBytes;
 
-// Trailer of each row.  `mark` is the generation, mixed with key and slot.  `crc` is the CRC-32C of row and mark.  A
-// slot can be verified without its key.  An intact row of another key, slot or generation can be distinguished from a
+// Trailer of each row. `mark` is the generation, mixed with key and slot. `crc` is the CRC-32C of row and mark. A
+// slot can be verified without its key. An intact row of another key, slot or generation can be distinguished from a
 // damaged row.
 struct RowTrailer {
   std::uint32_t mark;
@@ -53,9 +53,9 @@ class RowFormat {
   // Returns the offset of a slot in its block, in bytes.
   std::int64_t OffsetOf(std::int64_t slot) const { return slot % slots_per_block() * slot_bytes(); }
 
-  // Writes a row and its trailer to a slot.  `at` is uint8[slot_bytes].
+  // Writes a row and its trailer to a slot. `at` is uint8[slot_bytes].
   void Seal(const void* row, std::int64_t key, std::int64_t slot, std::uint32_t generation, std::uint8_t* at) const;
-  // Returns the content of a slot.  `at` is uint8[slot_bytes].
+  // Returns the content of a slot. `at` is uint8[slot_bytes].
   Damage Examine(const std::uint8_t* at, std::int64_t key, std::int64_t slot, std::uint32_t generation) const;
   // Returns true if a slot is empty or contains an intact row of any key.
   bool IsSound(const std::uint8_t* at) const;

@@ -14,7 +14,7 @@ using tensorflow::Node;
 
 namespace {
 
-// Optimizer formula. The first inputs of its op are the states, and the next inputs are the parameters.
+// Optimizer formula. The first inputs of an update op are the states, and the next inputs are the parameters.
 struct Formula {
   int states;
   int parameters;
@@ -27,7 +27,7 @@ const std::map<std::string, Formula>& Formulas() {
   return *formulas;
 }
 
-// Returns a parameter as text: its value, or the port that computes it.
+// Returns a parameter as text: the value of the parameter, or the port that computes the value.
 std::string Parameter(const Port& port) {
   tensorflow::Tensor value;
   if (!ReadTensor(port.node, &value) || value.dtype() != tensorflow::DT_FLOAT || value.NumElements() != 1) {
@@ -107,7 +107,7 @@ class ChangeReader {
       writes.insert(writes.end(), all_.All(type).begin(), all_.All(type).end());
     }
     ByName(&writes);
-    std::vector<Nodes> written;  // by op: the copies that produce its handles, which are its first input
+    std::vector<Nodes> written;  // by op: the AscLocalRows ops that produce the handles in input 0
     for (const Node* write : writes) written.push_back(Origins({Source(write, 0).node}, "AscLocalRows"));
     step_.handle_writes = all_.ItemsOf(writes);
     for (Node* node : all_.All("AscReadRows")) {

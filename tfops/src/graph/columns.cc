@@ -17,7 +17,7 @@ using tensorflow::Status;
 
 namespace {
 
-// Returns the number of columns in a shape tensor, or -1 if it is unknown.
+// Returns the number of columns in a shape tensor, or -1 if the number is unknown.
 std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   Numbers numbers;
   if (ReadNumbers(shape, &numbers)) return numbers.size() == 2 ? numbers[1] : -1;
@@ -156,8 +156,8 @@ std::int64_t Shapes::Columns(const Port& port) const {
 std::int64_t Shapes::InferColumns(const Port& port) const {
   Numbers dims;
   if (port.node != nullptr && port.node->type_string() == "Reshape") {
-    // Layers of TensorFlow pack the batch size and the columns. To find the batch size, the refiner would search the
-    // graph for constants in each call.
+    // In layers of TensorFlow, a Pack op joins the batch size and the number of columns to the new shape. To find the
+    // batch size, the refiner would search the graph for constants in each call.
     const Port pack = Source(port.node, 1);
     const bool has_two = pack.node != nullptr && pack.node->type_string() == "Pack" && pack.node->num_inputs() == 2;
     if (has_two && ReadNumbers(Source(pack.node, 1), &dims) && dims.size() == 1 && dims[0] >= 0) return dims[0];

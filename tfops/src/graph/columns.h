@@ -43,12 +43,12 @@ struct Columns {
   std::int64_t begin = 0, count = 0;
 };
 
-// Returns true if a tensor consists of whole columns of a matrix, possibly reshaped. The number of rows is not checked,
-// because the gradient op returns an error unless it equals the batch size. `passed` receives the ops between the
-// tensor and the matrix, including the cut.
+// Returns true if a tensor consists of whole columns of a matrix, possibly reshaped. The number of rows is not checked
+// here; AscSum checks it. `passed` receives the ops between the tensor and the matrix, including the cut.
 bool FindColumns(const Shapes& shapes, Port at, Columns* columns, Nodes* passed);
 
-// Returns true if the position of a cut is known without the shapes of adjacent tensors, so that CutOut can replace it.
+// Returns true if the position of a cut is known without the shapes of adjacent tensors, so that CutOut can replace the
+// cut.
 bool HasKnownPlace(const Shapes& shapes, const tensorflow::Node& cut);
 
 // Returns true if `axis` is the column axis of a matrix. The axis is 1 or -1, or one of these numbers modulo the rank,
@@ -58,8 +58,8 @@ bool IsColumnAxis(const Port& axis);
 // Reads the first column of a Slice from its input `begin`.
 bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column);
 
-// Reads the sizes of the pieces of SplitV. An unknown size is -1. The input is a constant, or the gradient of a concat
-// of many tensors computes the input from the shapes of these tensors.
+// Reads the sizes of the pieces of SplitV. An unknown size is -1. `port` is a constant, or is computed from shapes as
+// in the gradient of a concat of many tensors.
 bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 
 // Moves the outgoing control edges of a cut to the tensor that the cut reads. TensorFlow adds such edges between
@@ -67,8 +67,8 @@ bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 void WaitForWhole(tensorflow::Graph* graph, tensorflow::Node* cut);
 
 // Makes `cut`, a Slice or a SplitV, read columns at their known position. Afterwards `cut` does not need the shapes of
-// adjacent tensors. These tensors are read in place. A SplitV becomes one Slice for each output that has readers
-// outside `gone`.
+// adjacent tensors, which are read in place. A SplitV becomes one Slice for each output that has readers outside
+// `gone`.
 tensorflow::Status CutOut(tensorflow::Graph* graph, const Shapes& shapes, tensorflow::Node* cut, const NodeSet& gone);
 
 }  // namespace step

@@ -22,7 +22,8 @@ Nodes Origins(const Nodes& from, const char* type) {
 
 namespace {
 
-// Returns true if a Switch is part of a loop. A loop's condition is not a condition for nodes after the loop.
+// Returns true if a Switch is part of a loop. Such a Switch adds no branch, because nodes after a loop run regardless
+// of the loop's predicate.
 bool IsOfLoop(const Node& node) { return Source(&node, 1).node != nullptr && Source(&node, 1).node->IsLoopCond(); }
 
 // Returns the branches that an edge propagates: the branches of its source, and the side of the conditional if the
@@ -60,7 +61,7 @@ Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
   return common;
 }
 
-// Sets of items as bit masks, by node.
+// Set of the items before each node, as a bit mask per node.
 class Before {
  public:
   Before(const Graph& graph, const Nodes& nodes)
@@ -69,7 +70,7 @@ class Before {
     bits_.resize(items_.size() * words_);
   }
 
-  // Puts `node` after `first` and all predecessors of `first`. Returns true if this changes the set.
+  // Puts `node` after `first` and all predecessors of `first`. Returns true if this changes the set of `node`.
   bool Add(const Node& first, const Node& node) {
     const Word* const known = bits_.data() + IdOf(first) * words_;
     Word* const own = bits_.data() + IdOf(node) * words_;

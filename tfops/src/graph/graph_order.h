@@ -16,18 +16,19 @@ namespace step {
 // Returns the nodes of type `type` that produce data for `from`, directly or indirectly.
 Nodes Origins(const Nodes& from, const char* type);
 
-// Set of sides of conditionals. Each element is the node and output of the predicate, and the side.
+// Set of sides of conditionals. Each element contains the node and output of a predicate, and the side.
 using Branch = std::set<std::tuple<int, int, int>>;
 
-// Returns the branches that contain each node, by node. If a branch is not taken, the nodes that read it or wait for it
-// do not run. The branch ends at the Merge where branches join. All nodes of the same branches run, or none of them
-// runs, so one op may replace several of these nodes. `order` contains the nodes of the graph in reverse post-order.
+// Returns the branches that contain each node, by node. If a branch is not taken, nodes that depend on a node of the
+// branch do not run. The branch ends at the Merge where branches join. If several nodes have the same branches, either
+// all or none of them run, so one op may replace these nodes. `order` contains the nodes of the graph in reverse
+// post-order.
 std::vector<Branch> BranchesOf(const tensorflow::Graph& graph, const Nodes& order);
 
 // Planned replacements of nodes, which the order takes into account.
 struct Absorbed {
   std::unordered_map<const tensorflow::Node*, Nodes> inputs;            // by node: additional predecessors
-  std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // by node: replacement as a predecessor
+  std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // by node: its replacement as a predecessor
 };
 
 // Returns the order of some nodes. Items are indices into `nodes`. `order` contains the nodes of the graph in reverse

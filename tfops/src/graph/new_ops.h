@@ -53,7 +53,7 @@ class ReadOp {
 
 class SumOp {
  public:
-  void AddTable(const Port& rows, const Port& slots, int dim, bool partial);  // rows without a node: none
+  void AddTable(const Port& rows, const Port& slots, int dim, bool partial);  // `rows` has no node if there are no rows
   // Appends a feature to the last table. `column` is -1 if the feature has a separate gradient tensor.
   void AddFeature(const Port& restore, const Port& gradient, int column, const BagPorts& bags);
 

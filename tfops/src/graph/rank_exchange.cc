@@ -122,8 +122,8 @@ class RankExchange {
     return OkStatus();
   }
 
-  // Returns the plan that produces slots or handles. Returns null if several ranks do not train the stream of the plan.
-  // Sets *passed if an op of type `through` is between the plan and `from`.
+  // Returns the plan that produces slots or handles. Returns null if the plan does not belong to a stream of several
+  // ranks. Sets *passed if an op of type `through` is between the plan and `from`.
   TablePlan* PlanOf(const Port& from, const char* through = nullptr, bool* passed = nullptr) {
     TablePlan* found = nullptr;
     VisitSources({from.node}, [&](const Node* node) {
@@ -162,7 +162,7 @@ class RankExchange {
     return OkStatus();
   }
 
-  // Returns an error for handles that no gradient of a lookup selects. Handles name rows of this rank, and only
+  // Returns an error for handles that no gradient of a lookup selects. Handles refer to rows of this rank, and only
   // selected rows have sums.
   Status RequireSummed(const Node& node) {
     if (!Is(&node, {"AscReadRows", "AscWriteRows", "AscApplyGradientDescentByAddress", "AscApplyAdagradByAddress",
@@ -233,7 +233,7 @@ class RankExchange {
     return Put(&forward.Attr("used", UsedTables(*step)).Attr("facts", facts_), *beside, &step->forward);
   }
 
-  // Adds the read of the rows that the ranks request from this rank, in rank order.
+  // Adds the ops that read the rows that the ranks request from this rank, in rank order.
   Status PutAskedRows(const Step& step, Node* no_row, TablePlan* table) {
     Port rows = table->variable, slots = {table->owned, 0};
     const bool at_home = !table->locals.empty();
@@ -252,14 +252,15 @@ class RankExchange {
     return Put(&looking, *table->plan, &table->rows);
   }
 
-  // Replaces the plan of a table. Its slots become positions in the received rows.
+  // Replaces the plan of a table. Slots of the plan become positions in the received rows.
   Status ReadLocal(Step* plans, int index) {
     const Step& step = *plans;
     TablePlan& table = plans->tables[static_cast<std::size_t>(index)];
     const Port places = {step.forward, index};
     table.local = {step.forward, static_cast<int>(step.tables.size()) + index};
     if (!table.locals.empty()) {
-      // The op runs after the exchange, because table changes before the end of the exchange invalidate older handles.
+      // AscNameRows runs after the exchange, because table changes before the end of the exchange invalidate older
+      // handles.
       NodeBuilder naming = NewNode(&graph_, "owned_rows", "AscNameRows");
       naming.Input(table.owned, 0).Input(step.owned.out()).Attr("table", table.table).ControlInput(step.forward);
       TF_RETURN_IF_ERROR(Put(&naming, *table.plan, &table.named));

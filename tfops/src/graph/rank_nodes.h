@@ -29,23 +29,23 @@ inline tensorflow::Status NotBuiltForRanks(const tensorflow::Node& node, const c
 struct GatedStep {
   int stream;
   bool training;
-  tensorflow::int64 used;  // hash of its tables; equal on ranks that use the same tables
+  tensorflow::int64 used;  // hash of the step's tables; equal on ranks that use the same tables
 };
 
-// Inserts AscGate between IteratorGetNext, the source of *ticket, and all readers. *ticket becomes the output of the
-// gate. *owned receives the ticket of the keys that all ranks request from this rank.
+// Inserts AscGate between IteratorGetNext, the source of *ticket, and all readers. *ticket is set to the output of
+// AscGate that contains the ticket. *owned receives the ticket of the keys that all ranks request from this rank.
 tensorflow::Status PutGate(tensorflow::Graph* graph, const GatedStep& step, Port* ticket, Port* owned);
 
-// Replaces an AscLookup by an op that reads rows of AscForward. Afterwards no op reads the lookup. The slots of the
-// lookup are, or will be, positions of its keys in these rows. `local` is the output with the rows of the lookup's
-// table.
+// Replaces an AscLookup by an AscRestoreRows op, which reads rows that AscForward has received. Afterwards no op reads
+// the AscLookup. `local` is the output of AscForward that contains the rows of the lookup's table. The `slots` input of
+// the lookup must contain positions in these rows.
 tensorflow::Status ReadWhatCame(tensorflow::Graph* graph, tensorflow::Node* lookup, const Port& local);
 
-// Divides the values of a sum by the number of ranks.
+// Adds an op that divides the values of a sum by the number of ranks.
 tensorflow::Status PutAverage(tensorflow::Graph* graph, int ranks, tensorflow::Node* sum, tensorflow::Node** average);
 
-// Adds AscApplied after all nodes that come after `backward`. If a step fails earlier, some tables may lack updates of
-// the step, and the other ranks must be notified.
+// Adds an AscApplied op that runs after all nodes that depend on `backward`. If a step fails before AscApplied, some
+// tables may lack updates of the step, and the other ranks must be notified.
 tensorflow::Status PutApplied(tensorflow::Graph* graph, tensorflow::Node* backward);
 
 // Returns an error if a Horovod op reads the row numbers of an AscLookupGrad, as with hvd.DistributedOptimizer. Row

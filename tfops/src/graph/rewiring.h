@@ -14,7 +14,7 @@ class Rewiring {
  public:
   Rewiring(const Reading& reading, tensorflow::Graph* graph) : reading_(reading), graph_(*graph) {}
 
-  // These functions return the current op or output for an op or output of the program.
+  // OpOf and PortOf return the op or output that has replaced an op or output of the program, if any.
   tensorflow::Node* OpOf(Item item) const;
   Port PortOf(Value value) const;  // no node for -1
   void AddWaits(const Nodes& waits, Nodes* all) const;

@@ -78,8 +78,8 @@ bool IsSource(const Node& node) {
          BeginsWith(node.type_string(), "Asc");
 }
 
-// Returns a number as text, or the constants that it is computed from. Returns only "computed" if the number depends on
-// a collective or on too many nodes.
+// Returns a number as text, or the constants from which the number is computed. Returns only "computed" if the number
+// depends on a collective or on too many nodes.
 std::string ValueOf(const Port& port) {
   std::string number;
   if (NumberOf(port.node, &number)) return number;
@@ -113,7 +113,7 @@ class Facts {
   std::map<std::string, std::multiset<std::string>> items_;
 };
 
-// Returns the number of the table whose handles reach a node, or -1.
+// Returns the number of the table to whose rows an input of handles refers, or -1.
 int TableOfHandles(Node* handles) {
   int table = -1;
   VisitSources({handles}, [&table](const Node* node) {

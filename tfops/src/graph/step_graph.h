@@ -28,7 +28,7 @@ struct Port {
   tensorflow::NodeBuilder::NodeOut out() const { return {node, index}; }
 };
 
-// ---- questions
+// ---- queries
 
 void ByName(Nodes* nodes);  // sorts by name, so that the order is reproducible
 

@@ -1,7 +1,7 @@
-// Changes of the graph of a step, which is the graph of the fetches of one session.run. `step_pass.cc` applies the
-// changes.
+// Changes of the graph of a step. This graph contains the fetches of one session.run and their predecessors.
+// `step_pass.cc` applies the changes.
 //
-// No change alters a bit of a result. Ops that a change does not recognise stay unchanged.
+// Merging ops keeps all results bit-identical (step/step_rules.h). Ops that a change does not recognize stay unchanged.
 #ifndef ASCPIPE_GRAPH_STEP_PASS_H_
 #define ASCPIPE_GRAPH_STEP_PASS_H_
 
@@ -15,6 +15,7 @@ namespace ascpipe {
 tensorflow::Status ExchangeAmongRanks(tensorflow::Graph* graph);
 
 // Orders the ops of a deterministic session, so that readers of a variable run before the updates of the variable.
+// Replaces AddN of three or more tensors by additions in a fixed order.
 tensorflow::Status OrderVariables(tensorflow::Graph* graph);
 
 }  // namespace ascpipe

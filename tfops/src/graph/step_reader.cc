@@ -170,7 +170,7 @@ class Reader {
     return at.node;
   }
 
-  // Sets the rows of the slots, which are needed for a max_norm.
+  // Sets `rows` of a sum, which is needed for a max_norm.
   void AddRows(const Port& rows, Sum* sum) {
     Nodes waits;
     const Lookup& lookup = LookupOf(FeatureOf(Trace(rows, &waits)));
@@ -207,8 +207,8 @@ class Reader {
     step_.order = OrderOf(numbered_.graph, order, reading_.ops, AbsorbedBySums());
   }
 
-  // Returns the nodes that sums will replace. A sum comes after all its future inputs. Gated gradients wait for sums
-  // instead of gradients of rows.
+  // Returns the nodes that sums will replace. In the order, a sum comes after all inputs that the sum will have. Gated
+  // gradients wait for sums instead of AscCombineRowsGrad ops.
   Absorbed AbsorbedBySums() const {
     Absorbed absorbed;
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

@@ -22,11 +22,10 @@ struct Reading {
   std::vector<Nodes> waits_of_bags;
   std::vector<std::vector<Nodes>> waits_of_pieces;  // by join
   std::vector<Nodes> waits_of_sums;
-  std::vector<Nodes> gradients_of_rows;  // by sum: the AscCombineRowsGrad ops that it replaces
+  std::vector<Nodes> gradients_of_rows;  // by sum: the AscCombineRowsGrad ops that the sum replaces
   std::unique_ptr<Shapes> shapes;        // null for a step without joins
 };
 
-// Reads the graph of a step. Only this function identifies ops by their names and follows ops that pass rows on.
 tensorflow::Status ReadStep(tensorflow::Graph* graph, Reading* reading);
 
 }  // namespace step

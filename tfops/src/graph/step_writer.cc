@@ -28,7 +28,7 @@ class Writer {
 
   Status Write() {
     if (layout_.conflict.first >= 0) return Conflict();
-    // Plans are written first, because other written ops use their outputs.
+    // Plans are written first, because other written ops use the outputs of plans.
     for (const Group& plans : layout_.plans) TF_RETURN_IF_ERROR(WritePlans(plans));
     for (const Read& read : layout_.reads) TF_RETURN_IF_ERROR(WriteRead(read));
     for (const int bag : layout_.weight_gradients) TF_RETURN_IF_ERROR(WriteWeightGradient(bag));
@@ -74,7 +74,7 @@ class Writer {
     return OkStatus();
   }
 
-  // Writes a lookup without the features that other ops read.
+  // Replaces a lookup by a lookup without the features that merged ops read.
   Status WriteRest(const Read& read) {
     const Lookup& lookup = LookupOf(read.outputs[0].feature);
     Node* const before = reading_.ops[At(lookup.item)];
@@ -163,7 +163,7 @@ class Writer {
     return OkStatus();
   }
 
-  // Lets nodes that wait for a gradient of rows, such as gated gradients, wait for the sum instead.
+  // Lets nodes that wait for an AscCombineRowsGrad op, such as gated gradients, wait for the sum instead.
   void WaitForSum(Node* of_rows, const Reached& before, Node* sum) {
     const std::vector<const Edge*> edges(of_rows->out_edges().begin(), of_rows->out_edges().end());
     for (const Edge* edge : edges) {

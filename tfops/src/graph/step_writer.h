@@ -7,8 +7,8 @@
 namespace ascpipe {
 namespace step {
 
-// Applies the layout. Ops that the layout does not name stay unchanged. Ops that other nodes still read also stay
-// unchanged.
+// Applies the layout. Ops that are not in the layout stay unchanged. Replaced ops are removed unless other nodes still
+// read their outputs.
 tensorflow::Status WriteStep(const Layout& layout, const Reading& reading, tensorflow::Graph* graph);
 
 }  // namespace step

@@ -1,8 +1,8 @@
 // Changes dataset maps that do little more than submit ids. Such a map then runs on the thread that requests the batch.
 //
-// By default, TensorFlow runs the function of a map on its thread pool. It wakes a thread of the pool for each batch,
-// while the requesting thread sleeps. The wake-up takes longer than AscSubmit. The setup of the default executor in
-// each run also takes longer than AscSubmit.
+// By default, TensorFlow runs the function of a map on its thread pool. TensorFlow wakes a thread of the pool for each
+// batch, while the requesting thread sleeps. The wake-up takes longer than AscSubmit. The setup of the default executor
+// in each run also takes longer than AscSubmit.
 #include <algorithm>
 #include <string>
 

@@ -84,12 +84,14 @@ class UseSearch {
     Uses all;
     for (const Uses& uses : known_[node]) Add(&all, uses);
     if (all.empty()) return Other(*node);  // the op is a fetch of the program
-    // Each output has one shape. A cut whose size is needed reads the shape of its own tensor (CutOut).
+    // Output i of ShapeN is the shape of input i. A cut that still needs another output of ShapeN reads the shape of
+    // its own tensor instead (CutOut).
     if (node->type_string() == "ShapeN" && all.front().by != By::kOther) return known_[node][At(input)];
     return all;
   }
 
-  // Returns the uses of an input of a gradient of rows. A sum replaces this gradient if only sums read it.
+  // Returns the uses of an input of an AscCombineRowsGrad op. If only sums read the outputs of the op, the sums replace
+  // the op and read its gradient and its rows directly.
   Uses ThroughGradientOfRows(const Edge& edge) {
     Node* const node = edge.dst();
     Uses uses = OfAll(node);

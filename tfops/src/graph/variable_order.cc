@@ -140,7 +140,7 @@ class VariableOrder {
           continue;
         }
         if (BeginsWithAny(user->type_string(), {"Asc"}))
-          return Uses();  // a table variable: step/order_rules.cc orders it
+          return Uses();  // a table variable: step/order_rules.cc orders its readers and updates
         if (!seen.insert(user).second) continue;
         if (!BeginsWithAny(user->type_string(), {"Ref", "IsVariableInitialized"})) AddUpdate(*variable, user, &uses);
         left.push_back(user);
@@ -169,8 +169,9 @@ class VariableOrder {
 
   // ---- readers first
 
-  // Adds control edges from every reader to every update, except updates that the reader comes after. Updates that the
-  // program does not order run in the order of their names.
+  // Adds a control edge from every reader to every update. Pairs that are already ordered, in either direction, and
+  // pairs for which MayLead returns false get no edge. Updates that the program does not order run in the order of
+  // their names.
   void Order(const Uses& uses) {
     for (Node* update : uses.updates) {
       const Reached after(graph_, Reached::Way::kAfter, {update}), before(graph_, Reached::Way::kBefore, {update});
@@ -197,9 +198,9 @@ class VariableOrder {
     for (const Edge* edge : node->out_edges()) AddReaders(edge, after, seen, readers);
   }
 
-  // Copies the value before the update, for readers in branches and loops. Such readers may run never or many times, so
-  // no control edge can lead from such a reader to an update outside. If the program makes some of these readers wait
-  // for an update, TensorFlow decides the order.
+  // Copies the value of a variable before its updates, for readers in branches and loops. Such readers may never run,
+  // or may run many times, so no control edge can lead from such a reader to an update outside. If the program makes
+  // some of these readers wait for an update, no copy is made, and TensorFlow decides the order.
   Status CopyIntoControlFlow(const Uses& uses) {
     const Reached after(graph_, Reached::Way::kAfter, uses.updates);
     std::set<const Node*> seen;
@@ -244,8 +245,8 @@ class VariableOrder {
 
   // ---- sums
 
-  // Replaces AddN by ops that add two tensors each, from left to right. AddN starts with the input whose memory it may
-  // reuse. This input depends on the ops that still use the memory (ADR 14).
+  // Replaces AddN by ops that add two tensors each, from left to right. AddN starts with an input whose memory AddN may
+  // reuse. The choice of this input depends on the ops that still use the memory (ADR 14).
   Status AddInOneOrder(Node* sum) {
     const int count = IntOf(sum, "N");
     const tensorflow::DataType type = sum->output_type(0);

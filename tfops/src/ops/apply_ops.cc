@@ -123,8 +123,8 @@ power: At most 0.
 rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
-// The op is not stateful, because a session caches kernels of stateful ops by name. This op has a new name for each set
-// of fetches, so the cache would grow.
+// AscUpdate is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
+// for each set of fetches, so the cache would grow.
 REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")
     .Input("numbers: m * float")
@@ -234,8 +234,7 @@ tensorflow::Status ApplyRule(tensorflow::OpKernelContext* ctx, int tables, bool 
   return OkStatus();
 }
 
-// A formula. The struct contains the numbers of its variables and parameters, and the function that applies the
-// formula.
+// A formula: the number of its variables, the number of its parameters, and the function that applies the formula.
 struct UpdateRule {
   int states, numbers;
   tensorflow::Status (*apply)(tensorflow::OpKernelContext* ctx, int tables, bool locked);
@@ -248,7 +247,7 @@ UpdateRule RuleOf(tensorflow::DataType index) {
           is_narrow ? &ApplyRule<Rule, tensorflow::int32> : &ApplyRule<Rule, tensorflow::int64>};
 }
 
-// Returns the formula of an op that updates one table. The result has no function if there is no such op.
+// Returns the formula of an op that updates one table. `apply` is null if there is no such op.
 UpdateRule FindRule(const std::string& op, tensorflow::DataType index) {
   if (op == "AscApplyGradientDescent") return RuleOf<GradientDescent>(index);
   if (op == "AscApplyAdagrad") return RuleOf<Adagrad>(index);

@@ -153,7 +153,7 @@ class AttachOp : public tensorflow::OpKernel {
 
 namespace {
 
-// Cut that empties the table and then inserts its rows.
+// Cut that empties a table. Afterwards AscTableInit returns the device rows.
 class ResetWait : public CutWait {
  public:
   ResetWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, tensorflow::OpKernelContext* ctx,

@@ -138,7 +138,8 @@ Status ReadBagAttributes(OpKernelConstruction* construction, Bags* bags) {
   return construction->GetAttr("max_norm", &bags->max_norm);
 }
 
-// Inputs of AscCombine and AscCombineWeightsGrad. Only AscCombineWeightsGrad may have slots.
+// Base class of the kernels of AscCombine and AscCombineWeightsGrad, which reads their inputs. Only
+// AscCombineWeightsGrad may have slots.
 class CombineInputs : public tensorflow::OpKernel {
  public:
   explicit CombineInputs(OpKernelConstruction* construction) : OpKernel(construction) {

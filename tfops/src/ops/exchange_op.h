@@ -45,7 +45,7 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual VerdictKind Expected() const = 0;
   virtual bool HasBackward() const { return false; }
   virtual std::shared_ptr<const std::string> Facts() const { return nullptr; }
-  // Reads inputs again if tables have changed since the first read.
+  // Reads the inputs again after the step has claimed or read its tables again.
   virtual tensorflow::Status ReadAgain(tensorflow::OpKernelContext*, const StepEnd&) { return OkStatus(); }
   // Appends the rows that input i sends.
   virtual tensorflow::Status Send(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,

@@ -18,7 +18,8 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscGate is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
+// for each set of fetches, so the cache would grow.
 REGISTER_OP("AscGate")
     .Input("has_batch: bool")
     .Input("components: T")
@@ -65,7 +66,8 @@ REGISTER_OP("AscNothing")
 Returns an empty tensor of each type.
 )doc");
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscLocalKeys is not stateful, because a session caches the kernels of stateful ops by name. The name of this op
+// differs for each set of fetches, so the cache would grow.
 REGISTER_OP("AscLocalKeys")
     .Input("ticket: int64")
     .Input("owned: int64")

@@ -43,7 +43,8 @@ table: Number of the table, at most 254.
 dim: Length of an embedding.
 )doc");
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscNameRows is not stateful, because a session caches the kernels of stateful ops by name. The name of this op
+// differs for each set of fetches, so the cache would grow.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")
     .Input("ticket: int64")

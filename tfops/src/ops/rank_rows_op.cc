@@ -11,7 +11,8 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscForward is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
+// for each set of fetches, so the cache would grow.
 REGISTER_OP("AscForward")
     .Input("owned: int64")
     .Input("slots: n * int32")
@@ -112,8 +113,8 @@ class ForwardOp : public ExchangeOp {
   bool HasBackward() const override { return has_backward_; }
   std::shared_ptr<const std::string> Facts() const override { return facts_; }
 
-  // Gathers the rows again from the slots. The new claims or answers have overwritten the slots. No other op reads the
-  // rows.
+  // Gathers the rows again from the slots, which the new claims or answers have overwritten. The tensor of the rows is
+  // overwritten, because no other op reads it.
   Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
     for (int i = 0; i < n_; ++i) {
       const Tensor &slots = ctx->input(1 + i), &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);

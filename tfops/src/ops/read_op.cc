@@ -1,5 +1,5 @@
 // AscLookup looks up the rows of all features of one table. AscRestoreRows looks up the rows in a copy of the batch's
-// rows. AscRead looks up the rows of several tables. It also combines bags, and writes rows next to other columns.
+// rows. AscRead looks up the rows of several tables. AscRead also combines bags, and writes rows next to other columns.
 #include <algorithm>
 #include <deque>
 #include <string>
@@ -74,7 +74,8 @@ places: int32[distinct ids] of AscLocalRows: a row of `local`, with 2^30 added f
 restore, default_row, embeddings, k: See AscLookup.
 )doc");
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscRead is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
+// for each set of fetches, so the cache would grow.
 REGISTER_OP("AscRead")
     .Input("rows: n * float")
     .Input("slots: n * int32")
@@ -135,7 +136,7 @@ using tensorflow::OpKernelContext;
 using tensorflow::Status;
 using tensorflow::Tensor;
 
-// Kernel of all three ops. AscRestoreRows has no table, so none of its slots may name a home row.
+// Kernel of all three ops. AscRestoreRows has no table, so none of its slots may be the code of a home row.
 class ReadOp : public tensorflow::OpKernel {
  public:
   explicit ReadOp(OpKernelConstruction* construction) : OpKernel(construction) {

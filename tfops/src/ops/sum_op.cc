@@ -74,7 +74,8 @@ partial: True if `slots` also has ids of other features. Ids that no feature of 
   a row without a gradient is not trained.
 )doc");
 
-// The op is not stateful, for the same reason as AscPlans.
+// AscSum is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs for
+// each set of fetches, so the cache would grow.
 REGISTER_OP("AscSum")
     .Input("rows: r * float")
     .Input("slots: n * int32")

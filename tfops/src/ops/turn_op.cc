@@ -5,8 +5,8 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// The op is not stateful, because a session caches kernels of stateful ops by name. This op has a new name for each set
-// of fetches, so the cache would grow.
+// AscTurn is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
+// for each set of fetches, so the cache would grow.
 REGISTER_OP("AscTurn")
     .Input("ticket: int64")
     .Attr("table: int")

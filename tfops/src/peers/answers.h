@@ -1,4 +1,4 @@
-// Answers of the other ranks to questions of rank 0.
+// Answers of the other ranks to requests of rank 0.
 #ifndef ASCPIPE_PEERS_ANSWERS_H_
 #define ASCPIPE_PEERS_ANSWERS_H_
 
@@ -9,21 +9,21 @@
 
 namespace ascpipe {
 
-// Questions may overlap, and answers may arrive in any order, so each answer contains the number of its question. The
+// Requests may overlap, and answers may arrive in any order, so each answer contains the number of its request. The
 // class is not thread-safe.
 class Answers {
  public:
-  // Opens a question and returns its number.
+  // Opens a request and returns its number.
   std::int64_t Open() {
     open_[++last_];
     return last_;
   }
-  // Stores the answers of a rank, which are lines "NUMBER TEXT". Drops answers to closed questions.
+  // Stores the answers of a rank, which are lines "NUMBER TEXT". Drops answers to closed requests.
   void Hear(int rank, const std::string& lines);
-  // Returns true and closes the question if all ranks from 1 on have answered. *answers contains the answers by rank.
+  // Returns true and closes the request if all ranks from 1 on have answered. *answers contains the answers by rank.
   // An answer is "" for rank 0 and for ranks that have not answered.
   bool Take(std::int64_t number, int ranks, std::vector<std::string>* answers);
-  // Closes a question whose answers are not needed.
+  // Closes a request whose answers are not needed.
   void Drop(std::int64_t number) { open_.erase(number); }
 
  private:

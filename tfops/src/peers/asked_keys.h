@@ -52,7 +52,7 @@ struct Asked {
   std::vector<std::vector<std::int32_t>> weights;  // by table
 };
 
-// The requesting rank, and the limits for its request.
+// The requesting rank, and the values against which its request is checked.
 struct AskedBy {
   int from, rank, ranks;  // requesting rank, this rank, number of ranks
   int stream;

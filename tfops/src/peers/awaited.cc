@@ -75,7 +75,7 @@ std::string AwaitedRanks::NameWithState(int rank, Clock::time_point now) const {
 
 std::string AwaitedRanks::Names(Clock::time_point now) const {
   const bool fresh = IsFresh(now);
-  // An idle rank can receive questions, so a rank that asks does not wait for idle ranks.
+  // An idle rank can receive requests, so rank 0 does not wait for idle ranks when it sends a request.
   const bool asks = ranks_[static_cast<std::size_t>(rank_)].header.kind == PeerKind::kAsk;
   std::vector<int> late, others;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {

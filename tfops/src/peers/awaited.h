@@ -23,14 +23,14 @@ class AwaitedRanks {
 
   // Stores the headers of all ranks from one exchange.
   void Hear(const std::vector<PeerHeader>& headers, Clock::time_point now);
-  // Records that this rank has worked on a question of rank 0, and did not wait for other ranks in this time.
+  // Records that this rank has worked on a request of rank 0, and did not wait for other ranks in this time.
   void NoteOwnWork(Clock::time_point now) { progressed_ = now; }
 
   // Returns the time at which a busy rank last made progress.
   Clock::time_point progressed() const { return progressed_; }
-  // Returns the time at which any rank last made progress with a question of rank 0.
+  // Returns the time at which any rank last made progress with a request of rank 0.
   Clock::time_point worked() const { return worked_; }
-  // Returns the time at which the given rank last made progress with a question of rank 0.
+  // Returns the time at which the given rank last made progress with a request of rank 0.
   Clock::time_point worked(int rank) const { return ranks_[static_cast<std::size_t>(rank)].worked; }
 
   // Returns a description of the ranks that this rank waits for, such as "rank 1, which ...".

@@ -40,7 +40,7 @@ class PeerFigures {
   bool is_pulse_ = false;
   Clock::time_point begun_, over_;
   Clock::time_point ended_;               // end of the last exchange without a heartbeat, or zero
-  std::vector<std::int64_t> awaited_us_;  // by rank: time that all others have waited for it
+  std::vector<std::int64_t> awaited_us_;  // by rank: time that all other ranks have waited for the rank
 };
 
 }  // namespace ascpipe

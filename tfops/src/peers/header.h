@@ -17,35 +17,35 @@ enum class PeerKind : std::int32_t {
   kForward,   // has claimed a batch and sends rows; its tables are unchanged
   kBackward,  // sends the gradients of a batch
   kRead,      // sends rows for the evaluation of a batch
-  kAsk,       // rank 0, between two steps, asks all ranks for a save, a restore or a change of tables
-  kIdle,      // not rank 0: has nothing to do and can receive questions of rank 0
+  kAsk,       // rank 0, between two steps, requests a save, a restore or a change of tables from all ranks
+  kIdle,      // not rank 0: has nothing to do and can receive requests of rank 0
   kLeave,     // shuts down
   kBroken,    // has abandoned an exchange and exchanges nothing any more
-  kBusy,      // alive, nothing to exchange, cannot receive questions; `doing` is the reason
+  kBusy,      // alive, nothing to exchange, cannot receive requests; `doing` is the reason
 };
 const char* NameOf(PeerKind kind);
 
-// Phase of a question of rank 0.
+// Phase of a request of rank 0.
 enum class AskPhase : std::int32_t {
   kSave,     // each rank executes the text between two steps and sends only kBusy until it has finished
-  kChange,   // as kSave, and tables change: evaluations that have read them fail
+  kChange,   // like kSave, but tables change: evaluations that have read the tables fail
   kCollect,  // each rank sends its answers
-  kEnd,      // as kCollect, and the text contains the result
+  kEnd,      // like kCollect; the text contains the result
 };
 
-// Reason for which a rank is kBusy.
+// Reason why a rank is kBusy.
 enum class Doing : std::int32_t {
   kOther,     // the program does something else
-  kAsked,     // executes a question of rank 0
+  kAsked,     // executes a request of rank 0
   kComputes,  // computes a step whose gradients are sent next
 };
 const char* NameOf(Doing doing);
 
 struct PeerHeader {
   PeerKind kind = PeerKind::kGate;
-  int stream = 0;                    // of the batch, as the next two fields
+  int stream = 0;                    // stream of the batch
   std::int64_t run = 0;              // number of the iterator
-  std::int64_t ticket = 0;           // number of the batch in its iterator; kAsk: number of the question
+  std::int64_t ticket = 0;           // number of the batch in its iterator; kAsk: number of the request
   bool exists = true;                // kGate: false if this rank's data ends before the batch
   AskPhase phase = AskPhase::kSave;  // kAsk
   std::uint64_t tables = 0;          // hash of the tables that the step uses
@@ -55,7 +55,7 @@ struct PeerHeader {
   std::int64_t sequence = 0;    // number of the exchange
   std::int64_t busy_us = 0;     // time since the previous exchange of this rank
   Doing doing = Doing::kOther;  // kBusy
-  std::int64_t work = 0;        // grows while this rank works on a question of rank 0
+  std::int64_t work = 0;        // grows while this rank works on a request of rank 0
   std::uint64_t machine = 0;    // equal for ranks that see each other's processes
   std::int32_t pid = 0;
   std::int64_t changes = 0;       // number of changes of this rank's tables

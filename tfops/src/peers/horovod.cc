@@ -80,9 +80,10 @@ constexpr char kEnqueue[] =
 using ShutDown = void (*)();
 constexpr char kShutDown[] = "horovod_shutdown";
 
-constexpr char kName[] = "ascpipe/exchange";  // of all exchanges, so that any messages of two ranks are matched
-constexpr std::size_t kReasonBytes = 160;     // maximum length of an error text
-constexpr int kProcessor = -1;                // Horovod's device number of the CPU
+// name of all exchanges, so that Horovod matches any messages of two ranks
+constexpr char kName[] = "ascpipe/exchange";
+constexpr std::size_t kReasonBytes = 160;  // maximum length of an error message
+constexpr int kProcessor = -1;             // Horovod's device number of the CPU
 constexpr std::int64_t kWords = kSectionUnit / 8;
 
 // Tensor with rows of 64 bytes. Horovod counts the rows of a split in int32, so rows are larger than one byte.
@@ -214,7 +215,7 @@ class HorovodExchanges : public Transport {
     sigset_t all, before;  // only threads of the user's program handle signals
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread(shut_down_).detach();  // it may wait for a rank that does not answer
+    std::thread(shut_down_).detach();  // the shutdown may wait for a rank that does not answer
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 

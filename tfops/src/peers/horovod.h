@@ -1,4 +1,4 @@
-// Transport over Horovod's alltoall. C++ code calls the alltoall, so that no session or graph waits in it.
+// Transport over Horovod's alltoall. C++ code calls the alltoall, so that no session or graph waits in the alltoall.
 #ifndef ASCPIPE_PEERS_HOROVOD_H_
 #define ASCPIPE_PEERS_HOROVOD_H_
 
@@ -11,7 +11,7 @@ namespace ascpipe {
 
 class HorovodTransport {
  public:
-  // Creates the transport. `library` is the path of the Horovod library that this process has loaded and initialised.
+  // Creates the transport. `library` is the path of the Horovod library that this process has loaded and initialized.
   // ascpipe does not link to this library.
   static CoreStatus Make(const std::string& library, int rank, int size, std::unique_ptr<Transport>* transport);
 };

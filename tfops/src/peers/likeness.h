@@ -7,7 +7,7 @@
 
 namespace ascpipe {
 
-// Prefixes of the items of a step that have special rules.
+// Prefixes of items of a step. Items with these prefixes have special rules.
 constexpr char kCollectiveItem[] = "collective ";  // Horovod op: ranks hang if names differ
 constexpr char kVariableItem[] = "variable ";      // dense model: a rank may have additional variables
 

@@ -25,11 +25,11 @@ struct Received {
   std::vector<Piece> from;            // by rank
 };
 
-// Sections of the messages to each rank.
+// Data to send to all ranks in one exchange, by section.
 struct Sections {
   std::string signature;  // like the next two members, equal for all ranks; empty: not sent
   std::string facts;      // of the step; empty: not sent
-  std::string answer;     // to a question of rank 0; empty: none
+  std::string answer;     // to a request of rank 0; empty: none
   std::vector<std::vector<Piece>> keys, rows;
 };
 

@@ -99,7 +99,7 @@ bool PeerSession::MayBeSent(const PeerHeader& header) const {
   }
 }
 
-// Returns true if a request must be put aside for another stream or a question of rank 0. Such a request holds the
+// Returns true if a request must be put aside for another stream or a request of rank 0. Such a request holds the
 // lease or has read tables. A failed step need not be put aside, because it has already released the lease.
 bool PeerSession::MustYield(const PeerHeader& header) const {
   if (!header.cause.empty()) return false;
@@ -153,7 +153,7 @@ PeerMove PeerSession::Await(const Around& around) {
   if (stopped_) return MoveOf(Kind::kGiveUpExchange, waits);
   if (current_.header.is_pulse()) {
     const auto behind = FirstToSend(false);
-    if (behind == queue_.end()) return PeerMove();  // the transport ends it if a rank has exited
+    if (behind == queue_.end()) return PeerMove();  // the transport ends the heartbeat if a rank has exited
     waits = &*behind;
   }
   const Time until = std::max(waits->since, around.progressed) + limits_.wait_timeout;
@@ -194,7 +194,7 @@ PeerMove PeerSession::Pulse(const Around& around) {
   return Send(std::move(pulse));
 }
 
-// Returns true if a step with collectives of the program has used no processor time for wait_timeout.
+// Returns true if a step with collectives of the program has used almost no processor time for wait_timeout.
 bool PeerSession::IsStuck(const Around& around) {
   if (!WatchesStep()) return false;
   const double wall_ns = std::chrono::duration<double, std::nano>(around.now - step_.computed).count();

@@ -1,16 +1,14 @@
-// State machine that decides which messages a rank exchanges with the other ranks, and when. Its functions receive
-// events and return actions. It has no thread, lock, clock or socket. peers.h adds the thread and the transport.
-// verdict.h computes the verdict of all ranks.
+// State machine that decides which messages a rank exchanges with the other ranks, and when. The functions receive
+// events and return actions. The state machine has no thread, lock, clock or socket. peers.h adds the thread and the
+// transport. verdict.h computes the verdict of all ranks.
 //
-// | state    | this rank sends                           | entered by                      | left by               |
-// |----------|-------------------------------------------|---------------------------------|-----------------------|
-// | kFree    | the oldest request, or a heartbeat        | other verdicts, Resume          |                       |
-// | kTurn    | requests of one stream or without a batch | TURN                            | the next verdict      |
-// | kStep    | gradients, LEAVE or BUSY                  | GO of a step with gradients     | a verdict, not AGAIN  |
-// | kSaves   | BUSY                                      | ASKED (SAVE), not on rank 0     | Resume                |
-// | kChanges | BUSY                                      | ASKED (CHANGE), not on rank 0   | Resume                |
-// | kBroken  | BROKEN                                    | a failure; other ranks wait     | other ranks know it   |
-// | kMute    | nothing                                   | a failure that other ranks know |                       |
+// | state | this rank sends | entered by | left by |
+// |----------|-------------------------------------------|---------------------------------|-----------------------| |
+// kFree | the oldest request, or a heartbeat | other verdicts, Resume | | | kTurn | requests of one stream or without a
+// batch | TURN | the next verdict | | kStep | gradients, LEAVE or BUSY | GO of a step with gradients | a verdict, not
+// AGAIN | | kSaves | BUSY | ASKED (SAVE), not on rank 0 | Resume | | kChanges | BUSY | ASKED (CHANGE), not on rank 0 |
+// Resume | | kBroken | BROKEN | a failure; other ranks wait | other ranks know it | | kMute | nothing | a failure that
+// other ranks know | |
 #ifndef ASCPIPE_PEERS_PEER_SESSION_H_
 #define ASCPIPE_PEERS_PEER_SESSION_H_
 
@@ -39,8 +37,9 @@ struct PeerRequest {
   // True if gradients follow a kForward request. Nothing else is sent before the gradients, because other ranks wait
   // for them.
   bool has_backward = false;
-  // Function that is called once with the verdict, on the thread of Peers or of the caller. It must not block. It must
-  // put the claim aside if the verdict is kTurn (another stream is next) or kAsked (rank 0 asks a question).
+  // Function that is called once with the verdict, on the thread of Peers or of the caller. The function must not
+  // block. The function must put the claim aside if the verdict is kTurn (another stream is next) or kAsked (rank 0
+  // sends a request).
   std::function<void(const PeerVerdict&, const Received& rows)> done;
   // Peers sets the members below. `since` is the start of the wait for other ranks. `busy_us` is the time since the
   // previous exchange of this rank.
@@ -49,7 +48,7 @@ struct PeerRequest {
   bool was_sent = false;
 };
 
-// A question of rank 0 to the other ranks.
+// A request of rank 0 to the other ranks.
 struct PeerAsk {
   AskPhase phase = AskPhase::kSave;
   std::int64_t number = 0;
@@ -61,7 +60,7 @@ enum class PeerState { kFree, kTurn, kStep, kSaves, kChanges, kBroken, kMute };
 struct PeerAction {
   enum class Kind {
     kTell,   // call request.done with the verdict, and with the received rows if has_rows
-    kHear,   // rank 0 asks: pass on `ask`, which has no text yet
+    kHear,   // pass on the request of rank 0 in `ask`, after setting its text
     kClaim,  // batches of other streams may be claimed now
   };
 
@@ -123,7 +122,7 @@ class PeerSession {
 
   // Adds a request. If no action is returned, the request waits in the queue.
   PeerActions Enter(PeerRequest request, bool is_next);
-  // Reports that this rank has done its part of a question of rank 0.
+  // Reports that this rank has done its part of a request of rank 0.
   void Resume();
   // Starts the shutdown of this rank. Returns true for the first call.
   bool BeginLeave();
@@ -197,7 +196,7 @@ class PeerSession {
   PeerRequest current_;
   int turn_ = -1;                // kTurn: the stream that is next
   Step step_;                    // kStep
-  std::set<std::int64_t> open_;  // numbers of questions without kEnd
+  std::set<std::int64_t> open_;  // numbers of requests without kEnd
   Time turned_, broken_since_;
   Time quiet_;  // when the last exchange ended
   Time told_;   // when a line about a wait was last printed

@@ -229,7 +229,8 @@ Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   has_signed_ = true;
   if (request.facts != nullptr) sent->facts = HashOf(*request.facts);
   if (request.facts != nullptr && facts_sent_.insert(sent->facts).second) sections.facts = *request.facts;
-  const std::int64_t most = kMostParcelBytes / size() / 2;  // limits what each rank receives, and leaves room for keys
+  // limits the bytes that each rank receives, and leaves space for keys
+  const std::int64_t most = kMostParcelBytes / size() / 2;
   for (const std::vector<Piece>& pieces : request.rows) {
     if (BytesOf(pieces) <= most) continue;
     sent->cause = Text("it would send ", BytesOf(pieces), " bytes of rows to one rank, at most ", most,

@@ -65,11 +65,11 @@ class Peers {
     std::shared_ptr<SpanRing> spans;       // ring of recorded exchanges; null: not recorded
     // Function that is called when batches of other streams may be claimed, or when rank 0 has received an answer.
     std::function<void()> on_change;
-    // Function that is called on ranks other than 0 when rank 0 asks a question. After kSave and kChange, nothing is
+    // Function that is called on ranks other than 0 when rank 0 sends a request. After kSave and kChange, nothing is
     // sent before Resume.
     std::function<void(PeerAsk)> on_ask;
     std::function<bool()> has_steps;  // returns true while a step of the program runs; null: never; any thread
-    // Function that returns a counter, or null. The counter grows while this process makes progress with questions of
+    // Function that returns a counter, or null. The counter grows while this process makes progress with requests of
     // rank 0. Any thread may call the function.
     std::function<std::int64_t()> work;
   };
@@ -82,34 +82,34 @@ class Peers {
 
   // Queues an exchange.
   void Exchange(PeerRequest request);
-  // Queues an exchange before all other exchanges, because other ranks wait for it.
+  // Queues an exchange before all other exchanges, because other ranks wait for this exchange.
   void ExchangeNext(PeerRequest request);
   // Records a change of tables between two steps, with the hash of the change.
   void NoteChange(std::uint64_t hash);
 
-  // Reports that this rank has done its part of a question of rank 0, so that exchanges continue. Call Resume after
+  // Reports that this rank has done its part of a request of rank 0, so that exchanges continue. Call Resume after
   // on_ask was called.
   void Resume();
   // Sends one line of text to rank 0 with the next exchange.
   void Answer(const std::string& text);
   // Returns the answers of a rank since the last call, one answer per line. Only rank 0 calls TakeAnswers.
   std::string TakeAnswers(int rank);
-  // StateOf returns the state of a rank. SilenceOf returns the seconds since a rank last made progress with a question
+  // StateOf returns the state of a rank. SilenceOf returns the seconds since a rank last made progress with a request
   // of rank 0.
   std::string StateOf(int rank) const;
   double SilenceOf(int rank) const;
-  // Returns the seconds since any rank last made progress with a question of rank 0.
+  // Returns the seconds since any rank last made progress with a request of rank 0.
   double Silence() const;
-  // Returns true if a batch of this stream may be claimed. Returns false if another stream or a question of rank 0
-  // comes first.
+  // Returns true if a batch of this stream may be claimed. Returns false if another stream or a request of rank 0 is
+  // next.
   bool MayClaim(int stream) const;
 
-  // Returns the reason for which this rank has stopped exchanging messages, or OK if this rank has not stopped.
+  // Returns the reason why this rank has stopped exchanging messages, or OK if this rank has not stopped.
   CoreStatus Broken() const;
-  // Returns the reason for which no rank may use its tables any more, or OK if the tables are usable.
+  // Returns the reason why no rank may use its tables any more, or OK if the tables are usable.
   CoreStatus Poisoned() const;
 
-  // Announces that this rank shuts down, and waits for the other ranks until the timeout. While a question of rank 0 is
+  // Announces that this rank shuts down, and waits for the other ranks until the timeout. While a request of rank 0 is
   // open, Leave waits until no rank has made progress for wait_timeout_s. `cause` is the error of this rank's program,
   // or "". Leave is idempotent.
   void Leave(int timeout_ms, std::string cause = "");
@@ -161,7 +161,7 @@ class Peers {
   std::uint64_t change_hash_ = 0;
   std::shared_ptr<Reply> reply_;  // of the exchange in flight, or null
 
-  // Only the thread uses the members below.
+  // Only the thread of Peers uses the members below.
   PeerFigures figures_;
   std::int64_t sequence_ = 0;  // of the last exchange
   bool has_signed_ = false;    // the signature was sent

@@ -1,4 +1,4 @@
-// Peers: questions of rank 0 to the other ranks, and their answers.
+// Peers: requests of rank 0 to the other ranks, and their answers.
 #include <algorithm>
 #include <chrono>
 #include <utility>

@@ -1,4 +1,4 @@
-// Peers: comparison of properties that must be equal on all ranks, and error texts of exchanges.
+// Peers: comparison of properties that must be equal on all ranks, and error messages of exchanges.
 #include <algorithm>
 
 #include "core/error_codes.gen.h"
@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// Stores signatures and facts. A rank sends each of them only once.
+// Stores signatures and facts. A rank sends its signature and each text of facts only once.
 void Peers::Learn(const Messages& messages) {
   for (std::size_t rank = 0; rank < signatures_.size(); ++rank) {
     const std::string& both = messages.signatures[rank];

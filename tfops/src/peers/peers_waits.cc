@@ -1,4 +1,4 @@
-// Peers: texts about waits for other ranks. The caller holds the lock.
+// Peers: messages about waits for other ranks. Callers of these functions hold the lock.
 #include <chrono>
 
 #include "core/error_codes.gen.h"
@@ -53,7 +53,7 @@ CoreStatus Peers::GivenUpStep() const {
                settings_.wait_timeout_s, " s)");
 }
 
-// Returns the error after the end of exchanges on all ranks. The error names the ranks of this machine that have exited
+// Returns the error after the end of exchanges on all ranks. The error lists the ranks of this machine that have exited
 // or are stopped.
 CoreStatus Peers::Ended(const CoreStatus& why) const {
   if (why.text().compare(0, 4, kE312.number) != 0) return why;

@@ -20,7 +20,7 @@ struct RankedStream::Entry {
   std::vector<RowShares> shares;
   std::vector<Asked> asked;  // by rank
   Ticket* owned = nullptr;   // holds a reference
-  TicketHold hold;           // of `owned`, until the batch is taken
+  TicketHold hold;           // ticket hold of `owned`, until Take is called
   CoreStatus status;         // why `owned` is null although all ranks have sent their keys
 
   ~Entry() {
@@ -76,7 +76,8 @@ bool RankedStream::NameOf(std::int64_t local, BatchName* name) const {
   return true;
 }
 
-// Returns true if the distinct keys of a frame, or of a batch without a frame, are final.
+// Returns true if the keys of a batch are deduplicated, or if they will never be deduplicated. `frame` is the state of
+// the batch's ticket.
 bool RankedStream::IsDeduplicated(std::int64_t frame) const {
   if (frame < 0) return frame != Ticket::kParked;
   for (int index = 0; index < local_->ring().tables(); ++index) {
@@ -273,7 +274,7 @@ void RankedStream::DropClosed() {
   Clear();
 }
 
-// Removes finished batches, which all ranks have trained or dropped.
+// Removes taken batches whose owned ticket is closed, and entries for which no keys will be sent or received any more.
 void RankedStream::Clear() {
   for (auto taken = taken_.begin(); taken != taken_.end();) {
     Ticket* const ticket = taken->second.second;

@@ -1,8 +1,8 @@
-// Stream whose batches several ranks train. It contains the keys that each rank requests from each owner.
+// Stream whose batches several ranks train. The stream contains the keys that each rank requests from each owner.
 //
-// Such a stream has two rings. The local ring contains this rank's batches. Their distinct keys are ordered by owner
-// and sent to the owners before training. The owned ring contains, for each batch, the keys that all ranks request from
-// this rank. The owned ring is planned and trained like the ring of a single rank.
+// Such a stream has two rings. The local ring contains this rank's batches. The distinct keys of these batches are
+// ordered by owner and sent to the owners before training. The owned ring contains, for each batch, the keys that all
+// ranks request from this rank. The owned ring is planned and trained like the ring of a single rank.
 #ifndef ASCPIPE_PEERS_RANKED_STREAM_H_
 #define ASCPIPE_PEERS_RANKED_STREAM_H_
 
@@ -24,8 +24,8 @@
 
 namespace ascpipe {
 
-// Name of a batch, which is equal on all ranks. It consists of the number of the iterator in its stream and the number
-// of the batch in the iterator.
+// Name of a batch, which is equal on all ranks. The name consists of the number of the iterator in its stream and the
+// number of the batch in the iterator.
 struct BatchName {
   std::int64_t run = 0;
   std::int64_t index = 0;
@@ -71,8 +71,8 @@ class RankedStream {
   bool IsReady(std::int64_t local) const;
   // Returns true if every rank has sent its keys for a batch.
   bool IsKnown(const BatchName& name) const;
-  // Returns a batch whose keys are known, and transfers the hold of its owned ticket to *owned. Call Take only once for
-  // each batch.
+  // Returns a batch whose keys are known, and transfers the ticket hold of its owned ticket to *owned. Call Take only
+  // once for each batch.
   CoreStatus Take(std::int64_t local, std::shared_ptr<const RankedBatch>* batch, TicketHold* owned);
   // Closes the owned tickets of batches that this rank has dropped, because later tickets wait for these tickets.
   void DropClosed();

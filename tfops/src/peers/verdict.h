@@ -1,5 +1,5 @@
-// Verdict of all ranks about one exchange. It is a pure function of the headers, so all ranks compute the same verdict.
-// tests/model/verdicts.py is the reference implementation.
+// Verdict of all ranks about one exchange. The verdict depends only on the headers, so all ranks compute the same
+// verdict. tests/model/verdicts.py is the reference implementation.
 #ifndef ASCPIPE_PEERS_VERDICT_H_
 #define ASCPIPE_PEERS_VERDICT_H_
 
@@ -14,21 +14,21 @@ enum class VerdictKind {
   kBegin,   // all ranks have the batch
   kOver,    // the data of some rank ends before the batch, so the data ends for all ranks
   kGo,      // all ranks have sent rows of one batch; tables change from here on
-  kRows,    // as kGo, for an evaluation
+  kRows,    // like kGo, for an evaluation
   kApply,   // all ranks have sent gradients of one batch
   kTurn,    // batches of several streams: rank 0's stream is next, and all ranks send again
-  kAsked,   // all ranks execute the question of rank 0, then send their requests again
+  kAsked,   // all ranks execute the request of rank 0, then send their requests again
   kAgain,   // a rank has nothing to exchange yet, so all other ranks send again
   kLeft,    // all ranks shut down
   kFail,    // the step fails on each rank; tables are unchanged
-  kPoison,  // the step fails on each rank, and some tables may have its updates: no rank may use them
+  kPoison,  // the step fails on each rank; no rank may use its tables, because some may contain updates of the step
 };
 
 struct PeerVerdict {
   VerdictKind kind = VerdictKind::kFail;
   int stream = 0;        // kTurn: the stream that is next
   std::string cause;     // kFail, kPoison: what each rank did; kAgain: why ranks fail, "" if none does
-  bool is_busy = false;  // kAgain: rank 0 is kBusy or asks, so it has not started anything else
+  bool is_busy = false;  // kAgain: rank 0 has sent kBusy or kAsk, so it has started nothing else
 
   bool failed() const { return kind == VerdictKind::kFail || kind == VerdictKind::kPoison; }
 };

@@ -1,4 +1,4 @@
-// Ordering rules of a step.
+// Rules that order the readers and the writers of rows in a step.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -39,8 +39,8 @@ class OrderRules {
  private:
   // ---- what reads
 
-  // Adds the updates and evaluations of a lookup. The lookup of a copy adds nothing, because another op has read its
-  // rows from the table.
+  // Adds the updates and evaluations of a lookup. A lookup in a copy adds nothing, because another op has read the
+  // copied rows from the table.
   void AddLookup(RowReader* reader, const Lookup& lookup) const {
     if (lookup.is_copy) return;
     AddTo(&reader->updates, lookup.updates);
@@ -95,9 +95,9 @@ class OrderRules {
       layout_.order.push_back(edge);
   }
 
-  // Puts every reader before every writer, unless the reader already comes after the writer. An edge is added even if
-  // the writer already comes after the reader. The layout may remove the existing path between them, for example a path
-  // through a shape or another feature of the lookup.
+  // Adds an edge from every reader to every writer on which the reader does not depend. An edge is added even if the
+  // writer already depends on the reader, because the layout may remove the existing path. An example is a path through
+  // a shape or another feature of the lookup.
   void ReadFirst(const Items& readers, const Items& writers) {
     for (const Item reader : readers) {
       for (const Item writer : writers) {
@@ -138,7 +138,8 @@ class OrderRules {
 
   bool IsLate(const RowReader& evaluation) const { return order_.IsAfterAny(evaluation.item, step_.changes); }
 
-  // Puts the plan of each lookup that waits for a change after that change. Returns false if this is impossible.
+  // Puts the plans of each evaluation lookup after all changes on which the lookup depends. If this is impossible,
+  // PlanAfterwards sets `conflict` and returns false.
   bool PlanAfterwards() {
     for (bool again = true; again;) {
       again = false;
@@ -160,7 +161,7 @@ class OrderRules {
     return true;
   }
 
-  // Puts each lookup before all changes, except changes that the lookup already comes after.
+  // Puts each evaluation lookup before all changes on which the lookup does not depend.
   void ReadBeforeSomeChanges() {
     for (const RowReader& evaluation : evaluations_) {
       for (const Item change : step_.changes) {
@@ -169,8 +170,8 @@ class OrderRules {
     }
   }
 
-  // Adds a wait for the training turn before the evaluations, so that no other step trains between the evaluations and
-  // the claim.
+  // Makes evaluations wait for the turn of the training batch (AscTurn), so that no other step trains between the
+  // evaluations and the claim.
   void TakeTurn(const Items& evaluations) {
     const auto found =
         std::find_if(step_.changes.begin(), step_.changes.end(), [this](Item item) { return PlanOf(item) >= 0; });

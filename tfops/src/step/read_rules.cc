@@ -1,4 +1,4 @@
-// Rules that move combining and joining of rows into the reads, and decide which gradients are summed in place.
+// Rules that merge the combining and joining of rows into AscRead ops, and decide which gradients are summed in place.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -42,10 +42,10 @@ class ReadRules {
     return use.by == By::kOther ? step_.readers[At(use.number)] : "its shape or its rows are read as well";
   }
 
-  // Returns true if moving the lookups to the position of `readers` does not change the rows they read. DecideOrder
-  // places each evaluation lookup before or after the table changes of the step, independently of other lookups.
-  // Therefore evaluation lookups may move only if the step has no table changes. Other lookups may move only if no
-  // reader comes after an update of the rows.
+  // Returns true if moving the lookups to the position of `readers` does not change the rows that the lookups read.
+  // DecideOrder places each evaluation lookup before or after the table changes of the step, independently of other
+  // lookups. Therefore evaluation lookups may move only if the step has no table changes. Other lookups may move only
+  // if no reader comes after an update of the rows.
   bool MayReadAt(const std::vector<const Lookup*>& lookups, const Items& readers) const {
     const auto evaluates = [](const Lookup* lookup) { return lookup->table >= 0; };
     if (std::any_of(lookups.begin(), lookups.end(), evaluates)) {
@@ -59,7 +59,7 @@ class ReadRules {
 
   // ---- bags
 
-  // Combines rows of positions in the read of the table, if only bags read these rows.
+  // Merges the bags of a feature into the read of the table, if only bags read the rows of the feature.
   void CombineBags() {
     std::vector<std::vector<int>> bags(step_.features.size());
     for (std::size_t bag = 0; bag < step_.bags.size(); ++bag) {
@@ -93,7 +93,7 @@ class ReadRules {
            std::any_of(join.pieces.begin(), join.pieces.end(), [this](const Piece& each) { return IsRead(each); });
   }
 
-  // Returns true if the piece is the output of one feature, combined or not.
+  // Returns true if a join may read the piece from a table: a feature that no bag or join reads, or a combined bag.
   bool IsRead(const Piece& piece) const {
     return (piece.feature >= 0 && !is_read_[At(piece.feature)]) || (piece.bag >= 0 && is_combined_[At(piece.bag)]);
   }
@@ -140,7 +140,7 @@ class ReadRules {
     return std::all_of(items.begin(), items.end(), [&](Item item) { return op(item).device == op(items[0]).device; });
   }
 
-  // Returns true if this use disappears when a join reads tables itself.
+  // Returns true if a use disappears when an AscRead op replaces the join.
   bool Ends(const Use& use, int join) const {
     switch (use.by) {
       case By::kJoin:
@@ -174,7 +174,8 @@ class ReadRules {
     });
   }
 
-  // Returns the first use that does not disappear, or null. The uses are of one output or of all outputs of a lookup.
+  // Stays returns the first use that does not disappear, or null. StaysOf does this for a bag, or for all features of
+  // the piece's lookup that no bag or join reads.
   const Use* Stays(const Uses& uses, int join) const {
     const auto found = std::find_if(uses.begin(), uses.end(), [=](const Use& use) { return !Ends(use, join); });
     return found == uses.end() ? nullptr : &*found;

@@ -22,7 +22,7 @@ struct Op {
   std::string name;
   int device = 0;  // equal numbers: same device
   int frame = 0;   // the loop that contains the op; 0: none
-  int branch = 0;  // ops of one branch run all or none; 0: runs in every step; -1: in a loop
+  int branch = 0;  // either all or no ops of a branch run; 0: runs in every step; -1: in a loop
   Items waits;     // control inputs; only of plans and updates
 };
 
@@ -30,7 +30,7 @@ struct Op {
 // its shape.
 enum class By {
   kJoin,         // a piece of `joins[number]`
-  kBag,          // `bags[number]` combines it
+  kBag,          // `bags[number]` combines the output
   kRowsOfSum,    // `sums[number]` reads the rows for a max_norm
   kSumGradient,  // the output is needed only for the shape of a gradient of `sums[number]`
   kCutBegin,     // begin of `cuts[number]`, which needs the shape of an adjacent tensor
@@ -49,7 +49,7 @@ using Uses = std::vector<Use>;
 struct Lookup {
   Item item = 0;
   Value rows = -1, slots = -1, default_row = -1;
-  int table = -1;  // number of the table if slots may name home rows, as in evaluation; else -1
+  int table = -1;  // number of the table if `slots` may contain codes of home rows, as in evaluation; else -1
   bool is_copy = false;
   Items updates;      // updates of the variable
   Items evaluations;  // evaluation plans that produce the slots
@@ -114,7 +114,7 @@ struct Sum {
 // A Slice or SplitV op that cuts columns out of a tensor of gradients.
 struct Cut {
   Value whole = -1;
-  bool has_known_place = false;  // it can be cut without the shapes of adjacent tensors
+  bool has_known_place = false;  // true if the columns are known without the shapes of adjacent tensors
   Uses uses;
 };
 
@@ -146,7 +146,7 @@ struct Step {
   std::vector<Op> ops;  // by item
   Order order;
   std::vector<std::string> readers;  // descriptions of kOther readers, as clauses
-  std::vector<Lookup> lookups;       // this list and those below are sorted by name
+  std::vector<Lookup> lookups;       // this list and the lists below are sorted by name
   std::vector<Feature> features;
   std::vector<Bag> bags;
   std::vector<Join> joins;
@@ -161,8 +161,8 @@ struct Step {
 
 // ---- the layout
 
-// An output of AscRead. It replaces the output of a join, a bag or a feature. Only one of `join`, `bag` and `feature`
-// is not -1. Pieces with a feature or a bag are read from tables.
+// An output of AscRead, which replaces the output of a join, a bag or a feature. Only one of `join`, `bag` and
+// `feature` is not -1. Pieces with a feature or a bag are read from tables.
 struct Output {
   int join = -1, bag = -1, feature = -1;
   std::vector<Piece> pieces;
@@ -194,13 +194,13 @@ struct Layout {
   std::vector<Read> reads;
   std::vector<int> weight_gradients;  // bags whose weight gradient reads a table
   std::vector<SumGroup> sums;
-  std::vector<bool> in_place;  // by sum: gradients are read as columns of the whole
+  std::vector<bool> in_place;  // by sum: true if gradients are read as columns of `whole`
   std::vector<Group> plans;
   std::vector<Group> updates;
   std::vector<std::pair<Item, Item>> order;  // control edges, from and to
   Items evaluations_first;                   // evaluations that come before every change
-  int turn = -1;                             // training plan whose turn is taken before evaluations; -1: none
-  Items before_turn, after_turn;             // predecessors of the turn, and evaluation plans after it
+  int turn = -1;                             // training plan for whose turn evaluations wait; -1: none
+  Items before_turn, after_turn;             // predecessors of AscTurn, and evaluation plans after AscTurn
   // An evaluation and a change. The evaluation waits for the change, and the change waits for the evaluation's plan.
   std::pair<Item, Item> conflict = {-1, -1};
   std::vector<Apart> apart;

@@ -1,4 +1,4 @@
-// Rules that decide which ops of a step are merged, and their order. They are pure functions.
+// Rules that decide which ops of a step are merged, and their order. The rules are pure functions.
 // tests/reference/step_rules.py is the reference implementation.
 #ifndef ASCPIPE_STEP_STEP_RULES_H_
 #define ASCPIPE_STEP_STEP_RULES_H_
@@ -8,8 +8,8 @@
 namespace ascpipe {
 namespace step {
 
-// Returns the layout of a step. The layout never changes a bit of a result. Ops are merged only if the merged op has
-// the same inputs and adds in the same order.
+// Returns the layout of a step. All layouts have bit-identical results. Ops are merged only if the merged op has the
+// same inputs and adds in the same order.
 Layout Decide(Step step);
 
 // Decides which reads combine or join rows, and which sums read gradients in place. Merges items of the step's order.
