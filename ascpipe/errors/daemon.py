@@ -53,7 +53,7 @@ class DirectoryFullError(DaemonError):
 
     Attributes:
         path: file or directory that could not be written.
-        reason: error text of the system.
+        reason: error message of the system.
         room: free space of the file system.
     """
 
