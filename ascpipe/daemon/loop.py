@@ -159,7 +159,7 @@ class Daemon:
             self._handle(ended)
 
     def _run_dir_lost(self, path: str) -> None:
-        """Log the lost file, and exit because trainers cannot find the daemon. With a trainer, exit after its session."""
+        """Log the lost file, and exit because trainers cannot find the daemon. Finish a running session first."""
         if path != self._lost:
             self._lost = path
             self._log.error("%s was removed, or belongs to another daemon; this daemon exits%s", path,

@@ -231,7 +231,7 @@ def _subclasses(base: Type[AscpipeError]) -> Iterator[Type[AscpipeError]]:
 
 
 def received(code: str, text: str) -> AscpipeError:
-    """Return the error that another process has sent as a code and a text. The code determines the class of the error.
+    """Return the error that another process has sent as a code and a message. The code determines its class.
 
     The attributes in ``fields`` are None.
     """
