@@ -134,7 +134,7 @@ class Checkpoint:
         self.close()
 
     def _whole(self, table: str, pieces_of: Pieces) -> Optional[np.ndarray]:
-        """Read the first piece that ``pieces_of`` returns. Return None if it returns no piece."""
+        """Read the first piece that ``pieces_of`` returns, or return None if there is no piece."""
         for piece in pieces_of(self.tables[table]):
             with self._unchanged(table, piece):
                 return read_all(self._tree, table, piece, self._slice)

@@ -20,7 +20,7 @@ _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned b
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: bool) -> None:
-    """Print the state of keys. The command only reads shared memory, so the workers continue undelayed."""
+    """Print the state of keys. The command only reads shared memory, and takes no lock."""
     with table_reader(name, table) as (reader, _):
         threshold = reader.access_threshold
         pins = reader.pins(keys)
