@@ -92,7 +92,7 @@ def human(count: float) -> str:
 
 
 def _require_possible(shape: Shape) -> None:
-    """Raise an error for sizes that ``create_table`` or the first full step would reject."""
+    """Raise ``click.UsageError`` for sizes that ``create_table`` or the first full step would reject."""
     room = shape.host_rows + shape.ssd_rows if shape.host_rows else shape.device_rows
     if shape.ssd_rows and not shape.host_rows:
         raise click.UsageError("rows on disk need rows on the host: --host-rows")

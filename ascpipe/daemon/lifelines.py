@@ -28,7 +28,7 @@ _NO_PIDFDS = (errno.ENOSYS, errno.EPERM)  # errnos of kernels before 5.3 and of 
 
 
 class Lifeline:
-    """Connection of a process that wants to be the trainer, or is the trainer.
+    """Connection of the trainer, or of a process that has not registered as the trainer yet.
 
     Attributes:
         pid: PID of the peer, or 0 if the peer is in another PID namespace.

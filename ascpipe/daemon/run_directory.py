@@ -239,7 +239,7 @@ def _sweep_shm() -> List[str]:
 
 
 def _remove_stale_socket(path: str, swept: List[str]) -> None:
-    """Remove a stale socket. The caller holds the lock. Raise an error if the file is not a socket of this user."""
+    """Remove a stale socket. The caller holds the lock. Raise RunDirError if the file is not this user's socket."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:

@@ -26,7 +26,7 @@ GONE = "gone"
 
 
 class Adopted:
-    """Process that the template has forked and this process has adopted. Its methods are methods of ``Popen``.
+    """Process that the template has forked and this process has adopted. It has some methods of ``subprocess.Popen``.
 
     Attributes:
         returncode: None while the process runs, an exit code, or a negative signal number.

@@ -157,7 +157,7 @@ class RowEngine:
         return file.value
 
     def adopt(self, fd: int, directory: str, row_bytes: int) -> int:
-        """Adopt the file of a dead process, and return its number. The caller still owns ``fd``."""
+        """Adopt a row file that another process has created, and return its number. The caller still owns ``fd``."""
         file = c_int()
         self._call("asc_disk_adopt", fd, _path(directory), row_bytes, ctypes.byref(file))
         return file.value

@@ -97,7 +97,7 @@ class WrongStateError(DaemonError):
 
 
 class PeerRefusedError(DaemonError):
-    """The process is not the connected or registered trainer. Nothing was changed."""
+    """A daemon or trainer refused its peer, for example because it is not the registered trainer. Nothing was changed."""
 
     code = "E217"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -169,6 +169,6 @@ class MetricsMissingError(MetricsError):
 
 
 class RemoteError(DaemonError):
-    """This version does not know an error code of the daemon."""
+    """The daemon replied with an error code that this version does not know."""
 
     code = "E199"

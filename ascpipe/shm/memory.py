@@ -85,9 +85,7 @@ def require(need_bytes: int, what: str, *, shm_counts: bool = False,
 
 
 def limit_bytes(places: Places = Places()) -> int:  # noqa: B008  (immutable)
-    """Return the maximum number of bytes that could be allocated. It is the lowest limit of the machine and
-    this process.
-    """
+    """Return the lowest memory limit, in bytes, of the machine, of the control groups and of this process."""
     return min([room.limit_bytes for room in _limits(places)] + [_NO_LIMIT])
 
 

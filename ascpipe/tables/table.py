@@ -38,7 +38,7 @@ _NO_INTS = np.zeros(0, np.int32)
 
 
 class Table:
-    """Keys, rows and window of one table. The caller must call ``rebuild`` first.
+    """State of one table in its table worker. The caller must call ``rebuild`` first.
 
     Args:
         truth: shared memory of the table.

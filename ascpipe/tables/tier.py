@@ -35,7 +35,7 @@ def _room(directory: str) -> str:
 
 
 class Tier:
-    """Home rows and disk slots of one table. The caller must call ``derive`` first.
+    """Private state of the home rows and disk slots of one table. The caller must call ``derive`` first.
 
     Args:
         planner: PLANNER that receives the address of the tier.
