@@ -97,7 +97,7 @@ class WrongStateError(DaemonError):
 
 
 class PeerRefusedError(DaemonError):
-    """A daemon or trainer refused its peer, such as a process that is not the registered trainer. Nothing was changed."""
+    """A daemon or trainer refused its peer, such as a process that is not the trainer. Nothing was changed."""
 
     code = "E217"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
