@@ -1,4 +1,7 @@
-"""Sparse-feature pipeline for TensorFlow 1.15: a daemon prepares batches ahead of training. The import is cheap."""
+"""Sparse-feature pipeline for TensorFlow: a daemon prepares batches ahead of training.
+
+This package imports no other module, so that ``import ascpipe`` is fast.
+"""
 
 __version__ = "0.2.0"  #: packages and ops read the version from here
 

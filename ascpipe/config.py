@@ -76,11 +76,11 @@ class Settings(pydantic.BaseModel):
         return table % self.table_workers
 
     def is_given(self, name: str) -> bool:
-        """Return whether a setting was given. The given value may equal the default."""
+        """Return whether a file, the environment or the command line sets a setting, even to its default value."""
         return self.origin_of(name) != DEFAULTS
 
     def origin_of(self, name: str) -> str:
-        """Describe the origin of the value of a setting."""
+        """Return a phrase that names the source of a setting's value, such as ``"the command line"``."""
         return self._origins.get(name, DEFAULTS)
 
     @pydantic.validator("ring_bytes", "save_log_bytes", pre=True)
@@ -120,7 +120,7 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
 
     Raises:
         ConfigFileError: the file of $ASCPIPE_CONFIG is missing or not TOML.
-        ConfigError: a name or value is invalid. The text contains the origin of the setting.
+        ConfigError: a name or value is invalid. The message contains the origin of the setting.
     """
     environment = os.environ if environment is None else environment
     if environment is os.environ and environment.get(FILE_VARIABLE):
@@ -146,8 +146,9 @@ def load_settings(options: Optional[Mapping[str, Any]] = None,
 
 
 def size(text: str) -> int:
-    """Parse a number of bytes, such as ``"268435456"``, ``"128MiB"`` or ``"1GB"``. Raise ``ValueError`` for
-    other texts.
+    """Parse a size such as ``"268435456"``, ``"128MiB"`` or ``"1GB"``, and return the number of bytes.
+
+    Raise ``ValueError`` if the string is not a size.
     """
     try:
         return int(pydantic.ByteSize.validate(text))
@@ -157,7 +158,7 @@ def size(text: str) -> int:
 
 
 def _is_of_a_service(name: str, value: str) -> bool:
-    """Return whether Kubernetes has set the variable for a service whose name starts with ascpipe."""
+    """Return whether the variable is one that Kubernetes sets for a service whose name starts with ascpipe."""
     return name.startswith(ENVIRONMENT_PREFIX) and (
         _OF_A_SERVICE.search(name) is not None
         or name.endswith("_PORT") and _ADDRESS_OF_A_SERVICE.match(value) is not None)
@@ -173,7 +174,9 @@ def _require_known(environment: Mapping[str, str]) -> None:
 
 
 def processors(text: str) -> List[int]:
-    """Parse CPU numbers such as "2,4-7". An empty text returns an empty list. Raise ``ValueError`` for invalid texts.
+    """Parse a list of CPUs such as ``"2,4-7"``, and return the CPU numbers. Raise ``ValueError`` if it is invalid.
+
+    An empty string is an empty list.
     """
     if not text:
         return []
@@ -226,7 +229,8 @@ def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
 
 
 def _refused(name: str, value: Any) -> str:
-    """Return the reason why a value is invalid for any setting, or an empty text if the value may be valid."""
+    """Return the reason why the setting cannot have this value, or an empty string if the value may be valid.
+    """
     if name not in Settings.__fields__:
         return _no_such(name)
     # pydantic would accept True as 1, and truncate 1.9 to 1

@@ -13,9 +13,7 @@ _MIB = 1 << 20
 
 
 def cache_dir(setting: str) -> str:
-    """Return the cache directory. It is the setting, ASCPIPE_CACHE_DIR or ``user_cache()``, in this order of
-    preference.
-    """
+    """Return the cache directory: ``setting``, or $ASCPIPE_CACHE_DIR if it is empty, or else ``user_cache()``."""
     given = setting or os.environ.get("ASCPIPE_CACHE_DIR", "")
     return os.path.abspath(given) if given else user_cache()
 
@@ -30,7 +28,7 @@ def make_safe_dir(path: str) -> str:
     """Create a directory with mode 0700, or check that only this user and root can change an existing directory.
 
     The directory and all its parents must belong to this user or root. Other users may have write permission
-    only for sticky parents such as /tmp, in which they cannot replace our entries.
+    only for sticky parents such as /tmp, in which they cannot replace entries of this user.
 
     Returns:
         The path without symbolic links, so that no other user can redirect it later.
@@ -62,7 +60,7 @@ def make_safe_dir(path: str) -> str:
 
 @contextlib.contextmanager
 def refusing(path: str) -> Iterator[None]:
-    """Convert system errors of the block to ``refused(path, error)``."""
+    """Context manager that converts each ``OSError`` in its block to ``refused(path, error)``."""
     try:
         yield
     except OSError as error:
@@ -70,7 +68,7 @@ def refusing(path: str) -> Iterator[None]:
 
 
 def refused(path: str, error: OSError) -> DaemonError:
-    """Return the error for a failed change in ``path``. Its text contains the free space if the file system is full."""
+    """Return the error for a failed change in ``path``. If the file system is full, the error names the free space."""
     if isinstance(error.filename, str):
         path = error.filename
     reason = error.strerror or str(error)
@@ -78,7 +76,7 @@ def refused(path: str, error: OSError) -> DaemonError:
 
 
 def room(path: str) -> str:
-    """Return a text about the free space of the file system of a path. The path need not exist."""
+    """Return a sentence about the free space of the file system of a path. The path need not exist."""
     while not os.path.exists(path) and path not in ("", "/"):
         path = os.path.dirname(path)
     try:

@@ -18,9 +18,9 @@ from types import ModuleType
 from typing import Any, Dict, Mapping, NoReturn, Optional, Sequence, Tuple
 
 ANY = "*"  #: all names of a module
-# : Full module name -> public name -> origin of the name: ``module``, ``module:attribute``, or
-# ``module:function()`` for the result of a call. The origin of ``ANY`` is the module whose public names are
-# copied.
+#: Full module name -> public name -> origin of the name: ``module``, ``module:attribute``, or
+#: ``module:function()`` for the result of a call. The origin of ``ANY`` is the module whose public names are
+#: copied.
 Homes = Mapping[str, Mapping[str, str]]
 
 #: Top-level names of packages that only ``ascpipe run`` provides.
@@ -31,7 +31,7 @@ _DOCUMENT = "docs/how-to/from-mx_rec.md lists what is provided"
 
 def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None,
             homes: Optional[Homes] = None) -> None:
-    """Make failed imports below a package of ascpipe suggest a replacement. The function is idempotent.
+    """Make failed imports below a package of ascpipe suggest a replacement.
 
     Args:
         package: ascpipe's top-level package that is being imported.
@@ -45,7 +45,7 @@ def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = Non
 
 
 def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
-    """Set the names of one module of ``Homes`` in this module."""
+    """Set the names in ``homes`` as attributes of ``module``."""
     for name, home in homes.items():
         path, _, attribute = home.partition(":")
         found = importlib.import_module(path)
@@ -171,7 +171,7 @@ def _no_attribute(module: str, name: str) -> NoReturn:
     if name.startswith("_"):  # Python and its tools request such names
         raise AttributeError("module {!r} has no attribute {!r}".format(module, name))
     text = _FINDER.text("{}.{}".format(module, name))
-    if _opcode(sys._getframe(1)) == dis.opmap["IMPORT_FROM"]:  # it replaces the text of an AttributeError
+    if _opcode(sys._getframe(1)) == dis.opmap["IMPORT_FROM"]:  # it replaces the message of an AttributeError
         raise NotImportableError(text)
     raise NotProvidedError(text)
 
@@ -201,7 +201,7 @@ def _is_name_of_call(frame: Any) -> bool:
 
 
 def _opcode(frame: Any) -> int:
-    """Return the code of the operation that a frame executes."""
+    """Return the bytecode operation that a frame executes."""
     return int(frame.f_code.co_code[frame.f_lasti])
 
 

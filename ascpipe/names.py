@@ -58,7 +58,7 @@ class RunDir:
         return os.path.join(self.path, worker + ".spans")
 
     def span_files(self) -> List[str]:
-        """Return the names of existing files of ``worker_spans``."""
+        """Return the names of the span files of workers that exist in the run directory."""
         return [name for name in sorted(os.listdir(self.path)) if _WORKER_SPANS.fullmatch(name)]
 
     def files(self) -> List[str]:
@@ -114,7 +114,7 @@ def private_name(pid: int) -> str:
 
 
 def is_private_name(name: str) -> bool:
-    """Return whether ``private_name`` generated this name."""
+    """Return whether a name has the form of the names that ``private_name`` returns."""
     return _PRIVATE.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""Rank of this process and number of ranks, from the environment variables of the launcher.
+"""Functions that read the rank of this process and the number of ranks from the launcher's environment variables.
 
 The variables of these launchers are read, in this order of preference: Horovod, Open MPI, MPICH and Intel MPI (PMI),
 PMIx under Slurm. The first launcher with a variable in the environment is used, even if ``HOROVOD_SIZE`` is 1 and the
@@ -170,13 +170,13 @@ def leave_cause(text: str) -> None:
 
 
 def cause_of(error: BaseException) -> str:
-    """Format an error as one line with its type and the first line of its text."""
+    """Format an error as one line with its type and the first line of its message."""
     first_line = (str(error).strip().splitlines() or [""])[0]
     return "{}: {}".format(type(error).__name__, first_line) if first_line else type(error).__name__
 
 
 def cause_of_end() -> str:
-    """Return the unhandled error of the program, or an empty text. The function is called at exit."""
+    """Return the unhandled error of the program, or an empty string. An exit handler calls this function."""
     error = getattr(sys, "last_value", None)
     return "" if error is None else cause_of(error)
 

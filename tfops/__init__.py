@@ -1,1 +1,1 @@
-"""TensorFlow ops: sources, build and load."""
+"""Sources, build program and loader of the TensorFlow ops."""

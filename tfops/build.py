@@ -41,7 +41,7 @@ BEFORE_TENSORFLOW = ({"version": "", "abi": 0, "compile": ["-D_GLIBCXX_USE_CXX11
 
 
 class BuildError(Exception):
-    """Failure of the compiler or linker. The text is its output."""
+    """The libraries cannot be built. The message has the reason, such as the output of the compiler."""
 
 
 def _read_json(path: Path) -> Dict[str, Any]:
@@ -105,7 +105,7 @@ def _compiler_version() -> str:
 
 
 class _Build:
-    """Build of the tree."""
+    """One build of the libraries of this tree."""
 
     def __init__(self, tensorflow: Dict[str, Any], verbose: bool) -> None:
         self.info = build_info(tensorflow)
@@ -264,7 +264,7 @@ class _Build:
 
     @contextlib.contextmanager
     def cache(self) -> Iterator[None]:
-        """Ignore errors of the cache in the block, because a build does not need the cache."""
+        """Context manager that ignores errors of the cache in its block, because a build does not need the cache."""
         try:
             yield
         except (OSError, AscpipeError) as error:
@@ -292,7 +292,7 @@ def build(verbose: bool = True, without_tensorflow: bool = False) -> Tuple[int, 
         Number of compiled units, and duration in seconds.
 
     Raises:
-        BuildError: a command failed. The text has the command and the compiler's output.
+        BuildError: a command failed. The message has the command and the compiler's output.
         SourcesMissingError: the package is installed without sources.
     """
     began = time.monotonic()

@@ -22,7 +22,7 @@ ENVIRONMENTS = "environment-"  #: prefix of the folders of installed packages (s
 
 
 def folders(setting: str, prefix: str = OPS) -> List[str]:
-    """Return all folders of builds below the cache directory."""
+    """Return the folders below the cache directory whose names start with ``prefix``, by default builds of the ops."""
     base = os.path.realpath(cache_dir(setting))
     names = os.listdir(base) if os.path.isdir(base) else []
     return [os.path.join(base, name) for name in sorted(names) if name.startswith(prefix)]

@@ -88,7 +88,7 @@ def check_info(info: Dict[str, Any], version: str, abi: int) -> None:
         abi: ``tf.sysconfig.CXX11_ABI_FLAG``.
 
     Raises:
-        OpsMismatchError: a property differs. The text names the first difference.
+        OpsMismatchError: a property differs. The message names the first difference.
     """
     for what, key, here in (("TensorFlow", "tensorflow", version), ("C++ ABI flag", "cxx11_abi", abi),
                             ("shared-memory layout", "layout", structs.layout_hash()),
@@ -133,7 +133,7 @@ def load() -> Any:
 
 
 def library() -> ctypes.CDLL:
-    """Return the C interface of the op library. Load the library before if necessary.
+    """Return the C interface of the op library. The function loads the library if it is not loaded yet.
 
     Raises:
         OpsMissingError, OpsMismatchError: see ``load``.

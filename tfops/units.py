@@ -1,4 +1,4 @@
-"""Compilation units of the C++ sources, and the flags of each unit.
+"""Functions that divide the C++ sources into compilation units, and return the flags of each unit.
 
 TensorFlow's headers need 2.6 of the 3 to 5 s of CPU time of a source with TensorFlow. Therefore, several sources of a
 folder are compiled as one unit that includes them. The unit depends only on the name of the source, so a new source
@@ -44,7 +44,7 @@ class Unit(NamedTuple):
     Attributes:
         name: base name of the unit's files in the folder of objects.
         sources: sorted paths below ``src``. All sources are in one folder.
-        text: compiled text, which includes the sources. It is empty if one source is compiled directly.
+        text: C++ code that includes the sources. It is empty if one source is compiled directly.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Cuts, which are changes of a table between two trained steps. A cut is applied exactly once even if processes die.
+"""Classes that apply cuts: changes of a table between two trained steps. Each cut is applied once, even after a crash.
 
 The trainer that requests a cut keeps the lease until ``cut_applied``. A load has three phases. First, the worker grants
 the empty table to the trainer. Then the trainer fills the table. Finally, the worker takes it back. While the table is
@@ -15,7 +15,7 @@ from ascpipe.workers.stage import Bells, Stage, truth_of
 
 
 class Cuts:
-    """Cuts of one table.
+    """Handler of the cuts that the trainer requests for one table.
 
     Args:
         invalidate_entries: function that is called when entry numbers become invalid, so that frames must be
@@ -38,7 +38,7 @@ class Cuts:
         return bool(self._table.planner["is_loading"])
 
     def is_asked(self) -> bool:
-        """Return whether a cut is requested. The caller reads the states of frames afterwards."""
+        """Return whether a cut is requested. The caller must read the states of frames after this call."""
         return self._load("cut_asked") > self._load("cut_applied")
 
     def is_committed(self) -> bool:

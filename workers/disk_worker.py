@@ -58,7 +58,7 @@ class _Rows:
 
 
 class DiskTable:
-    """Table that may have rows on disk.
+    """Table whose rows the disk worker reads and writes.
 
     Args:
         files: row files of the table. The blocks of the table are distributed round-robin.
@@ -145,7 +145,7 @@ class DiskTable:
 
 
 class Disks:
-    """Publisher of statistics of disks.
+    """Publisher of the statistics of disks in shared memory.
 
     Args:
         records: DISK[MAX_DISKS] of the session.

@@ -1,4 +1,4 @@
-"""Computation of the pause of a worker while training has enough ready batches.
+"""Functions that compute how long a worker pauses while training has enough ready batches.
 
 Waking a worker needs more time than a small batch. So the worker pauses for half the time for which the ready batches
 last, and then processes several batches at once.
@@ -19,8 +19,8 @@ def pause_of(interval_s: float, ahead: int) -> float:
         ahead: number of ready batches. 0 or less means that no batch is ready.
 
     Returns:
-        Half the time for which the ready batches last, at most ``MOST_S``. If the result is shorter than two
-        batches, 0.
+        Half the time for which the ready batches last, at most ``MOST_S``. The result is 0 if this time is shorter
+        than the training time of two batches.
     """
     pause_s = min(interval_s * ahead / 2, MOST_S)
     return pause_s if pause_s >= 2 * interval_s else 0.0
@@ -36,7 +36,7 @@ def least_pause(pauses: Iterable[Optional[float]]) -> float:
 
 
 class Pace:
-    """Measurement of the speed at which training consumes the batches of a ring.
+    """Meter of the speed at which training consumes the batches of a ring.
 
     Args:
         counter: field of the ring header that counts these batches.

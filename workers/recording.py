@@ -1,4 +1,4 @@
-"""Recording of spans of a worker's steps for `ascpipe timeline`. A span lists the stages that batches reached
+"""Functions that record spans of a worker's steps for `ascpipe timeline`. A span lists the stages that batches reached
 in a step.
 
 The words before and after a step are compared, so recording has no overhead if it is disabled.
@@ -21,7 +21,7 @@ def _none(table: int) -> Any:
 
 def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[StreamView],
              disk_tables: Callable[[int], Any] = _none) -> Callable[[], int]:
-    """Wrap a step function to record a span per call that made progress, and per wait for rows from disk.
+    """Return a step function that calls ``step``, and records each call that made progress and each wait for disk rows.
 
     Args:
         step: step function of a worker.
@@ -57,7 +57,7 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
 
 
 class RowWaits:
-    """Measurement of the time for which plans of a training stream wait for rows from disk.
+    """Meter of the time for which plans of a training stream wait for rows from disk.
 
     Args:
         disk_tables: DISK_TABLE of each table of the stream.
@@ -70,7 +70,7 @@ class RowWaits:
         self._begun = [_Begun(0, 0, 0)] * len(disk_tables)
 
     def ended(self, now_ns: int) -> Iterator[Tuple[int, int]]:
-        """Iterate over (start in ns since 1970, batch number) of waits that ended since the last call."""
+        """Yield (start in nanoseconds since 1970, batch number) for each wait that ended since the last call."""
         for number, table in enumerate(self._tables):
             begun = self._begun[number]
             waiting = int(table["waiting"])
@@ -89,7 +89,7 @@ class _Begun(NamedTuple):
 
 
 class Progress:
-    """Progress of the frames of a stream through the stages of a worker.
+    """Observer of the progress of a stream's frames through the stages of a worker.
 
     Args:
         kind: "key" or "table".
@@ -103,7 +103,7 @@ class Progress:
         self._reached = _REACHED[kind] if is_served else ()
 
     def newest(self) -> List[int]:
-        """Return the newest frame that has reached each stage for any table."""
+        """Return for each stage the number of the newest frame that has reached the stage for any table."""
         ring = self._ring
         head = int(ring.header["head"])
         words = ring.tables["words"].max(axis=0).tolist()

@@ -2,7 +2,7 @@
 
 A worker sends ``loaded`` and waits until the supervisor sends ``attach`` with the descriptors of the segments. Then it
 repeats steps, and sleeps on its bell if no work is ready. ``add_stream`` and ``add_table`` add segments later. The end
-of file on the channel means that the supervisor is gone. The worker then exits immediately, because it owns no
+of file on the channel means that the supervisor has exited. The worker then exits immediately, because it owns no
 resources.
 """
 import functools
@@ -166,7 +166,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
         make_work: function that returns the work for the mapped segments.
 
     Raises:
-        ConnectionClosedError: the supervisor is gone.
+        ConnectionClosedError: the supervisor has exited.
     """
     fdsocket.send(channel, {"verb": "loaded"})
     body, fds = fdsocket.receive(channel, _IDLE_S)
@@ -254,7 +254,7 @@ def command(name: str, bell_base: int, make_work: Callable[[Worker, Attachment],
             try:
                 run(Worker(index, generation), supervisor, bell_base + index, make_work)
             except ConnectionClosedError:
-                sys.exit(0)  # the supervisor is gone; a worker owns no resources to clean up
+                sys.exit(0)  # the supervisor has exited; a worker owns no resources to clean up
             except WorkerError as error:
                 fdsocket.send(supervisor, {"verb": "failed", "code": error.code, "text": error.sentence()})
                 sys.exit(1)

@@ -1,4 +1,4 @@
-"""Images during a snapshot. The table worker stores an image of an uncopied entry before it changes the entry.
+"""Class ``Snapshots``, with which the table worker stores an image of an uncopied entry before it changes the entry.
 
 During training, the trainer copies the entries below ``snapshot_bound`` in the order of their numbers. Then it replaces
 changed entries of its copy by their images. A snapshot begins inside a hold, after all records are assigned and all
@@ -15,7 +15,7 @@ from ascpipe.tables.snapshot import NO_ROOM, Images
 
 
 class Snapshots:
-    """Snapshots of one table."""
+    """Handler of the snapshots of one table in the table worker."""
 
     def __init__(self, view: TableView) -> None:
         self._view = view

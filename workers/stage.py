@@ -1,4 +1,4 @@
-"""Common code of the stages of a table worker: base class, bells and the truth of a table."""
+"""Base class of the stages of a table worker, and types and functions that several stages use."""
 from typing import Callable, NamedTuple, Optional
 
 from ascpipe.shm.ring import TableView
@@ -29,7 +29,7 @@ class Stage:
         raise NotImplementedError
 
     def pause_s(self) -> Optional[float]:
-        """Return the seconds for which the worker may pause, or None for no limit."""
+        """Return the seconds for which the worker may pause, or None if this stage does not limit the pause."""
         return None
 
 

@@ -37,7 +37,7 @@ _Kinds = Mapping[str, click.Command]
 
 
 def serve(supervisor: socket.socket) -> None:
-    """Load the code, send ``loaded``, then fork a worker per request. Return when the supervisor is gone."""
+    """Load the code, send ``loaded``, then fork a worker per request. Return when the supervisor has exited."""
     try:
         kinds = _load(supervisor)
         fdsocket.send(supervisor, {"verb": "loaded"})

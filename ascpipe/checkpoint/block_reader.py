@@ -1,4 +1,4 @@
-"""Open checkpoint that any rank can read in blocks."""
+"""Class ``Checkpoint``, an open checkpoint that is read in blocks. A rank reads only its keys."""
 import contextlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,8 +15,8 @@ from ascpipe.checkpoint.table_folders import Piece, candidate_pieces, count_piec
 from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
 
-Pieces = Callable[[TableSpec], Sequence[Piece]]  #: pieces of a table, the piece of the keys first
-#: (first row, rows) -> per part of a row, memory for these rows, or None
+Pieces = Callable[[TableSpec], Sequence[Piece]]  #: function that returns pieces of a table, first that of the keys
+#: function of a first row and a number of rows; returns for each part of a row an array to read into, or None
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
 
 _BLOCK_BYTES = 4 << 20  #: small enough that most of a block stays in the CPU cache until the block is used
@@ -51,7 +51,7 @@ class Checkpoint:
         self.verified = position is not None
 
     def blocks(self, table: str, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None) -> Iterator[Block]:
-        """Iterate over the keys of ``rank`` that have a row: ``|key| % ranks == rank``.
+        """Yield the keys of ``rank`` that have a row, with their rows. A key belongs to rank ``|key| % ranks``.
 
         Counts and timestamps of an unverified checkpoint are 0; a loader sets the count of a key with a row to the
         access threshold. Blocks are yielded in file order. The caller owns the arrays.
@@ -69,22 +69,24 @@ class Checkpoint:
 
     def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1,
                       block_rows: Optional[int] = None) -> Iterator[PartedBlock]:
-        """Iterate over the blocks of ``blocks``, with the embedding and each optimizer slot in separate arrays."""
+        """Yield the blocks of ``blocks``, with the embedding and each optimizer slot in separate arrays."""
         for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows):
             yield PartedBlock(keys, tuple(parts), counts, timestamps)
 
     def keys_with_rows(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
-        """Iterate over keys that have a row, in the order of ``blocks``, without reading the rows."""
+        """Yield the keys that have a row, in the order of ``blocks``, without reading the rows."""
         for keys, counts, timestamps in self.arrays(table, count_pieces, rank, ranks):
             yield KeyBlock(keys, counts, timestamps)
 
     def row_parts(self, table: str, targets: Targets, rank: int = 0,
                   ranks: int = 1) -> Iterator[Sequence[np.ndarray]]:
-        """Iterate over the rows of the keys in the order of ``keys_with_rows``. Block limits may differ.
+        """Yield the rows of the keys in the order of ``keys_with_rows``, with one array for each part of a row.
+
+        The blocks may be smaller or larger than the blocks of ``keys_with_rows``.
 
         Args:
-            targets: preferred memory for the parts of rows, contiguous float32[n, width]. The reader may use
-                other memory, and may read one block ahead of the block that it yields.
+            targets: returns contiguous float32[n, width] arrays to read the parts of rows into. The reader may yield
+                other arrays, and may read one block ahead of the block that it yields.
         """
         for _, *parts in self.arrays(table, lambda spec: row_pieces(spec)[:-2], rank, ranks,
                                      targets=lambda start, n: [None, *targets(start, n)]):
@@ -92,17 +94,17 @@ class Checkpoint:
 
     def candidates(self, table: str, rank: int = 0, ranks: int = 1,
                    block_rows: Optional[int] = None) -> Iterator[KeyBlock]:
-        """Iterate over keys that are counted and have no row. Blocks are yielded in file order."""
+        """Yield the keys that are counted and have no row. Blocks are yielded in file order."""
         for keys, counts, timestamps in self.arrays(table, candidate_pieces, rank, ranks, block_rows):
             yield KeyBlock(keys, counts, timestamps)
 
     def counts(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
-        """Iterate over all keys of the rank, with or without a row, and their counts and timestamps."""
+        """Yield all keys of the rank, with or without a row, and their counts and timestamps."""
         yield from self.keys_with_rows(table, rank, ranks)
         yield from self.candidates(table, rank, ranks)
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """Return the numbers of keys of the rank: (with a row, only counted)."""
+        """Count the keys of the rank. Return the count of keys with a row and the count of keys without a row."""
         if ranks == 1:
             return self.tables[table].rows, self.tables[table].candidates
         rows, candidates = (
@@ -111,16 +113,16 @@ class Checkpoint:
         return rows, candidates
 
     def deleted(self, table: str) -> np.ndarray:
-        """Return int64[deleted]: the keys that a delta deletes from its parent."""
+        """Return the keys that a delta deletes from its parent, as int64[n]. n is 0 for a full checkpoint."""
         found = self._whole(table, table_folders.deleted_pieces)
         return np.empty(0, np.int64) if found is None else found
 
     def pool(self, table: str) -> Optional[np.ndarray]:
-        """Return float32[pool_rows, dim], the pool of initial rows, or None if the table has no pool."""
+        """Return the pool of initial rows as float32[pool_rows, dim], or None if the table has no pool."""
         return self._whole(table, table_folders.pool_pieces)
 
     def close(self) -> None:
-        """Close the descriptors. The function is idempotent."""
+        """Close all files of the checkpoint. Further calls do nothing."""
         if not self._closed:
             self._closed = True
             self._tree.close()
@@ -132,7 +134,7 @@ class Checkpoint:
         self.close()
 
     def _whole(self, table: str, pieces_of: Pieces) -> Optional[np.ndarray]:
-        """Return the only piece of a kind as one array, or None if the table has no such piece."""
+        """Read the first piece that ``pieces_of`` returns, or return None if there is no piece."""
         for piece in pieces_of(self.tables[table]):
             with self._unchanged(table, piece):
                 return read_all(self._tree, table, piece, self._slice)
@@ -140,10 +142,10 @@ class Checkpoint:
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """Iterate over blocks of keys of the rank, with one array per piece; see ``blocks``.
+        """Yield for each block of the rank's keys a list with one array per piece. ``blocks`` describes the blocks.
 
         Args:
-            targets: as in ``row_parts``, for each piece.
+            targets: as in ``row_parts``, but with one array or None per piece.
         """
         check_rank(rank, ranks)
         pieces = pieces_of(self.tables[table])
@@ -176,8 +178,9 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def _unchanged(self, table: str, piece: Piece) -> Iterator[Optional[int]]:
-        """Open ``slice.data`` of a folder and check that the file has not changed. Yield None if there is no
-        such folder.
+        """Yield a descriptor of the data file of a piece, or None if an unverified checkpoint lacks the file.
+
+        Raise ``DamagedCheckpointError`` if the file has changed since it was verified.
         """
         stamp = self._stamps.get((table, piece.folder))
         if stamp is None and self.verified:

@@ -1,4 +1,4 @@
-"""Full checkpoint and its deltas, read as one checkpoint."""
+"""Class ``Chain``, which reads a full checkpoint and its deltas as one checkpoint."""
 from typing import Iterator, List, Optional, Sequence
 
 import numpy as np
@@ -16,7 +16,7 @@ MAX_DELTAS = 256  #: maximum per full checkpoint; each delta adds open files and
 class Chain(Checkpoint):
     """Full checkpoint and its deltas. The state of a key is read from the newest member that contains the key.
 
-    Specs and position are those of the newest member. The numbers of rows and candidates cover all members.
+    Specs and position are those of the newest member, but the counts of rows and candidates cover all members.
     """
 
     def __init__(self, members: Sequence[Checkpoint]) -> None:
@@ -42,8 +42,8 @@ class Chain(Checkpoint):
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """Iterate over blocks of keys, as in ``Checkpoint``. ``targets`` are ignored, since row counts are not known in
-        advance.
+        """Yield blocks of keys, as in ``Checkpoint``. ``targets`` is ignored, since the row count of a block is not
+        known in advance.
         """
         for number, member in enumerate(self._members):
             for arrays in member.arrays(table, pieces_of, rank, ranks, block_rows):
@@ -62,7 +62,7 @@ class Chain(Checkpoint):
         return self._members[-1].pool(table)
 
     def close(self) -> None:
-        """Close the descriptors. The function is idempotent."""
+        """Close all files of all members. Further calls do nothing."""
         for member in self._members:
             member.close()
 
@@ -88,7 +88,7 @@ class _Tellers:
         self._members = np.repeat(np.arange(1, len(told) + 1), [len(some) for some in told])[order][newest]
 
     def tells(self, number: int, keys: np.ndarray) -> np.ndarray:
-        """Return bool[n], which is True for keys of a member that no newer member contains."""
+        """Return for each key of member ``number`` whether no newer member contains the key, as bool[n]."""
         place, is_there = places(self._keys, keys)
         told = ~is_there
         told[is_there] = self._members[place[is_there]] == number

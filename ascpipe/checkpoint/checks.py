@@ -9,7 +9,7 @@ from ascpipe.checkpoint.table_folders import OURS
 from ascpipe.errors.base import shown
 from ascpipe.layout.initial_kinds import POOL
 
-MAX_ROWS = 1 << 40  #: per table. It exceeds any memory, and products stay below 2^63
+MAX_ROWS = 1 << 40  #: maximum rows per table: more than any memory holds, and byte counts stay below 2^63
 MAX_WIDTH = 1 << 16
 MAX_SLOTS = 64
 _INT64 = (-(1 << 63), (1 << 63) - 1)
@@ -20,9 +20,7 @@ _RUN_ID = re.compile(r".{1,128}\Z", re.DOTALL)
 
 
 def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
-    """Raise ``ValueError`` unless the specs are valid for one checkpoint. ``delta`` is whether the checkpoint is a
-    delta.
-    """
+    """Raise ``ValueError`` unless the specs are valid for one checkpoint. ``delta`` is true for a delta."""
     seen = set()
     for spec in specs:
         _check_spec(spec)

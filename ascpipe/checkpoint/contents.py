@@ -86,7 +86,7 @@ class TableSpec(NamedTuple):
 
     @property
     def row_floats(self) -> int:
-        """Return the floats per row: the embedding and all optimizer slots."""
+        """Return the number of floats per row, in the embedding and all optimizer slots."""
         return self.dim + sum(slot.width for slot in self.slots)
 
 
@@ -128,8 +128,10 @@ class PartedBlock(NamedTuple):
 
 
 def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
-    """Return float32[n, width], columns of the joined parts. Raise ``ValueError`` unless one part has all these
-    columns.
+    """Return ``width`` columns of the rows, starting at ``column``, as a view of the part that contains them.
+
+    The view is float32[n, width]. Columns are counted over all parts. Raise ``ValueError`` if no single part contains
+    all of the columns.
     """
     for part in parts:
         if column >= 0 and column + width <= part.shape[1]:
@@ -177,7 +179,7 @@ class Link(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Part of a checkpoint that one rank writes. The part has the keys with ``|key| % ranks == rank``.
+    """Part of a checkpoint that one rank writes. It contains the keys with ``|key| % ranks == rank``.
 
     Attributes:
         rank: number of the rank.
@@ -189,12 +191,12 @@ class Slice(NamedTuple):
 
     @property
     def data(self) -> str:
-        """Return the name of the data file in each folder."""
+        """Return the name of the slice's data file, which is the same in each folder."""
         return self._file("data")
 
     @property
     def attribute(self) -> str:
-        """Return the name of the shape file in each folder."""
+        """Return the name of the slice's shape file, which is the same in each folder."""
         return self._file("attribute")
 
     def _file(self, what: str) -> str:

@@ -1,6 +1,7 @@
 """TensorFlow's files of a checkpoint.
 
-The files are in the directory of the checkpoint. Links in the parent directory, where TensorFlow looks, refer to them.
+The files are in the directory of the checkpoint. Hard links to them are in the parent directory, where TensorFlow
+looks for the files. If the file system has no hard links, the parent directory contains copies.
 """
 import errno
 import re
@@ -12,15 +13,15 @@ from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.paths import DENSE
 
 _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})\Z")
-_LINK = ".link"  # temporary name in the checkpoint
+_LINK = ".link"  # temporary name of a hard link or copy, in the directory of the checkpoint
 
 
 def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedFile]:
-    """Check and sync TensorFlow's files. Return the records of the files by name.
+    """Check and sync TensorFlow's files of a checkpoint. Return the sizes and digests of the files by name.
 
     Raises:
-        OSError: a system call failed, the part is ``needed`` and missing (ENOENT), or a file is not
-            TensorFlow's (EINVAL).
+        OSError: a system call failed, the files are ``needed`` and missing (ENOENT), or TensorFlow writes no file
+            of such a name (EINVAL).
     """
     with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
         names = disk.names(fd)
@@ -40,7 +41,7 @@ def is_dense_name(name: str, stem: str) -> bool:
 
 
 def variables_of(dense: Dict[str, SavedFile]) -> Dict[str, SavedFile]:
-    """Return all files except the graph. These files contain variables."""
+    """Return the files that contain variables, which are all files except the graph (``.meta``)."""
     return {name: saved for name, saved in dense.items() if not name.endswith(".meta")}
 
 
@@ -53,7 +54,10 @@ def _made_durable(fd: int, name: str) -> SavedFile:
 
 
 def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> None:
-    """Create a link to each file in the directory; replace existing files. Raise ``OSError`` if a system call fails."""
+    """Create hard links to TensorFlow's files in the directory ``directory_fd``, or copies if links are not supported.
+
+    Existing files are replaced. Raise ``OSError`` if a system call fails.
+    """
     if not dense:
         return
     with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
@@ -67,12 +71,12 @@ def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> N
 
 
 def withdraw(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int, *, copies: bool) -> None:
-    """Remove names from the directory that still refer to these files.
+    """Remove the names of TensorFlow's files from the directory ``directory_fd``, unless they refer to other files.
 
     Args:
-        copies: also remove files with the same content, which exist if the file system has no hard links. Use
-            this option only while the checkpoint has its final name, since another checkpoint may have equal
-            files.
+        copies: also remove files with the same content, which ``publish`` creates if the file system has no hard
+            links. Use this option only while the checkpoint has its final name, since another checkpoint may have
+            equal files.
     """
     try:
         fd = disk.open_directory(DENSE, sparse_fd)

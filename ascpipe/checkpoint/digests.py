@@ -1,7 +1,7 @@
 """Digest of a file: BLAKE2b over its length and the CRC-32 of each MiB.
 
-CRC-32 is several times as fast as a cryptographic digest of all bytes, and detects damage equally well. BLAKE2b detects
-a changed order or number of pieces. The digest does not prevent forgery, because it uses no secret key.
+CRC-32 detects accidental damage, and is several times as fast as a cryptographic digest of all bytes. BLAKE2b detects a
+changed order or number of pieces. The digest does not prevent forgery, because it uses no secret key.
 """
 import hashlib
 from typing import List

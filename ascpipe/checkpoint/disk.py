@@ -1,7 +1,7 @@
 """All system calls for saving, restoring and removing checkpoints.
 
-Names are relative to directory descriptors. Links are never followed. Files are created and never overwritten. Short
-writes are continued. Failures raise ``OSError``.
+Names are relative to directory descriptors, except in ``make_path``. A name that is a symbolic link is never followed,
+except in ``make_path``. New files never overwrite existing files; ``rename`` replaces them. Failures raise ``OSError``.
 """
 import concurrent.futures
 import contextlib
@@ -18,7 +18,7 @@ FILE_MODE = 0o640
 
 Bytes = Union[bytes, bytearray, memoryview]
 
-IS_LINK = (errno.ELOOP, errno.ENOTDIR)  #: errnos of opening a link where a directory or a file is expected
+IS_LINK = (errno.ELOOP, errno.ENOTDIR)  #: errnos of opening a symbolic link as a directory or a file
 
 _CANNOT_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _CANNOT_LINK = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
@@ -49,7 +49,7 @@ def make_path(path: str) -> None:
 
 
 def open_directory(name: str, directory_fd: Optional[int] = None) -> int:
-    """Return a descriptor of a directory. Raise ENOTDIR or ELOOP if the name is a link."""
+    """Open a directory and return its descriptor. A symbolic link raises ``OSError`` with errno ENOTDIR or ELOOP."""
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory_fd)
 
 
@@ -80,7 +80,10 @@ def create_file(directory_fd: int, name: str, mode: int = FILE_MODE) -> int:
 
 
 def open_file(directory_fd: int, name: str, *, writing: bool = False) -> int:
-    """Return a descriptor of a regular file. Raise ELOOP for a link, and EINVAL for other non-regular files."""
+    """Open a regular file and return its descriptor.
+
+    Raise ``OSError`` if the name does not refer to a regular file. The errno of a symbolic link is ELOOP.
+    """
     flags = os.O_RDWR if writing else os.O_RDONLY
     fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory_fd)
     try:
@@ -99,7 +102,7 @@ def close(fd: int) -> None:
 
 @contextlib.contextmanager
 def closing(fd: int) -> Iterator[int]:
-    """Close a descriptor at the end of the block."""
+    """Context manager that yields a descriptor and closes the descriptor at the end of the block."""
     try:
         yield fd
     finally:
@@ -107,7 +110,7 @@ def closing(fd: int) -> Iterator[int]:
 
 
 def write_all(fd: int, content: Bytes) -> None:
-    """Write all of ``content`` at the file's position."""
+    """Write all of ``content`` at the current position of the file."""
     rest = memoryview(content)
     while rest.nbytes:
         rest = rest[os.write(fd, rest):]
@@ -130,7 +133,7 @@ def replace_file(directory_fd: int, name: str, content: Bytes) -> None:
 
 
 def read_into(fd: int, offset: int, out: Any) -> None:
-    """Fill a writable contiguous buffer from the file. Raise EIO if the file is too short."""
+    """Fill a buffer with the bytes of the file from ``offset``. Raise ``OSError`` (EIO) if the file is too short."""
     rest = memoryview(out).cast("B")
     while rest.nbytes:
         count = os.preadv(fd, [rest], offset)
@@ -141,7 +144,7 @@ def read_into(fd: int, offset: int, out: Any) -> None:
 
 
 def read_file(directory_fd: int, name: str, limit: int) -> bytes:
-    """Return the content of a file. Raise EFBIG if the file is longer than ``limit`` bytes."""
+    """Return the content of a file. Raise ``OSError`` (EFBIG) if the file is longer than ``limit`` bytes."""
     with closing(open_file(directory_fd, name)) as fd:
         size = os.fstat(fd).st_size
         if size > limit:
@@ -182,17 +185,17 @@ def stamp(fd: int) -> Stamp:
 
 
 def is_there(directory_fd: int, name: str) -> bool:
-    """Return whether a directory contains this name. The name may be a file, a directory or a link."""
+    """Return whether a directory contains an entry with this name. A symbolic link is not followed."""
     return inode(directory_fd, name) is not None
 
 
 def is_directory(directory_fd: int, name: str) -> bool:
-    """Return whether a name is a directory. Return false for a link to a directory."""
+    """Return whether a name refers to a directory. A symbolic link is not followed."""
     return stat.S_ISDIR(os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_mode)
 
 
 def inode(directory_fd: int, name: str) -> Optional[int]:
-    """Return the inode of a name, which may be a link, or None if there is no such name."""
+    """Return the inode of a name, or None if there is no such name. A symbolic link is not followed."""
     try:
         return os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_ino
     except FileNotFoundError:
@@ -200,7 +203,7 @@ def inode(directory_fd: int, name: str) -> Optional[int]:
 
 
 def is_mine(fd: int) -> bool:
-    """Return whether our user owns the file."""
+    """Return whether the user of this process owns the file."""
     return os.fstat(fd).st_uid == os.geteuid()
 
 
@@ -262,18 +265,18 @@ def copy_file(directory_fd: int, name: str, new_directory_fd: int, new_name: str
 
 
 def unlink(directory_fd: int, name: str) -> None:
-    """Remove a file or a link. The target of a link is not removed."""
+    """Remove a file or a symbolic link. The target of a symbolic link is not removed."""
     os.unlink(name, dir_fd=directory_fd)
 
 
 def try_unlink(directory_fd: int, name: str) -> bool:
-    """Remove a file or a link. Return False if there is no such name."""
+    """Remove a file or a symbolic link. Return False if there is no such name."""
     return _try([errno.ENOENT], unlink, directory_fd, name)
 
 
 def remove_tree(directory_fd: int, name: str, last: str = "") -> None:
-    """Remove a directory tree without following links. The name ``last`` in the directory is removed after all other
-    names.
+    """Remove a directory tree without following symbolic links. The entry ``last`` of the directory is removed after
+    all other entries.
     """
     with closing(open_directory(name, directory_fd)) as fd:
         for child in sorted(names(fd), key=lambda child: child == last):

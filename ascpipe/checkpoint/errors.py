@@ -141,7 +141,7 @@ class NoRoomForCopyError(CheckpointError):
     Attributes:
         prefix: prefix of the checkpoint.
         need_bytes: size of keys, embeddings and their index.
-        have: text with the available memory under each limit.
+        have: string that lists the available memory under each limit.
     """
 
     code = "E527"
@@ -157,7 +157,7 @@ class NoMemoryToReadError(CheckpointError):
         prefix: prefix of the checkpoint.
         what: purpose of the memory.
         need_bytes: requested memory in bytes.
-        have: text with the available memory under each limit.
+        have: string that lists the available memory under each limit.
     """
 
     code = "E528"

@@ -13,7 +13,7 @@ _CHUNK_BYTES = 1 << 18  #: bytes copied, checksummed and written at a time
 
 
 class _Folder:
-    """Writer of one folder."""
+    """Writer of one folder, which contains one data file and one shape file per rank."""
 
     def __init__(self, table_fd: int, piece: Piece, part: Slice) -> None:
         self.piece = piece
@@ -28,7 +28,7 @@ class _Folder:
             raise
 
     def write(self, values: np.ndarray) -> None:
-        """Write the next rows. ``values`` has the piece's dtype, and may be a view of columns of a wider array."""
+        """Write the next rows. ``values`` has the dtype of the piece, and may be a view of columns of a wider array."""
         rows = max(1, _CHUNK_BYTES // self.piece.row_bytes)
         for start in range(0, len(values), rows):  # a chunk stays in the CPU cache
             # Always copy, so that the checksum matches the written data even if table rows change concurrently.
@@ -39,7 +39,7 @@ class _Folder:
         self._begun = self._digest.size
 
     def finish(self) -> SavedFile:
-        """Write the shape file, and return the record of the data file."""
+        """Write the shape file. Return the size and digest of the data file."""
         disk.write_all(self._create(self._slice.attribute), self.piece.attribute)
         return SavedFile(self._digest.size, self._digest.hexdigest())
 
@@ -77,7 +77,7 @@ class TableFolders:
         self._row_count = self._candidate_count = 0
 
     def write_block(self, block: Union[Block, PartedBlock]) -> int:
-        """Write keys with their rows. Return the number of bytes. Raise ``ValueError`` if the block does not
+        """Write keys with their rows. Return the number of bytes written. Raise ``ValueError`` if the block does not
         match the spec.
         """
         spec = self._spec
@@ -97,8 +97,8 @@ class TableFolders:
         return _write(self._rows, [block.keys, *rows, block.counts, block.timestamps])
 
     def write_candidates(self, block: KeyBlock) -> int:
-        """Write keys without rows. Return the number of bytes. Raise ``ValueError`` if the block does not match the
-        spec.
+        """Write keys without rows. Return the number of bytes written. Raise ``ValueError`` if the block does not match
+        the spec.
         """
         _check_keys(self._spec, block)
         self._candidate_count += len(block.keys)
@@ -106,14 +106,16 @@ class TableFolders:
         return _write(self._candidates, block)
 
     def write_deleted(self, keys: np.ndarray) -> int:
-        """Write the deleted keys. Return the number of bytes. Raise ``ValueError`` if the spec has another
-        number of keys.
+        """Write the deleted keys. Return the number of bytes written. Raise ``ValueError`` if the spec has another
+        count of deleted keys.
         """
         _check(self._spec, "deleted keys", keys, np.dtype(np.int64), (self._spec.deleted,))
         return _write(self._deleted, [keys]) if self._deleted else 0
 
     def write_pool(self, pool: np.ndarray) -> int:
-        """Write the pool of initial rows. Return the number of bytes. Raise ``ValueError`` if the shape is wrong."""
+        """Write the pool of initial rows. Return the number of bytes written. Raise ``ValueError`` if the pool does not
+        match the spec.
+        """
         if not self._pool:
             raise ValueError("table {!r}: it has a pool, but its initial rows are not of kind 4".format(
                 self._spec.name))
@@ -122,7 +124,7 @@ class TableFolders:
         return _write(self._pool, [pool])
 
     def finish(self) -> Dict[str, SavedFile]:
-        """Make all files durable, and return the records of the data files by folder.
+        """Make all files durable. Return the sizes and digests of the data files by folder.
 
         Raises:
             ValueError: there are fewer keys than in the spec.

@@ -99,7 +99,7 @@ def _hashed(keys: np.ndarray, factor: int, shift: int) -> Iterator[Tuple[int, np
 
 
 def belongs(keys: np.ndarray, rank: int, ranks: int) -> np.ndarray:
-    """Return bool[n], whether ``|key| % ranks == rank``. The absolute value of -2^63 is 2^63.
+    """Return for each key whether ``|key| % ranks == rank``, as bool[n]. The absolute value of -2^63 is 2^63.
 
     Args:
         keys: int64[n].

@@ -1,7 +1,7 @@
 """Manifest (contents of the sparse part, with a digest per file) and pair record (the matching dense part).
 
-Both records are sealed. The pair record is written last, so a directory with a pair record is complete. The functions
-are pure.
+Each of these JSON records contains a digest of its content (``sealed_json.py``). The pair record is written last, so a
+directory with a pair record is complete. The functions are pure.
 """
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
@@ -82,7 +82,7 @@ def merged(slices: Sequence[SliceContent]) -> Tuple[TableSpec, ...]:
     """Return the specs merged over all ranks.
 
     Raises:
-        ValueError: tables of ranks differ. The text names the rank, table and field.
+        ValueError: tables of ranks differ. The message names the rank, table and field.
     """
     of_first = slices[0].tables
     for rank, other in enumerate(slices[1:], 1):
@@ -194,7 +194,7 @@ def _slice_content(content: Dict[str, Any], rank: int, *, delta: bool) -> SliceC
 
 
 def encoded_pair(manifest_record: bytes, dense: Dict[str, SavedFile]) -> bytes:
-    """Return the bytes of ``PAIR.json`` for the bytes of a manifest."""
+    """Return the bytes of a ``PAIR.json`` that connects a manifest with TensorFlow's files."""
     return sealed_json.encoded({"format": _PAIR_FORMAT, "version": VERSION, "manifest": digest_of(manifest_record),
                            "dense": _files_json(dense)})
 

@@ -1,4 +1,4 @@
-"""Check of the memory that reading a checkpoint needs."""
+"""Check that there is enough memory to read a checkpoint."""
 import contextlib
 from typing import Iterator
 
@@ -8,16 +8,16 @@ from ascpipe.shm import memory
 
 SMALL_BYTES = 64 << 20  #: smaller amounts are not checked against the limits
 
-_NO_THREAD = "can't start new thread"  #: text of Python's error if there is no memory for a thread's stack
+_NO_THREAD = "can't start new thread"  #: message of Python's error if there is no memory for a thread's stack
 
 
 @contextlib.contextmanager
 def memory_for(prefix: str, what: str, need_bytes: int) -> Iterator[None]:
-    """Check the memory limits, run the block, and convert memory errors of the block.
+    """Context manager that checks the memory limits, and converts memory errors in its block.
 
     Args:
         prefix: prefix of the checkpoint.
-        what: purpose of the memory, for the error text.
+        what: purpose of the memory, for the error message.
         need_bytes: peak memory of the block in bytes.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Two index files of incremental training, for other programs.
+"""Two index files that list the checkpoints of a directory, for other programs.
 
-ascpipe writes them after a checkpoint is complete, and reads them only to extend them.
+ascpipe updates the files after a checkpoint is complete. It reads them only to update them.
 """
 import json
 import logging
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def note_saved(prefix: str, *, cost_s: float) -> None:
-    """Add an entry for a complete checkpoint, and drop entries of removed checkpoints. A failure is only logged.
+    """Add a complete checkpoint to the index files, and drop entries of removed checkpoints. A failure is only logged.
 
     Args:
         cost_s: duration of the save in seconds.

@@ -28,7 +28,7 @@ _NOT_SYSTEM = ("/dev/shm", "/usr/local", "/usr/src")  # noqa: S108 (said of path
 
 
 def slice_record(rank: int) -> str:
-    """Return the name of the file in which a rank reports to rank 0. A complete checkpoint has no such file."""
+    """Return the name of the file in which a rank describes its slice for rank 0. Rank 0 removes it at commit."""
     return "SLICE_{}.json".format(rank)
 
 
@@ -86,7 +86,7 @@ def place_of_save(directory: str, base: str, step: Optional[int]) -> Place:
 
     Raises:
         CheckpointPathError: the path is not allowed.
-        ValueError: the step is negative.
+        ValueError: the step is not in [0, 2^63).
     """
     if step is not None and (isinstance(step, bool) or not 0 <= step < 1 << 63):
         raise ArgumentError("Step {!r} of a checkpoint is not in [0, 2^63). Nothing was written".format(step))
@@ -104,7 +104,7 @@ def stem_of(name: str) -> Optional[str]:
 
 
 def is_delta_name(name: str) -> bool:
-    """Return whether this name of a sparse part is the name of a delta."""
+    """Return whether the sparse part with this name is a delta."""
     return name.startswith(_DELTA)
 
 

@@ -1,4 +1,4 @@
-"""Functions that open checkpoints. The whole checkpoint is verified before the first row is returned."""
+"""Functions that open and verify checkpoints."""
 import contextlib
 import os
 from typing import Dict, List, Optional
@@ -19,12 +19,12 @@ ALLOW_UNVERIFIED = "ASCPIPE_ALLOW_UNVERIFIED"  #: environment variable; 1 has th
 def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoint:
     """Open a checkpoint and verify its records, the sizes and digests of all files, its keys and its counts.
 
-    A delta is verified together with all its ancestors. The result is one merged checkpoint.
+    A delta is verified together with all its ancestors, and all are returned as one merged checkpoint.
 
     Args:
         prefix: ``dir/base-step`` as returned by ``CheckpointWriter.commit`` and accepted by TensorFlow's Saver.
-        allow_unverified: accept checkpoints without an ascpipe manifest, such as Rec SDK's.
-            ``ASCPIPE_ALLOW_UNVERIFIED=1`` has the same effect.
+        allow_unverified: accept checkpoints without an ascpipe manifest, such as Rec SDK's. Only the sizes of their
+            files and their keys are checked. ``ASCPIPE_ALLOW_UNVERIFIED=1`` has the same effect.
 
     Raises:
         CheckpointPathError: the path is not allowed.
@@ -83,9 +83,9 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
 
 
 def trained_batches(prefix: str) -> Dict[str, int]:
-    """Return the number of trained batches by stream name, for ``dataset.skip(n)``.
+    """Return the number of batches that rank 0 has trained, by stream name, for ``dataset.skip(n)``.
 
-    Only the manifest is verified.
+    Only the manifest and the pair record are verified.
 
     Raises:
         CheckpointPathError: the path is not allowed.

@@ -1,4 +1,4 @@
-"""Reader of Rec SDK's checkpoints: arrays without a manifest. Only sizes and keys can be checked."""
+"""Reader of Rec SDK's checkpoints, which have no manifest. Only the sizes of files and the keys can be checked."""
 import logging
 import os
 import re
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def checkpoint_of(tree: Tree) -> Checkpoint:
-    """Open an unverified checkpoint. The step is part of its name, and its dense part is in the same directory.
+    """Open a checkpoint without a manifest. The step is read from its name; the dense part is in the same directory.
 
     Raises:
         DamagedCheckpointError: sizes or keys are invalid.
@@ -64,7 +64,10 @@ def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
 
 
 def _piece(tree: Tree, table: str, folder: str) -> Optional[Piece]:
-    """Describe a folder by its attribute file; None unless it is an array of int64 keys or float32 rows."""
+    """Return the ``Piece`` of a folder according to its attribute file.
+
+    Return None if the folder contains neither int64 keys nor float32 rows.
+    """
     names = (table, folder, WHOLE.attribute)
     shape = _attribute(tree, names)
     if len(shape) == 2 and shape[1] == INT_BYTES:

@@ -1,4 +1,4 @@
-"""List the checkpoints of a directory, and remove checkpoints."""
+"""Functions that list the checkpoints of a directory, and remove checkpoints."""
 import contextlib
 import os
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -17,7 +17,7 @@ class Found(NamedTuple):
         prefix: ``directory/base-step``.
         step: step in the manifest, or None if the checkpoint was saved without a step.
         is_delta: whether the checkpoint is a delta. All ancestors of a listed delta are complete.
-        link: parent link for a delta that is based on this checkpoint.
+        link: the ``parent`` of a delta that is based on this checkpoint.
     """
 
     prefix: str
@@ -117,8 +117,8 @@ def _sizes_agree(tree: Tree, records: Records) -> bool:
 def remove_checkpoint(prefix: str) -> None:
     """Remove the sparse and the dense part of a checkpoint.
 
-    If the process is killed, the checkpoint is either intact or gone; the next save removes remaining files.
-    Links are not followed. Dense files are removed only if they belong to the checkpoint.
+    If the process is killed, the checkpoint is either intact or no longer listed; the next save removes remaining
+    files. Symbolic links are not followed. Dense files are removed only if they belong to the checkpoint.
 
     Raises:
         CheckpointPathError: the path is not allowed.

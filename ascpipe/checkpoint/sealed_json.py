@@ -1,4 +1,7 @@
-"""Sealed records: canonical JSON with a digest of its text, so that any changed byte is detected."""
+"""JSON records that contain a digest of their other fields, so that any changed byte is detected.
+
+The digest is in the field ``seal``. The encoding is canonical: equal values have equal bytes.
+"""
 import json
 from typing import Any, Dict, Iterable
 
@@ -10,15 +13,15 @@ _DIGITS = 20  #: length of -2**63, the longest number. The limit bounds the pars
 
 
 def encoded(content: Dict[str, Any]) -> bytes:
-    """Encode JSON values as a record. Raise ``ValueError`` if a number is not finite."""
+    """Encode fields and their digest as a record. Raise ``ValueError`` if a number is not finite."""
     return _text({**content, _SEAL: digest_of(_text(content))})
 
 
 def decoded(record: bytes) -> Dict[str, Any]:
-    """Decode a record.
+    """Return the fields of a record, without the digest.
 
     Raises:
-        ValueError: any byte differs from the canonical encoding.
+        ValueError: any byte differs from the bytes that ``encoded`` returns for these fields.
     """
     try:
         content = json.loads(record.decode("ascii"), parse_int=_integer, parse_constant=_no_constant)
@@ -47,7 +50,7 @@ def _no_constant(text: str) -> Any:
 
 
 def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
-    """Return ``content``. Raise ``ValueError`` unless it is an object with exactly these names."""
+    """Return ``content``. Raise ``ValueError`` unless it is a JSON object whose fields are exactly ``names``."""
     wanted = set(names)
     if not isinstance(content, dict) or set(content) != wanted:
         raise ValueError("expected the fields {}, not {}".format(
@@ -56,7 +59,7 @@ def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
 
 
 def array(content: Any) -> list:
-    """Return ``content``. Raise ``ValueError`` unless it is an array."""
+    """Return ``content``. Raise ``ValueError`` unless it is a JSON array."""
     if not isinstance(content, list):
         raise ValueError("expected an array, not {}".format(shown(content)))
     return content

@@ -15,12 +15,12 @@ class SliceTables:
 
     Args:
         part: the slice.
-        tables: specs, with their numbers of rows and candidates.
+        tables: specs, with the counts of rows and candidates of this slice.
         delta: whether the checkpoint is a delta.
-        wrote: called after each block with the size of the block in bytes.
+        wrote: called after each write with the number of bytes.
 
     Attributes:
-        needed_bytes: size of all tables.
+        needed_bytes: size of all tables of the slice.
 
     Raises:
         ValueError: a spec is invalid.
@@ -62,7 +62,7 @@ class SliceTables:
             raise ValueError("table {!r}: its pool of initial rows is missing".format(name))
 
     def content(self, position: Position) -> SliceContent:
-        """Return a description of all tables. Raise ``ValueError`` if a table is missing or the position is invalid."""
+        """Return the ``SliceContent``. Raise ``ValueError`` if a table is not written or the position is invalid."""
         missing = sorted(set(self._specs) - set(self._saved))
         if missing:
             raise ValueError("not yet written: table {}".format(", ".join(missing)))

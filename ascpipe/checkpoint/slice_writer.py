@@ -26,7 +26,7 @@ class SliceWriter(TablesWriter):
                 writer.write_table(spec.name, blocks(spec), candidates(spec))
             digest = writer.finish(position)  # for ``CheckpointWriter.commit``
 
-    Only one thread may use a writer at a time. Any failure raises ``NotSavedError``; rank 0 or the next save
+    Only one thread may use a writer at a time. A failed system call raises ``NotSavedError``; rank 0 or the next save
     then removes the whole directory.
 
     Args:
@@ -72,7 +72,7 @@ class SliceWriter(TablesWriter):
         return self
 
     def begin_tables(self, tables: Sequence[TableSpec], *, delta: bool) -> None:
-        """Set the tables to write. ``delta`` is whether rank 0 passed a ``parent``."""
+        """Set the tables to write. ``delta`` is true if rank 0 passed a ``parent`` to its writer."""
         self._begin(tables, delta=delta)
         self._delta = delta
         with self._failing():
@@ -107,7 +107,7 @@ class SliceWriter(TablesWriter):
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
-        """Convert system errors of the block to ``NotSavedError``."""
+        """Context manager that converts each ``OSError`` in its block to ``NotSavedError``."""
         try:
             yield
         except OSError as error:

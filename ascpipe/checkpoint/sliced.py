@@ -1,4 +1,4 @@
-"""Checkpoint of several ranks, whose slices are read as one checkpoint."""
+"""Class ``Sliced``, which reads the slices of several ranks as one checkpoint."""
 from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -12,7 +12,9 @@ from ascpipe.checkpoint.verify import Stamps
 
 
 class Sliced(Checkpoint):
-    """Concatenated slices of several ranks. A rank reads only its slice if the number of ranks is unchanged."""
+    """Checkpoint that consists of the slices of several ranks. If the number of ranks is unchanged, a rank reads only
+    its slice.
+    """
 
     def __init__(self, tree: Tree, manifest: Manifest, dense_prefix: Optional[str], stamps: Sequence[Stamps]) -> None:
         super().__init__(tree, manifest.step, manifest.tables, manifest.position, dense_prefix, stamps[0])
@@ -23,7 +25,7 @@ class Sliced(Checkpoint):
         self.positions: Tuple[Position, ...] = tuple(content.position for content in manifest.slices)
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """Return the numbers of keys of the rank, as in ``Checkpoint``."""
+        """Return two key counts of the rank, as in ``Checkpoint``."""
         if ranks == len(self._parts):
             return self._parts[rank].rows_of(table)
         return super().rows_of(table, rank, ranks)
@@ -38,7 +40,7 @@ class Sliced(Checkpoint):
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """Iterate over blocks, as in ``Checkpoint``."""
+        """Yield blocks of keys, as in ``Checkpoint``."""
         check_rank(rank, ranks)
         if ranks == len(self._parts):
             yield from self._parts[rank].arrays(table, pieces_of, block_rows=block_rows, targets=targets)
@@ -50,7 +52,7 @@ class Sliced(Checkpoint):
 
 
 def _moved(targets: Optional[Targets], first: int) -> Optional[Targets]:
-    """Shift targets by ``first`` rows."""
+    """Return a function that calls ``targets`` with ``first`` added to the row number."""
     if targets is None:
         return None
     given = targets

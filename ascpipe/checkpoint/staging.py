@@ -1,7 +1,8 @@
 """Directories of unfinished saves and removals, and clean-up after crashed processes.
 
-Such a directory has a special name and contains a marker file, which the writing process keeps locked. A directory is
-removed only if it has the name and the marker, and our user owns it.
+The name of such a directory starts with ``PREFIX``. The directory contains a marker file, which the writing process
+keeps locked. A clean-up removes only directories that this user owns, that have such a name, and whose marker is not
+locked.
 """
 import contextlib
 import errno
@@ -90,12 +91,12 @@ def _locked_marker(fd: int) -> Optional[int]:
 
 
 def new_name() -> str:
-    """Return a new unique name."""
+    """Return a new unique name for a directory of a save or removal."""
     return PREFIX + secrets.token_hex(8)
 
 
 def discard(directory_fd: int, name: str, *, copies: bool = False) -> None:
-    """Remove a directory and the links to its dense files.
+    """Remove the directory of a save or a checkpoint, and the hard links to its dense files in ``directory_fd``.
 
     Args:
         copies: see ``dense_part.withdraw``.
@@ -118,7 +119,7 @@ def _dense_of(fd: int) -> Dict[str, SavedFile]:
     try:
         return decoded_pair(disk.read_file(fd, PAIR, MAX_BYTES)).dense
     except (OSError, ValueError, TypeError):
-        return {}  # the checkpoint is incomplete, so there are no links
+        return {}  # the checkpoint is incomplete, so there are no hard links
 
 
 def remove_if_possible(directory_fd: int, name: str) -> bool:
@@ -158,7 +159,7 @@ def _sweep_one(directory_fd: int, name: str) -> None:
             return
         fd = disk.open_directory(name, directory_fd)
     except OSError:
-        return  # another process just removed it, or it is a link or a file
+        return  # another process just removed it, or it is a symbolic link or a file
     with disk.closing(fd):
         is_dead = disk.is_mine(fd) and _is_dead(fd)
     if is_dead and remove_if_possible(directory_fd, name):

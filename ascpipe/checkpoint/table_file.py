@@ -28,11 +28,11 @@ _CHUNK = 1 << 16  # entries written at a time
 
 
 class TableFile(NamedTuple):
-    """Result of writing a table file.
+    """Properties of a table file that was written.
 
     Attributes:
         rows: number of keys.
-        seal: CRC-32 of the checksums of its content; the graph checks it.
+        seal: CRC-32 of the checksums of the content. The lookup op compares it with the file.
     """
 
     rows: int
@@ -66,7 +66,7 @@ def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name
 
 
 class _Content:
-    """Writer of the content, which also computes the checksums."""
+    """Writer of the content of a table file. It also computes the checksums."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -129,7 +129,7 @@ def _blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[
 
 
 def _hashes(keys: np.ndarray) -> np.ndarray:
-    """Return uint64[n], the hashes of keys. The hash must match ``KeyHash`` of the reader."""
+    """Return the hashes of keys as uint64[n]. The hash must match ``KeyHash`` of the C++ reader."""
     hashes = keys.astype(np.int64).view(np.uint64)
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         hashes ^= hashes >> np.uint64(33)
@@ -139,7 +139,7 @@ def _hashes(keys: np.ndarray) -> np.ndarray:
 
 
 def _bucket_starts(hashes: np.ndarray, bits: int) -> np.ndarray:
-    """Return int64[2^bits + 1]: the first entry of each bucket, and finally the number of entries."""
+    """Return the number of the first entry of each bucket, followed by the number of entries, as int64[2^bits + 1]."""
     starts = np.zeros((1 << bits) + 1, np.int64)
     if bits == 0:
         starts[1] = len(hashes)

@@ -1,4 +1,4 @@
-"""Folders of a table, their contents and sizes. The functions are pure."""
+"""Names, contents and sizes of the folders of a table in a checkpoint. The functions are pure."""
 from typing import NamedTuple, Tuple
 
 import numpy as np
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
 
     @property
     def row_bytes(self) -> int:
-        """Return the bytes per row."""
+        """Return the number of bytes per row."""
         return self.width * FLOAT_BYTES if self.width else INT_BYTES
 
     @property

@@ -73,7 +73,7 @@ class TablesWriter:
         raise NotImplementedError
 
     def _failing(self) -> ContextManager[None]:
-        """Convert system errors of the block to ``NotSavedError``."""
+        """Return a context manager that converts each ``OSError`` in its block to ``NotSavedError``."""
         raise NotImplementedError
 
     def _failure(self, reason: str) -> NotSavedError:

@@ -1,4 +1,7 @@
-"""Open directory of a checkpoint. All paths are relative to its descriptor, so renames do not matter."""
+"""Class ``Tree``, the open directory of a checkpoint.
+
+All files are opened relative to its descriptor, so a rename of the directory has no effect.
+"""
 import contextlib
 import os
 from typing import Iterator, List, NamedTuple, Optional, Sequence
@@ -18,7 +21,7 @@ def open_place(place: Place) -> int:
 
     Raises:
         NoCheckpointError: the directory does not exist.
-        CheckpointPathError: the path is a link or not a directory.
+        CheckpointPathError: the path is a symbolic link or not a directory.
         CheckpointError: a system call failed.
     """
     try:
@@ -51,14 +54,14 @@ def why(error: OSError) -> str:
 
 
 class Records(NamedTuple):
-    """Two consistent records of a checkpoint."""
+    """Manifest and pair record of a checkpoint, which belong together."""
 
     manifest: Manifest
     pair: Pair
 
 
 class Tree:
-    """Sparse part of a checkpoint.
+    """Open directory of the sparse part of a checkpoint.
 
     Attributes:
         place: location of the checkpoint.
@@ -72,7 +75,7 @@ class Tree:
 
         Raises:
             NoCheckpointError: the directory does not exist.
-            CheckpointPathError: the sparse part is a link.
+            CheckpointPathError: the sparse part is a symbolic link or not a directory.
             CheckpointError: a system call failed.
         """
         self.place = place
@@ -89,7 +92,7 @@ class Tree:
 
     @property
     def path(self) -> str:
-        """Return the path of the directory. The path is valid until a rename."""
+        """Return the path of the directory. The path is valid until the directory is renamed."""
         return os.path.join(self.place.directory, self.name)
 
     def is_marked(self) -> bool:
@@ -100,7 +103,7 @@ class Tree:
         """Read the manifest and the pair record.
 
         Raises:
-            DamagedCheckpointError: a record is missing or damaged.
+            DamagedCheckpointError: a record is missing or damaged, or the records do not belong together.
         """
         manifest_record = self._record(MANIFEST)
         name = PAIR
@@ -123,7 +126,7 @@ class Tree:
         return Records(manifest, pair)
 
     def open_parent(self, link: Link) -> "Tree":
-        """Open the parent checkpoint by its name. Raise ``DamagedCheckpointError`` if it does not exist."""
+        """Open the parent checkpoint by its name. Raise ``DamagedCheckpointError`` if it cannot be opened."""
         try:
             return open_tree(os.path.join(self.place.directory, link.stem))
         except NoCheckpointError as error:
@@ -140,7 +143,10 @@ class Tree:
 
     @contextlib.contextmanager
     def file(self, names: Sequence[str]) -> Iterator[int]:
-        """Open a file of the checkpoint for reading. System errors of the block raise ``DamagedCheckpointError``."""
+        """Context manager that opens a file of the checkpoint for reading.
+
+        It converts each ``OSError`` in its block to ``DamagedCheckpointError``.
+        """
         try:
             with disk.closing(self._directory(names[:-1])) as folder:
                 file = disk.open_file(folder, names[-1])
@@ -150,7 +156,7 @@ class Tree:
             raise self.damaged(os.path.join(*names), why(error)) from error
 
     def folders(self, names: Sequence[str]) -> List[str]:
-        """Return the sorted names of subdirectories. Raise ``OSError`` if the directory cannot be listed."""
+        """Return the sorted names of the subdirectories of a directory. Raise ``OSError`` if it cannot be listed."""
         with disk.closing(self._directory(names)) as fd:
             return [name for name in disk.names(fd) if disk.is_directory(fd, name)]
 
@@ -162,7 +168,7 @@ class Tree:
         return fd
 
     def file_size(self, names: Sequence[str]) -> Optional[int]:
-        """Return the length of a file, or None if it does not exist."""
+        """Return the length of a file, or None if the file cannot be opened."""
         try:
             with self.file(names) as fd:
                 return disk.stamp(fd).size

@@ -17,9 +17,9 @@ from ascpipe.checkpoint.tree import Records, Tree
 
 _THREADS = 4
 _STACK_BYTES = 8 << 20  #: stack of one thread with the default limit
-_BLOCK = 1 << 17  #: numbers checked at a time
+_BLOCK = 1 << 17  #: number of keys or counts checked at a time
 
-Stamps = Dict[Tuple[str, str], disk.Stamp]  #: by table and folder, for each data file of a slice
+Stamps = Dict[Tuple[str, str], disk.Stamp]  #: stamps of the data files of a slice, by table and folder
 
 
 def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
@@ -123,7 +123,7 @@ def _check_not_below_0(tree: Tree, names: Tuple[str, str, str], count: int) -> N
 
 
 def _keys_of(tree: Tree, table: str, pieces: Sequence[Piece], part: Slice) -> np.ndarray:
-    """Return int64[n], the keys of the folders. Each key must belong to the rank of ``part``."""
+    """Return the keys of the folders as int64[n]. Raise ``DamagedCheckpointError`` if a key belongs to another rank."""
     count = sum(piece.rows for piece in pieces)
     with memory_for(tree.place.prefix, "the keys of table {!r}".format(table), INT_BYTES * count):
         keys = np.empty(count, np.int64)
@@ -142,7 +142,9 @@ def _keys_of(tree: Tree, table: str, pieces: Sequence[Piece], part: Slice) -> np
 
 
 def read_all(tree: Tree, table: str, piece: Piece, part: Slice = WHOLE) -> np.ndarray:
-    """Return the array of a folder: int64[rows] or float32[rows, width]. The caller has checked the file length.
+    """Return the content of a folder's data file as int64[rows] or float32[rows, width].
+
+    The caller has checked the file length.
 
     Raises:
         DamagedCheckpointError: the file cannot be read.

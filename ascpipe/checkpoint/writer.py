@@ -38,7 +38,7 @@ class CheckpointWriter(TablesWriter):
                 writer.write_table(spec.name, blocks(spec), candidates(spec))
             prefix = writer.commit(position)  # "dir/model.ckpt-100"
 
-    Only one thread may use a writer at a time. Any failure raises ``NotSavedError``; earlier checkpoints are
+    Only one thread may use a writer at a time. A failed system call raises ``NotSavedError``; earlier checkpoints are
     unchanged. With several ranks, rank 0 uses this class and the other ranks use ``SliceWriter``.
 
     Attributes:
@@ -72,7 +72,7 @@ class CheckpointWriter(TablesWriter):
 
     @property
     def link(self) -> Link:
-        """Return the parent link for a delta of this checkpoint. Valid after the commit."""
+        """Return the ``parent`` of a delta that is based on this checkpoint. Raise ``ValueError`` before the commit."""
         if self._link is None:
             raise ValueError("checkpoint {} is not committed".format(self.prefix))
         return self._link
@@ -88,8 +88,7 @@ class CheckpointWriter(TablesWriter):
         return self._stage().name
 
     def has_dense_of(self, prefix: str) -> bool:
-        """Return whether the dense part equals the dense part of checkpoint ``prefix`` byte by byte. The graph is
-        ignored.
+        """Return whether TensorFlow's variable files equal those of checkpoint ``prefix``, according to their digests.
         """
         try:
             with contextlib.closing(open_tree(prefix)) as tree:
@@ -104,8 +103,8 @@ class CheckpointWriter(TablesWriter):
         """Create the directories, and remove the remains of crashed saves.
 
         Raises:
-            CheckpointPathError: the directory is a link.
-            NotSavedError: permission is denied, or another program created an existing directory of this name.
+            CheckpointPathError: the directory is a symbolic link.
+            NotSavedError: a system call failed, or the name belongs to a directory that ascpipe did not create.
         """
         with self._failing():
             self._directory_fd = _opened(self._place)
@@ -119,9 +118,9 @@ class CheckpointWriter(TablesWriter):
         """Set the tables to write.
 
         Args:
-            tables: specs of all tables, with their numbers of rows and candidates.
-            parent: parent if the checkpoint is a delta, which has only the changes since its parent. A delta
-                never replaces a checkpoint.
+            tables: specs of all tables, with their counts of rows and candidates.
+            parent: parent of a delta, which contains only the changes since its parent, or None for a full
+                checkpoint. A delta never replaces a checkpoint.
 
         Raises:
             ValueError: a spec is invalid.
@@ -240,7 +239,7 @@ class CheckpointWriter(TablesWriter):
         return place.displaced
 
     def _publish(self, stage: staging.Staging, dense: Dict[str, SavedFile], replaced: Optional[str]) -> None:
-        """Finish after the commit. Sync the name, link TensorFlow's files, and remove the replaced checkpoint."""
+        """Sync the new name, link TensorFlow's files into the parent directory, and remove the replaced checkpoint."""
         self._staging = None
         directory_fd = self._directory()
         try:
@@ -261,7 +260,7 @@ class CheckpointWriter(TablesWriter):
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
-        """Abandon the save if the block fails; convert system errors to ``NotSavedError``."""
+        """Context manager that abandons the save if its block fails. It converts ``OSError`` to ``NotSavedError``."""
         try:
             yield
         except OSError as error:
@@ -294,7 +293,7 @@ class CheckpointWriter(TablesWriter):
         return staging.remove_if_possible(self._directory(), stage.name)
 
     def _abandon(self) -> None:
-        """Remove all files that are not committed. The method is idempotent."""
+        """Remove all files that are not committed. Further calls do nothing."""
         try:
             self._abandon_staging()
         finally:

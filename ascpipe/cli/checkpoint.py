@@ -1,4 +1,4 @@
-"""Verbs ``ascpipe checkpoint list | verify | show``. They need neither TensorFlow nor a daemon."""
+"""Commands ``ascpipe checkpoint list``, ``verify`` and ``show``. They need neither TensorFlow nor a daemon."""
 import contextlib
 import datetime
 import json
@@ -23,7 +23,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints.")
 def command() -> None:
-    """Group of verbs. Each verb imports its modules when it is called."""
+    """Group of commands. Each command imports its modules when it is called."""
 
 
 @command.command("list", help="List the checkpoints of a directory without reading rows.")
@@ -131,7 +131,7 @@ def details(looked: "Looked") -> Dict[str, Any]:
 
 
 def headlines(looked: "Looked") -> List[str]:
-    """Return the lines above the tables of ``show``."""
+    """Return the lines that ``show`` prints above the tables."""
     about = details(looked)
     step = "no step" if about["step"] is None else "step {}".format(about["step"])
     lines = ["{}: {}, {}, {}, saved {}, {:.1f} MiB".format(
@@ -191,7 +191,7 @@ def _threshold(value: int) -> str:
 
 
 def _time(seconds: float) -> Optional[str]:
-    """Format as UTC, or None if the date is out of range."""
+    """Return a time as a string in UTC, or None if the date is out of range."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return None

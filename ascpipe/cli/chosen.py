@@ -1,4 +1,4 @@
-"""Selection of the daemon of a command."""
+"""Functions that select the daemon to which a command applies."""
 import contextlib
 import os
 from typing import Optional

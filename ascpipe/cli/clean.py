@@ -1,4 +1,4 @@
-"""Verb ``ascpipe clean``, which removes remains of dead daemons and old compiled kernels, or all files of ascpipe."""
+"""Command ``ascpipe clean``. It removes files of dead daemons and old compiled kernels, or all files of ascpipe."""
 import contextlib
 import json
 import os
@@ -66,9 +66,10 @@ def old_kernels(cache_dir: str, *, within_s: float) -> List[str]:
 
 
 def kept_for_this_user(cache_dir: str) -> List[Tuple[str, str]]:
-    """Return (content, path) of the folders with kernels of all versions, logs, and files of the set-up.
+    """Return a pair (description, path) for each folder that ascpipe keeps for this user.
 
-    Files of the set-up are built ops, installed packages, and wheels.
+    These folders contain the kernels of all versions, the logs of failed sessions, and files of the set-up: built ops,
+    installed packages, and wheels.
     """
     from ascpipe.daemon import kept_logs, kernel_cache
     from ascpipe.tfops import kept_builds
@@ -96,7 +97,7 @@ def _refuse_where_a_daemon_lives() -> None:
 
 
 def _remove_empty(cache_dir: str) -> None:
-    """Remove the parent folders if they are empty."""
+    """Remove the parents of the removed folders if they are empty."""
     from ascpipe.daemon import kept_logs, kernel_cache
 
     for folder in {kernel_cache.base_dir(cache_dir), kernel_cache.base_dir(""), os.path.dirname(kept_logs.base_dir()),

@@ -1,4 +1,4 @@
-"""Verb ``ascpipe completion``, which prints a completion script for a shell."""
+"""Command ``ascpipe completion``. It prints a completion script for a shell."""
 import click
 
 

@@ -1,4 +1,4 @@
-"""Verb ``ascpipe config``, which shows the settings and the origin of each value."""
+"""Command ``ascpipe config show``. It shows the settings and the origin of each value."""
 import json
 from typing import Any, Tuple
 
@@ -11,7 +11,7 @@ from ascpipe.config import Settings, load_settings
 
 @click.group("config", cls=near_verbs.Group, help="Show settings.")
 def command() -> None:
-    """Group of verbs."""
+    """Group of commands."""
 
 
 @command.command("show", help="Show the settings of a daemon started here.")
@@ -19,7 +19,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @setting_options
 def show(origin: bool, as_json: bool, others: Tuple[str, ...], **options: Any) -> None:
-    """Show the current settings. A running daemon keeps the settings with which it was started."""
+    """Show the settings of a daemon that is started now. A running daemon keeps the settings of its start."""
     settings = load_settings(given(others, **options))
     names = sorted(Settings.__fields__)
     if as_json:

@@ -1,4 +1,4 @@
-"""Verb ``ascpipe doctor``, which checks the requirements of a daemon and a trainer and recommends solutions."""
+"""Command ``ascpipe doctor``. It checks the requirements of a daemon and a trainer, and recommends solutions."""
 import importlib.util
 import json
 import os
@@ -42,7 +42,7 @@ class Finding(NamedTuple):
         subject: name of the check.
         state: OK, WARNING or PROBLEM.
         text: result of the check.
-        cure: recommended action, or an empty text if the state is OK.
+        cure: recommended action, or an empty string if the state is OK.
     """
 
     subject: str
@@ -90,7 +90,7 @@ def findings(places: Places = Places()) -> List[Finding]:  # noqa: B008  (immuta
 
 
 def python() -> Iterator[Finding]:
-    """Check the interpreter, whose version TensorFlow and the compiled ops require."""
+    """Check that the version of Python is supported. TensorFlow and the compiled ops depend on it."""
     text = "{} {} ({})".format(platform.python_implementation(), platform.python_version(), sys.executable)
     if sys.version_info[:2] in _SUPPORTED and platform.python_implementation() == "CPython":
         yield Finding("Python", OK, text)
@@ -100,7 +100,7 @@ def python() -> Iterator[Finding]:
 
 
 def tensorflow() -> Iterator[Finding]:
-    """Check TensorFlow by its metadata, without importing it."""
+    """Check the version of TensorFlow in the metadata of its package, without importing it."""
     version = tensorflow_version()
     series, release = _SUPPORTED.get(sys.version_info[:2], next(iter(_SUPPORTED.values())))
     cure = "pip install tensorflow=={}".format(release)
@@ -186,7 +186,7 @@ def shared_memory(places: Places) -> Iterator[Finding]:
 
 
 def memory_limits(places: Places) -> Iterator[Finding]:
-    """Report the memory of the machine and the limits of our control groups."""
+    """Check the free memory of the machine, and the memory limits of the control groups of this process."""
     from ascpipe.shm import memory
 
     for room in [memory.machine_room(places.meminfo), *memory.group_rooms(places)]:
@@ -239,7 +239,7 @@ def metrics() -> Iterator[Finding]:
 
 
 def is_taken(address: str, port: int) -> bool:
-    """Return whether listening on a port fails."""
+    """Return whether a TCP port cannot be bound, usually because it is in use."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the exporter sets this option, too
@@ -251,7 +251,7 @@ def is_taken(address: str, port: int) -> bool:
 
 
 def why_not_writable(path: str) -> str:
-    """Return the reason why no file can be created in a folder, or an empty text. The folder may not exist yet."""
+    """Return the reason why no file can be created in a folder, or an empty string. The folder may not exist yet."""
     while not os.path.lexists(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
     try:
@@ -262,7 +262,7 @@ def why_not_writable(path: str) -> str:
 
 
 def run_directories() -> Iterator[Finding]:
-    """Check the parent of the run directories, and report remains of dead daemons."""
+    """Check the parent of the run directories, and report run directories of dead daemons."""
     from ascpipe.control.client import running_daemons
     from ascpipe.daemon.run_directory import dead_runs
 

@@ -1,5 +1,5 @@
-"""Verb ``ascpipe explain``, which prints the meaning of an error code, the state of the data and the
-recommended action.
+"""Command ``ascpipe explain``. It prints the meaning of an error code, the consequences for data and the recommended
+action.
 """
 import difflib
 import json
@@ -47,7 +47,7 @@ def known(code: str) -> str:
     """Return the canonical form of a code such as ``e122``, ``122`` or ``E122:``.
 
     Raises:
-        click.BadParameter: the code does not exist. The text lists similar codes.
+        click.BadParameter: the code does not exist. The message lists similar codes.
     """
     name = code.strip().rstrip(":").upper()
     name = name if name.startswith("E") else "E" + name
@@ -59,14 +59,14 @@ def known(code: str) -> str:
 
 
 def lines(name: str, found: Explanation) -> List[str]:
-    """Return the explanation of a code as text."""
+    """Return the code and its explanation as lines to print."""
     return [name, *(textwrap.fill(text, _WIDTH, initial_indent="  {:<6}".format(title), subsequent_indent=8 * " ",
                                   break_on_hyphens=False)
                     for title, text in (("what", found.what), ("data", found.data), ("cure", found.cure)))]
 
 
 def page() -> str:
-    """Return all explanations as a document."""
+    """Return the explanations of all codes as a Markdown document."""
     parts = [_HEAD]
     for name, found in EXPLANATIONS.items():
         texts = [("- **{}**: ".format(name), found.what), ("  - Data: ", found.data), ("  - Action: ", found.cure)]

@@ -83,7 +83,7 @@ def look_at_all(directory: str) -> List[Looked]:
 
 
 def verdicts(prefix: str) -> Iterator[Verdict]:
-    """Verify one checkpoint or all checkpoints of a directory. The iterator verifies a checkpoint when it is requested.
+    """Yield the ``Verdict`` of one checkpoint, or of each checkpoint of a directory as soon as it is verified.
 
     Raises:
         The errors of ``look_at``.
@@ -161,7 +161,7 @@ def _problem(verify: Callable[[], object]) -> Optional[CheckpointError]:
 
 @contextlib.contextmanager
 def _opened(directory: str) -> Iterator[int]:
-    """Open a directory. System errors of the block are converted to ``CheckpointError``."""
+    """Context manager that opens a directory. It converts each ``OSError`` in its block to ``CheckpointError``."""
     with disk.closing(open_place(Place(directory, directory, ""))) as directory_fd:
         try:
             yield directory_fd
@@ -172,7 +172,7 @@ def _opened(directory: str) -> Iterator[int]:
 
 
 def _look(place: Place, directory_fd: int, complete: Set[str]) -> Looked:
-    """Return the state of one checkpoint. ``complete`` has the stems of complete checkpoints."""
+    """Return the state of one checkpoint. ``complete`` contains the stems of complete checkpoints."""
     try:
         with contextlib.closing(Tree(place, directory_fd)) as tree:
             if not tree.is_marked():

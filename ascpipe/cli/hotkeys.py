@@ -1,4 +1,4 @@
-"""Verb ``ascpipe hotkeys``, which shows the most frequent keys of a table of a running daemon."""
+"""Command ``ascpipe hotkeys``. It shows the most frequent keys of a table of a running daemon."""
 import json
 from typing import Optional
 
@@ -8,7 +8,7 @@ from ascpipe.cli import printing
 from ascpipe.cli.chosen import name_option
 from ascpipe.cli.readers import table_reader
 
-_SAMPLED_S = 3.0  # default if the table does not count occurrences
+_SAMPLED_S = 3.0  # default duration of the sample if the table does not count occurrences
 
 
 @click.command("hotkeys", help="Show the most frequent keys of a table.")

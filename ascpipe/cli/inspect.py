@@ -1,4 +1,4 @@
-"""Verb ``ascpipe inspect``, which shows the state of keys of a table of a running daemon."""
+"""Command ``ascpipe inspect``. It shows counts, last batch and row location of keys of a running daemon's table."""
 import json
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -20,7 +20,7 @@ _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned b
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: bool) -> None:
-    """Print the state of keys. The command only reads shared memory, so it does not disturb the workers."""
+    """Print the state of keys. The command only reads shared memory, and takes no lock."""
     with table_reader(name, table) as (reader, _):
         threshold = reader.access_threshold
         pins = reader.pins(keys)

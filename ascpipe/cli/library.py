@@ -1,4 +1,4 @@
-"""Verb ``ascpipe library``, which prints the path of the TensorFlow op library."""
+"""Command ``ascpipe library``. It prints the path of the TensorFlow op library."""
 import click
 
 

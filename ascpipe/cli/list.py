@@ -1,4 +1,4 @@
-"""Verb ``ascpipe list``, which lists the daemons of this user."""
+"""Command ``ascpipe list``. It lists the running daemons of this user."""
 import json
 from typing import Any, Dict, List
 
@@ -29,7 +29,7 @@ def command(as_json: bool) -> None:
 
 
 def daemons() -> List[Dict[str, Any]]:
-    """Return the ``--json`` output. Values of a daemon that does not answer are None."""
+    """Return one entry of the ``--json`` output for each running daemon. Unknown values of a daemon are None."""
     found = []
     for name in running_daemons():
         try:

@@ -1,4 +1,4 @@
-"""Verb ``ascpipe logs``, which prints or follows the log of a daemon or one of its workers."""
+"""Command ``ascpipe logs``. It prints or follows the log of a daemon or one of its workers."""
 import contextlib
 import datetime
 import json
@@ -16,7 +16,7 @@ from ascpipe.control.lock import is_held, is_listening
 from ascpipe.errors import NotRunningError
 from ascpipe.logs import one_line
 
-_LOOK_S = 0.2  # between polls of a followed log
+_LOOK_S = 0.2  # seconds between polls of a followed log
 _DAEMON = "daemon"
 _ENDING = ".log"
 
@@ -68,7 +68,7 @@ def folder_of(name: Optional[str]) -> str:
 
 
 def added(file: IO[str], run: names.RunDir) -> Iterator[str]:
-    """Yield lines appended to an open log after its position, until its daemon exits."""
+    """Yield the lines that are appended to an open log, until its daemon exits."""
     part = ""
     while True:
         lives = is_held(run) or is_listening(run.lifeline)  # check before the last read

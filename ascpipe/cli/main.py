@@ -1,4 +1,4 @@
-"""Command line ``ascpipe VERB``. Each verb has a module, which is loaded when the verb is called.
+"""Command line ``ascpipe COMMAND``. Each command has a module, which is imported when the command is called.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 daemon not running. ``run`` returns the exit code of its program.
 """
@@ -28,7 +28,7 @@ _VERBS = tuple(verb for _, verbs in _GROUPS for verb in verbs)
 
 
 class _Verbs(near_verbs.Group):
-    """Group that finds the module of a verb by its name, and converts ascpipe's errors to one line and an exit code."""
+    """Group that imports the module of a command by its name. It prints an ascpipe error as one line and exits."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
         return list(_VERBS)

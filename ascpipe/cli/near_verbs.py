@@ -1,4 +1,4 @@
-"""Group of verbs that suggests the nearest verb for a misspelt verb."""
+"""Click group that suggests similar commands if a command is misspelt."""
 import difflib
 from typing import List, Optional, Tuple
 
@@ -6,11 +6,11 @@ import click
 
 
 class Group(click.Group):
-    """Group that suggests similar verbs if a verb does not exist."""
+    """Click group that suggests similar commands if a command does not exist."""
 
     def resolve_command(self, ctx: click.Context,
                         args: List[str]) -> Tuple[Optional[str], Optional[click.Command], List[str]]:
-        """Return the command of a verb. Raise a usage error for an unknown verb."""
+        """Return the name of a command, the command, and its arguments. Raise ``UsageError`` for an unknown name."""
         verbs = self.list_commands(ctx)
         if args[0] in verbs or args[0].startswith("-"):
             return super().resolve_command(ctx, args)

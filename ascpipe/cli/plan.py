@@ -1,4 +1,4 @@
-"""Verb ``ascpipe plan``, which estimates the memory of a table per tier."""
+"""Command ``ascpipe plan``. It estimates the size of a table per tier: device, host and disk."""
 import json
 from typing import Any, Dict, List, NamedTuple, Optional
 
@@ -21,7 +21,11 @@ _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 class Shape(NamedTuple):
-    """Size of a table. The rows per tier are the arguments of ``create_table``."""
+    """Size of a table.
+
+    ``device_rows``, ``host_rows`` and ``ssd_rows`` are the arguments ``device_vocabulary_size``,
+    ``host_vocabulary_size`` and ``ssd_vocabulary_size`` of ``create_table``.
+    """
 
     keys: int
     dim: int
@@ -64,7 +68,10 @@ def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], hos
 
 
 def figures(shape: Shape) -> Dict[str, Any]:
-    """Return upper limits in bytes for device rows, host rows, disk rows, other data and total memory."""
+    """Return the size of a row, and upper limits for device rows, host rows, disk rows, keys and total memory.
+
+    All values are in bytes.
+    """
     row_bytes = 4 * shape.dim * (1 + OPTIMIZERS[shape.optimizer])
     on_disk = file_bytes(shape.host_rows + shape.ssd_rows, row_bytes, 1) if shape.ssd_rows else 0
     beside = _OF_KEY * shape.keys + (_OF_CACHED_ROW if shape.host_rows else _OF_DEVICE_ROW) * shape.device_rows
@@ -85,7 +92,7 @@ def human(count: float) -> str:
 
 
 def _require_possible(shape: Shape) -> None:
-    """Raise an error for sizes that ``create_table`` or the first full step would reject."""
+    """Raise ``click.UsageError`` for sizes that ``create_table`` or the first full step would reject."""
     room = shape.host_rows + shape.ssd_rows if shape.host_rows else shape.device_rows
     if shape.ssd_rows and not shape.host_rows:
         raise click.UsageError("rows on disk need rows on the host: --host-rows")

@@ -5,7 +5,7 @@ from typing import Any, Iterable, List, Sequence, Tuple
 from ascpipe.layout.ticket import SEQUENCE_BITS, sequence_of
 from ascpipe.logs import one_line
 
-Table = Tuple[str, List[str], List[List[str]]]  #: (title, columns, rows of texts)
+Table = Tuple[str, List[str], List[List[str]]]  #: (title, column names, rows of cells)
 
 _WIDTH = 160  # line width for files and pipes
 

@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def _end_with_the_shell(shell: int) -> None:
-    """Have the kernel kill this process when the shell that horovodrun started exits.
+    """Tell the kernel to kill this process when its parent exits, a shell that horovodrun started.
 
     A launcher that ends its ranks kills the children of that shell. If the children have not started yet, the
     launcher kills only the shell and then waits for this process.

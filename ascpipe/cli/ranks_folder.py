@@ -1,4 +1,7 @@
-"""Folder in which the ranks of a run record the causes of failures. The next run removes folders of killed runs."""
+"""Temporary folder in which the ranks of a run record the causes of failures.
+
+If a run was killed, the next run removes its folder.
+"""
 import contextlib
 import fcntl
 import os
@@ -14,7 +17,10 @@ _YOUNG_S = 60.0  # a run may not have locked a new folder yet
 
 @contextlib.contextmanager
 def ranks_folder() -> Iterator[str]:
-    """Create a locked folder, and remove it at the end of the block. The lock is released when this process exits."""
+    """Context manager that creates and locks a folder, and removes it at the end of the block.
+
+    If this process is killed, the kernel releases the lock.
+    """
     sweep()
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -26,7 +32,7 @@ def ranks_folder() -> Iterator[str]:
 
 
 def sweep() -> List[str]:
-    """Remove the folders of this user's killed runs. Return their paths."""
+    """Remove the folders of killed runs of this user. Return the paths of the folders."""
     swept = []
     parent = tempfile.gettempdir()
     for name in os.listdir(parent):

@@ -1,4 +1,4 @@
-"""Rates and the bottleneck of a daemon, computed from successive answers to ``status``.
+"""Functions that compute the rates and the bottleneck of a daemon from successive answers to ``status``.
 
 Rates are differences of counters. The share of time that a process waits is the share of answers in which it waits.
 docs/how-to/operations.md describes the rule for the bottleneck.

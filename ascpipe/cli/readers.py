@@ -1,4 +1,4 @@
-"""Reader of a table of a running daemon during training, for ``ascpipe inspect`` and ``ascpipe hotkeys``."""
+"""Functions that read a table of a running daemon, for ``ascpipe inspect`` and ``ascpipe hotkeys``."""
 import contextlib
 import functools
 import os
@@ -15,10 +15,10 @@ from ascpipe.shm.table_reader import RingReader, TableReader
 
 @contextlib.contextmanager
 def table_reader(name: Optional[str], table: str) -> Iterator[Tuple[TableReader, Dict[str, Any]]]:
-    """Yield a reader of a table, and the entry of the table in ``status``.
+    """Context manager that yields a reader of a table, and the entry of the table in ``status``.
 
     Raises:
-        click.BadParameter: the session has no such table. The text lists the tables of the session.
+        click.BadParameter: the session has no such table. The message lists the tables of the session.
         WrongStateError: there is no session.
     """
     run = chosen(name)

@@ -1,4 +1,4 @@
-"""Verb ``ascpipe run``, which runs a program for an Ascend server on a machine without a card."""
+"""Command ``ascpipe run``. It runs a program for an Ascend server on a machine without an Ascend card."""
 import json
 import os
 import sys
@@ -53,7 +53,7 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: Optional[str], columns: bool,
             min_buckets: Optional[int], device_vocabulary_size: Optional[int], host_vocabulary_size: Optional[int],
             script: str, args: Tuple[str, ...]) -> None:
-    """Run the program. A single rank replaces this process, and so has the same exit code, output and signals."""
+    """Run the program. With one rank, the program replaces this process, so it has the same PID and output."""
     options = {"min_buckets": min_buckets, "device_vocabulary_size": device_vocabulary_size,
                "host_vocabulary_size": host_vocabulary_size}
     sizes = {name: value for name, value in options.items() if value is not None}
@@ -80,7 +80,7 @@ def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: 
 
 
 def environment_of(given: Mapping[str, str]) -> Dict[str, str]:
-    """Return the environment of the program: ``given`` with a rank. The rank is 0 of 1 if no launcher has set the rank.
+    """Return ``given`` with the variables of a rank added. The rank is 0 of 1 if no launcher has set the rank.
 
     Raises:
         RanksError: a run script of an Ascend server requests several ranks without a launcher, or RANK_SIZE is invalid.

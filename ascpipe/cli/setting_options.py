@@ -15,9 +15,7 @@ config_option = click.option(
 
 
 def setting_options(command: _Command) -> _Command:
-    """Add the options ``--config``, ``--workers``, ``--table-workers``, ``--ring-bytes``, ``--bind-cpu`` and
-    ``--set``.
-    """
+    """Decorator that adds the options for settings to a command: ``--config``, ``--set``, and options of settings."""
     for option in reversed((
             config_option,
             click.option("--workers", type=int, default=None, help="Number of key workers."),
@@ -31,10 +29,10 @@ def setting_options(command: _Command) -> _Command:
 
 
 def given(others: Sequence[str], **options: Any) -> Dict[str, Any]:
-    """Return the given settings. ``--set`` overrides a dedicated option.
+    """Return the settings of the command line. A setting in ``others`` (``--set``) overrides a dedicated option.
 
     Raises:
-        click.BadParameter: a text in ``others`` has no equals sign.
+        click.BadParameter: a string in ``others`` has no equals sign.
     """
     found = {name: value for name, value in options.items() if value is not None}
     for other in others:
@@ -46,6 +44,6 @@ def given(others: Sequence[str], **options: Any) -> Dict[str, Any]:
 
 
 def take_file(path: Optional[str]) -> None:
-    """Use this settings file in this process, and in daemons and programs that this process starts."""
+    """Set $ASCPIPE_CONFIG to the settings file ``path``, for this process and its child processes."""
     if path is not None:
         os.environ[FILE_VARIABLE] = os.path.abspath(path)

@@ -1,8 +1,12 @@
-"""Start of several ranks of a program with Horovod's launcher, and report of the causes of failures.
+"""Class ``Ranks``, which starts several ranks of a program with Horovod's launcher and reports why ranks failed.
 
 Horovod starts and connects the processes. This module adds:
 
-- checks, - signal handling, - the exit code of the program, - the causes that ranks have recorded, - restarts.
+- checks
+- signal handling
+- the exit code of the program
+- the causes that ranks have recorded
+- restarts
 """
 import contextlib
 import ctypes
@@ -195,7 +199,8 @@ def _parsed(hosts: str) -> List[Tuple[str, int]]:
 
 
 def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, int]]:
-    """Return the first ``count`` slots in order. horovodrun would start a rank in each slot, regardless of ``-np``."""
+    """Return the hosts of the first ``count`` slots. horovodrun would start a rank in each slot, regardless of ``-np``.
+    """
     taken = []
     for name, slots in places:
         if count > 0:
@@ -205,7 +210,7 @@ def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, in
 
 
 def _check_addresses(names: Sequence[str]) -> None:
-    """Raise an error for host names that other machines could not reach. Check also the name of this machine."""
+    """Raise ``RanksError`` if other machines cannot reach the address of a host name or of this machine's own name."""
     import psutil
 
     here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
@@ -234,7 +239,7 @@ def _ending(code: int) -> str:
 
 
 def _end_with(owner: int) -> None:
-    """Have the kernel send SIGTERM to the launcher when this process dies. The child process calls this
+    """Tell the kernel to send SIGTERM to this child process when its parent ``owner`` dies. The child calls this
     function before it executes the launcher.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM), 0, 0, 0)

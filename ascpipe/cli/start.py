@@ -1,4 +1,4 @@
-"""Verb ``ascpipe start``, which starts a daemon in the background or the foreground."""
+"""Command ``ascpipe start``. It starts a daemon in the background or the foreground."""
 import contextlib
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Verb ``ascpipe stats``, which prints throughput and the bottleneck of a daemon, one line per interval."""
+"""Command ``ascpipe stats``. It prints throughput and the bottleneck of a daemon, one line per interval."""
 import json
 import time
 from typing import Any, Dict, Iterator, List, Optional
@@ -11,7 +11,7 @@ from ascpipe.control import messages
 from ascpipe.control.client import ask
 from ascpipe.names import RunDir
 
-LOOKS = 10  #: per interval, so shares of time have a resolution of 10 %
+LOOKS = 10  #: number of queries per interval, so shares of time have a resolution of 10 %
 _LEAST_PAUSE_S = 0.05  # limits the load of the daemon
 _HEAD_EVERY = 20  # lines
 _COLUMNS = (("steps/s", 9), ("ids/s", 12), ("device hit", 11), ("host hit", 9), ("in/s", 10), ("out/s", 10),
@@ -25,7 +25,7 @@ _COLUMNS = (("steps/s", 9), ("ids/s", 12), ("device hit", 11), ("host hit", 9), 
 @click.option("-n", "--count", type=click.IntRange(min=1), default=None, help="Number of lines; unlimited by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(name: Optional[str], interval: float, count: Optional[int], as_json: bool) -> None:
-    """Query the daemon several times per interval. Queries do not disturb the workers or the trainer."""
+    """Query the daemon several times per interval. Only the supervisor handles queries, so training is not delayed."""
     run = chosen(name)
     try:
         for number, looks in enumerate(watched(run, interval)):
@@ -42,7 +42,7 @@ def command(name: Optional[str], interval: float, count: Optional[int], as_json:
 
 
 def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
-    """Poll a daemon. Yield the answers of each interval, including the answers at the start and the end.
+    """Query a daemon repeatedly. Yield for each interval its answers, including those at its start and its end.
 
     Raises:
         NotRunningError, NoAnswerError: the daemon has exited, or does not answer.

@@ -1,5 +1,4 @@
-"""Verb ``ascpipe status``, which prints the state of a daemon as tables or JSON. It imports only modules of the query.
-"""
+"""Command ``ascpipe status``. It prints the state of a daemon as tables or JSON."""
 import json
 import time
 from typing import Any, Dict, List, Optional
@@ -27,7 +26,7 @@ _LATE_S = 0.1  # shorter delays of a rank are not shown
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: Optional[str], as_json: bool) -> None:
-    """Query the daemon once. The query does not disturb the workers or the trainer."""
+    """Query the daemon once. Only the supervisor handles the query, so training is not delayed."""
     run = chosen(name)
     status = {**ask(run, messages.Status()), "logs": run.path}
     if as_json:
@@ -37,7 +36,7 @@ def command(name: Optional[str], as_json: bool) -> None:
 
 
 def headlines(status: Dict[str, Any]) -> List[str]:
-    """Return the lines above the tables."""
+    """Return the lines that are printed above the tables."""
     lines = ["daemon {!r}: {}, pid {}, ascpipe {}, up {:.0f} s{}".format(
         status["name"], status["state"], status["pid"], status["version"], status["uptime_s"],
         ", private" if status["private"] else "")]
@@ -81,7 +80,7 @@ def state_of(worker: Dict[str, Any], daemon: str) -> str:
 
 
 def tables(status: Dict[str, Any]) -> List[Any]:
-    """Return (title, columns, rows of texts) of each table that is not empty."""
+    """Return (title, column names, rows of cells) for each table that is not empty."""
     found = [
         ("workers", ["worker", "pid", "restarts", "state"], [
             ["{} {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"), str(worker["restarts"]),
@@ -118,7 +117,7 @@ def tables(status: Dict[str, Any]) -> List[Any]:
 
 
 def _found_on_host(table: Dict[str, Any]) -> Optional[float]:
-    """Return the share of swapped-in rows that were read without disk I/O, or None if no rows were swapped in."""
+    """Return the share of swapped-in rows that were already in host memory, or None if no rows were swapped in."""
     return max(0.0, 1 - table["fetches"] / table["loads"]) if table["loads"] else None
 
 

@@ -1,4 +1,4 @@
-"""Verb ``ascpipe stop``, which stops a daemon and waits until it has exited."""
+"""Command ``ascpipe stop``. It stops a daemon and waits until the daemon has exited."""
 import time
 from typing import Optional
 

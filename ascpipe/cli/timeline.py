@@ -1,6 +1,6 @@
-"""Verb ``ascpipe timeline``, which writes the activity of workers and ranks as a Chrome trace.
+"""Command ``ascpipe timeline``. It writes the activity of workers and ranks as a Chrome trace.
 
-The verb can merge the activity into a trace of TensorFlow.
+The command can merge the activity into a trace of TensorFlow.
 """
 import contextlib
 import json
@@ -89,8 +89,9 @@ def _of_daemon(name: str) -> Recorded:
 
 def within(recorded: Optional[exchange_spans.RecordedExchanges], since_ns: int,
            until_ns: int) -> Optional[exchange_spans.RecordedExchanges]:
-    """Return the exchanges during the recorded time, or None if the daemon did not record. A trainer records
-    all exchanges.
+    """Return the exchanges that started between ``since_ns`` and ``until_ns``. The file contains older exchanges, too.
+
+    Return None if ``since_ns`` is 0, because the daemon has not recorded.
     """
     if recorded is None or not since_ns:
         return None
@@ -99,7 +100,7 @@ def within(recorded: Optional[exchange_spans.RecordedExchanges], since_ns: int,
 
 
 def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:
-    """Return the events of all rows. The viewer shows the rows in the order of ranks."""
+    """Return the events of the workers and exchanges of all daemons. The trace viewer shows daemons in rank order."""
     rows = []
     for daemon in sorted(daemons, key=lambda one: -1 if one.exchanges is None else one.exchanges.rank):
         of = " of {}".format(daemon.name) if len(daemons) > 1 else ""
@@ -114,7 +115,7 @@ def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:
 
 
 def events_of(worker: spans.Recorded, of: str = "") -> List[Dict[str, Any]]:
-    """Return an event with the process name, and an event per span. Times are in microseconds since 1970."""
+    """Return an event with the worker's name, followed by one event per span. Times are in microseconds since 1970."""
     return [_named(worker.pid, "{} worker {}{}".format(worker.kind, worker.number, of))] + [_event(
         worker.pid, span, ", ".join("{} {}".format(what, last) for what, _, last in span.done),
         {"stream": span.stream, "batches": {what: batches for what, batches, _ in span.done}})
@@ -122,7 +123,7 @@ def events_of(worker: spans.Recorded, of: str = "") -> List[Dict[str, Any]]:
 
 
 def events_of_exchanges(recorded: exchange_spans.RecordedExchanges) -> List[Dict[str, Any]]:
-    """Return an event with the process name, and an event per exchange of a rank."""
+    """Return an event with the name of a rank's row in the trace, followed by one event per exchange of the rank."""
     return [_named(recorded.pid, "exchanges of rank {}".format(recorded.rank))] + [_event(
         recorded.pid, span, "{} {}".format(span.kind, span.ticket) if span.ticket else span.kind,
         {name: getattr(span, name) for name in (

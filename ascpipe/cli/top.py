@@ -1,4 +1,4 @@
-"""Verb ``ascpipe top``, a live view of a daemon that is refreshed every second."""
+"""Command ``ascpipe top``. It shows a live view of a daemon, refreshed every second."""
 import contextlib
 import select
 import sys
@@ -34,7 +34,7 @@ def command(name: Optional[str]) -> None:
 
 
 def screen(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> List[Any]:
-    """Return (title, columns, rows of texts) of each table on the screen."""
+    """Return (title, column names, rows of cells) for each table on the screen."""
     told = summary(looks)
     awake = busy(looks)
     waits = {wait["who"]: wait["waits_for"] for wait in status["waits"]}
@@ -70,7 +70,7 @@ def _drawn(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> Any:
 
 @contextlib.contextmanager
 def _single_keys() -> Iterator[None]:
-    """Read single key presses without echo. Restore the terminal at the end of the block."""
+    """Context manager in whose block the terminal delivers single key presses without echo."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     tty.setcbreak(fd)

@@ -1,4 +1,4 @@
-"""Verb ``ascpipe trace``, which starts or stops recording for ``ascpipe timeline`` in a running daemon."""
+"""Commands ``ascpipe trace start`` and ``stop``. A daemon then records spans for ``ascpipe timeline``, or stops."""
 import json
 import os
 import time
@@ -16,14 +16,14 @@ from ascpipe.logs import counted
 from ascpipe.names import RunDir
 
 SPANS = 20_000  #: default number of spans to keep
-_BEGINS_S = 3.0  # for the workers of a session to start recording
+_BEGINS_S = 3.0  # maximum seconds until the workers of a session record
 _LOOK_S = 0.05
 
 
 @click.group("trace", cls=near_verbs.Group,
              help="Record the activity of workers; `ascpipe timeline` writes it.")
 def command() -> None:
-    """Group of the verbs start and stop."""
+    """Group of the commands start and stop."""
 
 
 def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -41,7 +41,7 @@ def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
               help="Number of spans per worker; older ones are overwritten.")
 @_daemon_options
 def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
-    """Start recording. Workers start recording between two batches, and training continues."""
+    """Start recording spans. Workers start to record between two batches, and training continues."""
     answers = [(run, ask(run, messages.Trace(spans))) for run in _runs(given, of_all=of_all)]
     silent = {run.name: _wait_for_workers(run) for run, _ in answers}
     _tell(answers, "records up to {} spans per worker; `ascpipe timeline --output FILE` writes them".format(spans),
@@ -57,7 +57,7 @@ def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> No
 @command.command("stop", help="Stop recording; records are kept until the next start.")
 @_daemon_options
 def stop(given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
-    """Stop recording."""
+    """Stop recording spans."""
     answers = [(run, ask(run, messages.Trace(0))) for run in _runs(given, of_all=of_all)]
     _tell(answers, "stopped recording; `ascpipe timeline --output FILE` writes the records", as_json=as_json)
 

@@ -1,5 +1,4 @@
-"""Verb ``ascpipe warmup``, which compiles the kernels of the workers in advance, so that the first daemon
-starts fast.
+"""Command ``ascpipe warmup``. It compiles the kernels of the workers in advance, so that the first daemon starts fast.
 """
 import json
 

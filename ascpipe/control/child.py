@@ -1,4 +1,7 @@
-"""Start and end child processes within time limits, even if a signal stops a child before it executes its program."""
+"""Functions that start and end child processes within time limits.
+
+The limits hold even if a signal stops a child before it executes its program.
+"""
 import contextlib
 import errno
 import os
@@ -11,9 +14,9 @@ from typing import Any, Optional, Sequence
 from ascpipe.control.proc_stat import read_stat
 
 EXEC_TIMEOUT_S = 3.0  #: limit between fork and exec
-KILLED_S = 2.0  #: for a killed child to exit; a child that is blocked in the kernel exits later
-EXIT_TIMEOUT_S = 20.0  #: for a child that was asked to exit
-_STOPPED_S = 1.0  # for a child that was asked to exit and is stopped
+KILLED_S = 2.0  #: maximum wait for the exit of a killed child; a child that is blocked in the kernel exits later
+EXIT_TIMEOUT_S = 20.0  #: maximum wait for the exit of a child that was asked to exit
+_STOPPED_S = 1.0  # maximum wait if a signal has stopped this child
 _LOOK_S = 0.2
 
 
@@ -50,15 +53,17 @@ class Child(subprocess.Popen):
 
 
 class Stops:
-    """Duration for which a signal has stopped process ``pid``. The duration is 0 if the process does not exist.
-    """
+    """Timer that measures for how long a signal has stopped process ``pid``."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._since: Optional[float] = None
 
     def seconds(self) -> float:
-        """Return the seconds since the first call that found the process stopped, or 0 if it is not stopped."""
+        """Return the seconds since the first call that found the process stopped.
+
+        Return 0 if the process is not stopped or does not exist.
+        """
         stat = read_stat(self._pid)
         if stat is None or not stat.is_stopped:
             self._since = None

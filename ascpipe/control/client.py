@@ -16,13 +16,13 @@ from ascpipe.errors import MessageError, NoAnswerError, NotRunningError
 from ascpipe.names import RunDir
 
 TIMEOUT_S = 10.0
-_CHECK_S = 0.2  # between checks that the daemon is alive
-_RETRY_S = 0.005  # before the next attempt
+_CHECK_S = 0.2  # seconds between checks that the daemon is alive
+_RETRY_S = 0.005  # seconds before the next attempt
 _CREDENTIALS = struct.Struct("3i")
 
 
 def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:
-    """Send a request to the daemon of ``run`` and return the body of the reply. Received descriptors are closed.
+    """Send a request to the daemon of ``run`` and return the body of the reply. Close all received descriptors.
 
     Each call opens and closes a connection, so later forks of the program inherit no connection.
 
@@ -39,7 +39,10 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
 
 @contextlib.contextmanager
 def asked(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Iterator[Tuple[Dict[str, Any], List[int]]]:
-    """Send a request like ``ask``. Yield the reply and its descriptors, which are closed at the end of the block."""
+    """Context manager that sends a request like ``ask``, and yields the body of the reply and its descriptors.
+
+    The descriptors are closed at the end of the block.
+    """
     request_id = secrets.randbits(62)
     request = messages.request_bytes(request_id, body)
     deadline = time.monotonic() + timeout_s
@@ -104,8 +107,9 @@ def _body_of(answer: bytes, request_id: int) -> Dict[str, Any]:
 
 
 def check_run_directory(run: RunDir) -> None:
-    """Raise NotRunningError if the run directory is missing. Raise RunDirError if other users can access it or its
-    parent.
+    """Check that a run directory exists and is private.
+
+    Raise NotRunningError if it is missing. Raise RunDirError if other users can access it or its parent.
     """
     try:
         for path in (os.path.dirname(run.path), run.path):
@@ -115,7 +119,7 @@ def check_run_directory(run: RunDir) -> None:
 
 
 def check_running(run: RunDir) -> None:
-    """Call ``check_run_directory``. Raise NotRunningError if no daemon holds the lock or listens."""
+    """Call ``check_run_directory``, and raise NotRunningError if no daemon holds the lock or listens."""
     check_run_directory(run)
     if not is_held(run) and not is_listening(run.lifeline):  # a running daemon's lock file may have been removed
         raise NotRunningError(run.name, run.path)

@@ -1,7 +1,7 @@
 """Encoder and decoder of control messages, which are msgpack maps.
 
-ascpipe has its own decoder, which limits size and depth. The C unpacker of msgpack 1.0.5 leaks memory if a text is not
-UTF-8 or a hook raises, so a peer could exhaust the supervisor's memory. The unpacker also reserves the size that a
+ascpipe has its own decoder, which limits size and depth. The C unpacker of msgpack 1.0.5 leaks memory if a string is
+not UTF-8 or a hook raises, so a peer could exhaust the supervisor's memory. The unpacker also reserves the size that a
 header claims. This decoder creates a value only when all bytes of the value are present.
 """
 import math
@@ -15,7 +15,7 @@ from ascpipe.errors import MessageError
 MESSAGE_BYTES = 64 * 1024  #: longer messages are rejected without decoding
 MAX_DEPTH = 8
 MAX_VALUES = 16384  #: including keys; the limit bounds the time to decode a message
-MAX_VALUES_SHORT = 128  #: for requests without streams and tables
+MAX_VALUES_SHORT = 128  #: maximum number of values in a request without streams and tables
 MAX_STRING_BYTES = 4096
 MAX_BINARY_BYTES = 16384
 MAX_ARRAY = 1024
@@ -50,7 +50,7 @@ def unpack(data: bytes, most_values: int = MAX_VALUES) -> Dict[str, Any]:
     """Decode a map of at most ``most_values`` values.
 
     Raises:
-        MessageError: ``data`` is not one valid map within the limits. Duplicate keys, keys that are not text,
+        MessageError: ``data`` is not one valid map within the limits. Duplicate keys, keys that are not strings,
             invalid UTF-8, non-finite numbers and other msgpack types are invalid.
     """
     if len(data) > MESSAGE_BYTES:

@@ -1,4 +1,4 @@
-"""Program that sets process attributes which only the process itself can set, and then executes a worker.
+"""Program that sets attributes of its process, such as the signal for the supervisor's death, and executes a worker.
 
 ::
 
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def isolate(supervisor: int, oom_score_adj: str, processor: int) -> None:
-    """Isolate this process, and have the kernel kill it when its supervisor dies.
+    """Isolate this process, and tell the kernel to kill it when its supervisor dies.
 
     The process ignores SIGTERM and SIGINT. Its files are private, and it writes no core file. It runs on one
     processor unless ``processor`` is -1. It exits with code 1 if the supervisor is already dead.
@@ -43,7 +43,7 @@ def isolate(supervisor: int, oom_score_adj: str, processor: int) -> None:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(oom_score_adj)
     except OSError:
-        pass  # some containers forbid this; the kernel then chooses by size
+        pass  # some containers forbid the write; the out-of-memory killer then chooses processes by size
     if processor >= 0:
         os.sched_setaffinity(0, {processor})
 

@@ -1,7 +1,7 @@
 """Messages with file descriptors over a unix stream socket.
 
 A message consists of its length (u32, little-endian) and a msgpack map. Descriptors are sent with the first
-byte. The socket is also the lifeline between two processes: end of file means that the peer is gone.
+byte. The socket is also the lifeline between two processes: end of file means that the peer has exited or closed it.
 """
 import array
 import os
@@ -21,12 +21,12 @@ _TIMEVAL = struct.Struct("@ll")
 _FD_BYTES = array.array("i").itemsize
 ANCILLARY_BYTES = socket.CMSG_SPACE(MAX_FDS * _FD_BYTES)  #: size of the ``recvmsg`` buffer for descriptors
 _SEND_TIMEOUT_S = 10.0
-_REST_S = 0.2  # for the remaining bytes of a message after its first byte
+_REST_S = 0.2  # maximum wait for the remaining bytes of a message after its first byte
 _LONGEST_POLL_S = 3600.0  # the argument of poll is a 32-bit number of milliseconds
 
 
 def connect(sock: socket.socket, path: str, timeout_s: float) -> None:
-    """Connect a unix socket. Wait while the listen queue is full.
+    """Connect a unix socket to ``path``. The call blocks while the listen queue is full.
 
     Raises:
         BlockingIOError: the queue was full for ``timeout_s``.
@@ -39,8 +39,8 @@ def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> 
     """Send one message. The descriptors stay open in this process. The call blocks for at most 10 s.
 
     Raises:
-        ConnectionClosedError: the peer is gone.
-        MessageTimeoutError: the peer does not read.
+        ConnectionClosedError: the peer has closed the connection.
+        MessageTimeoutError: the peer did not read the whole message in time.
         MessageError: the message is too long or has too many descriptors.
     """
     if len(fds) > MAX_FDS:
@@ -82,7 +82,7 @@ def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List
     The stream is unusable after an error, except after a MessageTimeoutError before the first byte.
 
     Raises:
-        ConnectionClosedError: the peer is gone.
+        ConnectionClosedError: the peer has closed the connection.
         MessageTimeoutError: no complete message arrived within ``timeout_s``.
         MessageError: the message is invalid.
     """
@@ -114,7 +114,7 @@ def whole(data: bytes, most: int) -> Optional[Dict[str, Any]]:
 
 
 def receive_body(sock: socket.socket, timeout_s: float) -> Dict[str, Any]:
-    """Receive a message like ``receive``, and close its descriptors."""
+    """Receive a message like ``receive``, close its descriptors, and return its body."""
     body, fds = receive(sock, timeout_s)
     for fd in fds:
         os.close(fd)
@@ -134,7 +134,7 @@ def is_readable(sock: socket.socket) -> bool:
 
 
 def is_closed(sock: socket.socket) -> bool:
-    """Return True if the peer is gone. The call does not block and does not consume data."""
+    """Return True if the peer has closed the connection. The call does not block and does not consume data."""
     try:
         return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
     except (BlockingIOError, InterruptedError):

@@ -1,4 +1,4 @@
-"""Strict validation of messages: exact types, limits, and no unknown fields.
+"""Rules that validate the fields of messages: exact types, limits, and no unknown fields.
 
 The arguments of a rule are a value and the name of its field. A rule returns the value, or raises ``MessageError`` with
 that name.
@@ -24,7 +24,7 @@ def fields(value: Any, where: str, rules: Mapping[str, Rule]) -> Dict[str, Any]:
 
 
 def record(kind: Type[Any], also: Callable[[Any, str], None] = lambda record, where: None) -> Rule:
-    """Return the rule of a map that is converted to dataclass ``kind``. ``also`` checks several fields together."""
+    """Return the rule of a map that is converted to dataclass ``kind``. ``also`` checks the converted record."""
     rules = {field.name: field.metadata[RULE] for field in dataclasses.fields(kind)}
 
     def check(value: Any, where: str) -> Any:
@@ -36,7 +36,7 @@ def record(kind: Type[Any], also: Callable[[Any, str], None] = lambda record, wh
 
 
 def of_type(kind: type) -> Rule:
-    """Return the rule of a value of exactly this type. A bool is not accepted as an int."""
+    """Return the rule of a value whose type is exactly ``kind``. A bool is not accepted as an int."""
     def check(value: Any, where: str) -> Any:
         if type(value) is not kind:
             raise MessageError("{} is a {}, expected {}".format(where, type(value).__name__, kind.__name__))
@@ -70,7 +70,7 @@ def text(longest: int) -> Rule:
 
 
 def printable(longest: int) -> Rule:
-    """Return the rule of a ``text`` without control characters, safe for terminals."""
+    """Return the rule of a str of 1 to ``longest`` printable characters, which are safe for terminals."""
     is_text = text(longest)
 
     def check(value: Any, where: str) -> Any:
@@ -82,7 +82,7 @@ def printable(longest: int) -> Rule:
 
 
 def exact_bytes(size: int) -> Rule:
-    """Return the rule of ``bytes`` of this length."""
+    """Return the rule of a bytes object of length ``size``."""
     is_bytes = of_type(bytes)
 
     def check(value: Any, where: str) -> Any:

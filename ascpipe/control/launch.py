@@ -1,4 +1,4 @@
-"""Start a daemon as a separate process and wait until it is ready.
+"""Class ``Launching``, which starts a daemon as a separate process and waits until it is ready.
 
 ``ascpipe start`` and trainers with a private daemon use this module.
 """
@@ -18,7 +18,7 @@ from ascpipe.errors import NotStartedError, received
 MODULE = "ascpipe.daemon.start"  #: module to run
 READY_TIMEOUT_S = 30.0
 STOPPED_S = 10.0  #: maximum time for which a signal may stop the daemon
-_EXIT_AFTER_REPORT_S = 5.0  # between the report of the daemon and its exit
+_EXIT_AFTER_REPORT_S = 5.0  # maximum seconds between the report of the daemon and its exit
 _LOOK_S = 0.5
 
 _PASSED_ON = frozenset({
@@ -48,7 +48,7 @@ def child_environment(environment: Optional[Mapping[str, str]] = None) -> Dict[s
 
 
 class Launching:
-    """Daemon that is starting in a new session. The caller must call ``wait`` or ``end``.
+    """Daemon process that is starting, in its own process session. The caller must call ``wait`` or ``end``.
 
     Args:
         private: whether the daemon exits together with its trainer. It also exits if no trainer registers soon.
@@ -77,7 +77,7 @@ class Launching:
             os.close(write)
 
     def is_current(self) -> bool:
-        """Return True if the daemon is our running child, and a new daemon would have the same environment."""
+        """Return True if the daemon is a running child of this process, with the environment of a new daemon."""
         return (self._owner == os.getpid() and self._environment == child_environment()
                 and self._process.poll() is None)
 
@@ -101,8 +101,9 @@ class Launching:
         return Launched(process, told["pid"], self._name)
 
     def end(self) -> None:
-        """End the daemon after its start, so that it cleans up. In a forked child, only close the child's
-        descriptor.
+        """Wait until the daemon has started, then end it with SIGTERM, so that it cleans up.
+
+        In a forked child, only close the child's copy of the pipe.
         """
         if self._owner != os.getpid():
             os.close(self._read)
@@ -124,8 +125,9 @@ class Launching:
 
 
 def _read_all(fd: int, timeout_s: float, stops: Stops) -> Dict[str, Any]:
-    """Return the JSON object that the daemon reports. If it exits without a report, return ``{}``. If it is
-    late, return an error text.
+    """Return the JSON object that the daemon writes to the pipe, or ``{}`` if it exits without a report.
+
+    If the daemon is late, return a map whose ``text`` is an error message.
     """
     deadline = time.monotonic() + timeout_s
     data = b""

@@ -16,8 +16,9 @@ _PAUSE_S = 0.01
 
 
 def try_acquire(run: RunDir) -> Optional[int]:
-    """Acquire the lock and return its descriptor, or None if a daemon holds the lock. Child processes do not
-    inherit it.
+    """Acquire the lock of a run directory and return its descriptor, or None if a daemon holds the lock.
+
+    Child processes do not inherit the descriptor.
 
     Raises:
         OSError: the directory is missing, or the file cannot be opened (a symbolic link, for instance).
@@ -51,7 +52,7 @@ def is_listening(path: str) -> bool:
 
 
 def is_held(run: RunDir) -> bool:
-    """Return True if a daemon holds the lock."""
+    """Return True if a daemon holds the lock of the run directory."""
     return is_locked(run.lock)
 
 
@@ -71,7 +72,7 @@ def is_locked(path: str) -> bool:
 
 
 def is_current(fd: int, run: RunDir) -> bool:
-    """Return True if ``fd`` is still the file at the path. A sweep or a user may have removed the file."""
+    """Return True if ``fd`` still refers to the lock file of ``run``. A cleaner or a user may have removed the file."""
     try:
         there = os.stat(run.lock)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Control messages, with a rule for each field.
+"""Requests to the daemon and its replies, with a rule that validates each field.
 
 A request is ``{"v": 1, "id": int, "verb": str, "body": map}``. A reply is ``{"v": 1, "id": int, "ok": true, "body":
 map}`` or ``{"v": 1, "id": int, "ok": false, "error": {"code": "E210", "text": str}}``. ``codec`` limits size and depth.
@@ -67,7 +67,7 @@ class Register:
 
 @dataclass(frozen=True)
 class Stream:
-    """Description of a ring.
+    """Description of a stream and its ring.
 
     Attributes:
         stream: number of the stream.
@@ -173,7 +173,7 @@ Body = Union[Status, Stop, Bye, Register, Start, AddStream, AddTable, ReadTable,
 
 @dataclass(frozen=True)
 class Request:
-    """Request. Its reply has the same ``id``."""
+    """Decoded request. Its reply has the same ``id``."""
 
     id: int
     verb: str
@@ -182,7 +182,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """Reply. ``error`` is None after success; ``body`` is empty after a failure."""
+    """Decoded reply. ``error`` is None after success; ``body`` is empty after a failure."""
 
     id: int
     body: Dict[str, Any]
@@ -198,7 +198,7 @@ def extended(start: Start, stream: Stream) -> Start:
     """Return a copy of ``start`` with one more stream.
 
     Raises:
-        MessageError: the number is in use, a table does not exist or is trained by another stream, or there
+        MessageError: the stream number is in use, a table does not exist, another stream trains a table, or there
             are too many streams.
     """
     where = "stream {}".format(stream.stream)
@@ -218,8 +218,8 @@ def with_table(start: Start, table: Table) -> Start:
     """Return a copy of ``start`` with a new table, or with a replaced table that no stream trains.
 
     Raises:
-        MessageError: the number leaves a gap, or the table with this number is trained or has another name,
-            dim or number of device rows.
+        MessageError: the table number leaves a gap, or a stream trains the table with this number, or that table has
+            another name, dim or number of device rows.
     """
     where = "table {}".format(table.table)
     _check_rows(table)
@@ -240,19 +240,19 @@ def _trained(start: Start) -> Set[int]:
 
 
 def request_bytes(request_id: int, body: Body) -> bytes:
-    """Check a request with the rules of the receiver, and encode it."""
+    """Return the encoded request. The function first checks the request with the rules of the receiver."""
     plain = _plain(asdict(body))
     _BODIES[verb_of(body)](plain, "body")
     return codec.pack({"v": VERSION, "id": request_id, "verb": verb_of(body), "body": plain})
 
 
 def reply_bytes(request_id: int, body: Mapping[str, Any]) -> bytes:
-    """Encode a successful reply."""
+    """Return the encoded reply to a request that succeeded."""
     return codec.pack({"v": VERSION, "id": request_id, "ok": True, "body": _plain(dict(body))})
 
 
 def error_bytes(request_id: int, error: AscpipeError) -> bytes:
-    """Encode an error reply."""
+    """Return the encoded reply to a request that failed with ``error``."""
     text = error.sentence()[:1000]  # at most 4000 bytes of UTF-8
     return codec.pack({"v": VERSION, "id": request_id, "ok": False, "error": {"code": error.code, "text": text}})
 
@@ -261,7 +261,7 @@ def parse_request(data: bytes, most_values: int = codec.MAX_VALUES) -> Request:
     """Decode a request of at most ``most_values`` values.
 
     Raises:
-        MessageError: the request is invalid. The text names the field.
+        MessageError: the request is invalid. The message names the field.
     """
     found = fields(codec.unpack(data, most_values), "request", {**_ENVELOPE, "verb": text(32), "body": of_type(dict)})
     if found["verb"] not in _BODIES:

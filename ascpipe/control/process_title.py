@@ -1,4 +1,4 @@
-"""Name of a process in ``ps`` and ``top``."""
+"""Function that sets the name of this process in ``ps`` and ``top``."""
 import os
 
 import setproctitle

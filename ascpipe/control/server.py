@@ -1,10 +1,11 @@
-"""Server of the control plane. It is a SOCK_SEQPACKET unix socket with one request per connection.
+"""Server of the control plane. It listens on a SOCK_SEQPACKET unix socket, with one request per connection.
 
 Requests wait in the kernel, charged to the senders, until the daemon reads them (ADR 46). The memory and work that all
 peers can cause together are bounded:
 
-- There are few connections. - Messages are read one at a time, and messages of dead peers are not read. - Only the
-trainer may send more than ``codec.MAX_VALUES_SHORT`` values.
+- There are few connections.
+- Messages are read one at a time, and messages of dead peers are not read.
+- Only the trainer may send more than ``codec.MAX_VALUES_SHORT`` values.
 
 An invalid request is counted and answered with an error. It raises no exception.
 """
@@ -47,7 +48,7 @@ class Server:
         OSError: the socket cannot be created.
 
     Attributes:
-        dropped: number of connections closed without a reply, because the peer was gone or sent no request in time.
+        dropped: number of connections closed without a reply, for example because the peer sent no request in time.
         refused: number of invalid messages that were answered with an error.
     """
 
@@ -85,13 +86,14 @@ class Server:
                     yield peer, request
 
     def reply(self, peer: Peer, request_id: int, body: Mapping[str, object], fds: Sequence[int] = ()) -> None:
-        """Send a reply with descriptors. The descriptors stay open in this process. The function raises no
-        error if the peer is gone.
+        """Send a reply with descriptors. The descriptors stay open in this process.
+
+        The function raises no error if the peer has closed its connection.
         """
         self._send(peer, messages.reply_bytes(request_id, body), fds)
 
     def refuse(self, peer: Peer, request_id: int, error: AscpipeError) -> None:
-        """Reply with an error."""
+        """Reply to a request with an error."""
         self._send(peer, messages.error_bytes(request_id, error))
 
     def close(self) -> None:
@@ -107,7 +109,7 @@ class Server:
                 return
             try:
                 peer, _ = self._listener.accept()
-            except OSError:  # the peer is gone, or no descriptor is free and a later call accepts the peer
+            except OSError:  # the peer closed the connection, or no descriptor is free and a later call accepts it
                 return
             peer.setblocking(False)
             credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -138,7 +140,7 @@ class Server:
     def _send(self, peer: Peer, data: bytes, fds: Sequence[int] = ()) -> None:
         try:
             peer.sendmsg([data], fdsocket.rights(fds), socket.MSG_NOSIGNAL)
-        except OSError:  # the peer is gone
+        except OSError:  # the peer has closed the connection
             self.dropped += 1
         del self._peers[peer]
         peer.close()

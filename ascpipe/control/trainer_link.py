@@ -19,9 +19,9 @@ from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, 
 
 _START_TIMEOUT_S = 120.0  # allocating large segments takes time
 _LIFELINE_TIMEOUT_S = 10.0
-_UNRESPONSIVE_TIMEOUT_S = 1.0  # for a daemon that did not answer the previous request
+_UNRESPONSIVE_TIMEOUT_S = 1.0  # timeout for a daemon that did not answer the previous request
 
-#: descriptor and bytes of a segment
+#: descriptor of a segment, and its size in bytes
 Piece = Tuple[int, int]
 
 
@@ -42,7 +42,7 @@ class Segments(NamedTuple):
 
 
 class TrainerLink:
-    """Registered trainer, created by ``connect``.
+    """Connection of a registered trainer to its daemon, created by ``connect``.
 
     Attributes:
         run: run number from 1 to 32767. It is the upper 16 bits of every ticket.
@@ -70,7 +70,7 @@ class TrainerLink:
         self.lifeline_fd = sock.fileno()
 
     def start(self, streams: Sequence[messages.Stream], tables: Sequence[messages.Table]) -> Segments:
-        """Request the segments and attach the workers. The method may be called once per link.
+        """Ask the daemon to create the segments and attach the workers. The method may be called once per link.
 
         Raises:
             OutOfSharedMemoryError: there is too little memory. The link remains usable.
@@ -156,8 +156,7 @@ class TrainerLink:
         return answer
 
     def close(self) -> None:
-        """End the session and release all resources. A private daemon has exited when the method returns. It is
-        idempotent.
+        """End the session and release all resources. A private daemon has exited when the method returns.
 
         In a forked child, the method only closes the child's copies, because the parent owns the session.
         """
@@ -165,7 +164,7 @@ class TrainerLink:
             return
         self._closed = True
         is_ours = os.getpid() == self._owner
-        with contextlib.suppress(errors.AscpipeError):  # the daemon is gone, or will detect that the lifeline is closed
+        with contextlib.suppress(errors.AscpipeError):  # the daemon has exited, or will see that the lifeline is closed
             if is_ours and not fdsocket.is_closed(self._sock):
                 ask(self._run_dir, messages.Bye(self._token), _UNRESPONSIVE_TIMEOUT_S if self._is_silent else TIMEOUT_S)
         self._sock.close()
@@ -188,8 +187,9 @@ class Begun:
         self._launching: Optional[launch.Launching] = _launch(settings)
 
     def take(self, settings: Settings) -> Optional[launch.Launched]:
-        """Wait for the daemon and return it, or None if a new daemon would differ. Raise the errors of
-        ``Launching.wait``.
+        """Wait for the daemon and return it. Raise the errors of ``Launching.wait``.
+
+        Return None if the daemon has exited, or if a new daemon would have other settings.
         """
         launching = self._launching
         if launching is None or not launching.is_current() or settings != self._settings:
@@ -198,7 +198,7 @@ class Begun:
         return launching.wait()
 
     def end(self) -> None:
-        """End the daemon unless ``take`` has returned it. The method is idempotent."""
+        """End the daemon unless ``take`` has returned it. Further calls do nothing."""
         launching, self._launching = self._launching, None
         if launching is not None:
             launching.end()
@@ -212,11 +212,10 @@ def require(daemon: str) -> None:
 
 
 def begin(daemon: Optional[str] = None) -> Optional[Begun]:
-    """Start the private daemon that ``connect`` will need. The function does not wait for the daemon. Returns
-    None if no daemon is needed.
+    """Start the private daemon that ``connect`` will need, and return without waiting until the daemon is ready.
 
-    The call is optional and reports no errors. ``connect`` starts another daemon if this daemon was not
-    started, has exited because no trainer registered, or has other settings.
+    Return None if no private daemon is needed or none can be started. The call is optional. ``connect`` starts another
+    daemon if this daemon was not started, has exited because no trainer registered, or has other settings.
     """
     try:
         if daemon or os.environ.get(names.NAME_VARIABLE) or is_held(names.run_dir(names.DEFAULT_NAME)):

@@ -1,4 +1,4 @@
-"""Check that disks have enough free space for all rows that tables may write."""
+"""Functions that check whether disks have enough free space for all rows that tables may write."""
 import os
 from typing import Iterable, Mapping, NamedTuple, Optional
 
@@ -9,14 +9,14 @@ from ascpipe.layout.row_blocks import file_bytes
 
 
 class Need(NamedTuple):
-    """Remaining growth of a row file in bytes, and the device number of its disk."""
+    """Maximum growth of a row file in bytes, and the device number of its disk."""
 
     disk: int
     bytes: int
 
 
 class Shortage(NamedTuple):
-    """Disk (device number) with too little free space, with the numbers of needed and free bytes."""
+    """Device number of a disk with too little free space, its needed bytes, and its free bytes."""
 
     disk: int
     need: int

@@ -1,4 +1,4 @@
-"""Detection of disks that no longer respond.
+"""Class ``DiskSilence``, which detects disks that no longer respond.
 
 A slow disk still completes system calls of the disk worker, so it has unlimited time. A disk is considered dead if it
 completes no call for ``disk_patience_s`` while operations are in flight and a step waits for rows. Time without

@@ -14,22 +14,22 @@ class TrainerRegistered:
 
 @dataclass(frozen=True)
 class SessionStarted:
-    """The segments were created. ``has_disk`` is whether a table has rows on disk."""
+    """The supervisor has created the segments of a session. ``has_disk`` is true if a table has rows on disk."""
 
     has_disk: bool = False
 
 
 @dataclass(frozen=True)
 class StreamAdded:
-    """The ring of stream number ``stream`` was created."""
+    """The supervisor has created the ring of stream number ``stream``."""
 
     stream: int
 
 
 @dataclass(frozen=True)
 class TableAdded:
-    """The segment of a table was created. The workers have not mapped the segment. ``has_disk`` is whether the table
-    has rows on disk.
+    """The supervisor has created the segment of a table, but workers have not mapped it. ``has_disk`` is true if the
+    table has rows on disk.
     """
 
     table: int
@@ -48,7 +48,7 @@ class LauncherGone:
 
 @dataclass(frozen=True)
 class RunDirLost:
-    """The lock or a socket was removed, so other trainers cannot find the daemon."""
+    """The lock file or a socket file was removed, so other trainers cannot find the daemon."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class StopRequested:
 
 @dataclass(frozen=True)
 class WorkerEnded:
-    """A worker was reaped.
+    """A worker process has exited.
 
     Attributes:
         generation: generation of the process.
         signal_number: signal that killed it, or 0.
-        cause: text for the log and the error.
+        cause: description of the exit, for the log and the error message.
         report: error that the worker sent before it exited, or None.
         broken_kernels: whether the worker could not read compiled kernels.
         retry: whether the broken kernels were removed, so that a restart may succeed.
@@ -83,7 +83,7 @@ class WorkerEnded:
 
 @dataclass(frozen=True)
 class Tick:
-    """Time has passed."""
+    """Time has passed, so workers may have to be started. The event loop sends this event in each iteration."""
 
 
 Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, TrainerGone, LauncherGone, RunDirLost,
@@ -94,7 +94,7 @@ Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, Traine
 
 @dataclass(frozen=True)
 class StartWorker:
-    """Start a worker. Attach the worker if there are segments."""
+    """Start a worker. If there are segments, send them to the worker."""
 
     worker: Worker
     generation: int

@@ -1,4 +1,4 @@
-"""Daemon's handle of the metrics process, ``ascpipe.metrics.exporter``.
+"""Class ``Exporter``, with which the daemon starts and restarts the metrics process, ``ascpipe.metrics.exporter``.
 
 The daemon owns the listening socket. So a port in use is detected before the daemon is ready, and scrapes wait in the
 kernel while the process restarts.
@@ -25,7 +25,7 @@ _LOG = "metrics-0"
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _BACKLOG = 8
 _RENEWAL_S = 10.0  # minimum time between two starts
-_END_S = 3.0  # for the exit of the process, which may wait 2 s for a reply of the daemon
+_END_S = 3.0  # maximum wait for the exit of the process, which may wait 2 s for a reply of the daemon
 
 _log = logging.getLogger("ascpipe.daemon")
 
@@ -54,11 +54,11 @@ class Exporter:
 
     @property
     def pid(self) -> int:
-        """Return the PID of the process, or 0 if the process does not run."""
+        """Return the PID of the metrics process, or 0 if the process does not run."""
         return 0 if self._process is None else self._process.pid
 
     def look(self, now: float) -> None:
-        """Start the process if it does not run. ``now`` is the monotonic time in seconds."""
+        """Start the metrics process if it does not run. ``now`` is the monotonic time in seconds."""
         if self._process is not None and self._process.poll() is not None:
             _log.warning("the process that exports metrics (pid %d) exited with %d and is restarted", self.pid,
                          self._process.returncode)
@@ -71,7 +71,7 @@ class Exporter:
                 _log.warning("metrics are not exported: %s", error)
 
     def close(self) -> None:
-        """End the process, which removes the metrics file."""
+        """End the metrics process, which removes the metrics file, and close the listening socket."""
         if self._process is not None:
             process = self._process
             self._close_stdin()

@@ -1,4 +1,4 @@
-"""Detection of processes that hang.
+"""Class ``Hangs``, which detects processes that hang.
 
 A process hangs if a signal has stopped it, or if another process waits for it and it uses no processor time. The module
 does no I/O and reads no clock. A wrong verdict is harmless, because restarting a healthy worker needs only 0.1 s and
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
 
 
 class Hangs:
-    """Durations for which processes have hung."""
+    """Detector of processes that hang. It measures for how long each process has hung."""
 
     def __init__(self) -> None:
         self._since: Dict[Hashable, Tuple[int, int, float]] = {}  # pid, ticks, time of their first observation
@@ -56,7 +56,7 @@ class Hangs:
             now: seconds, monotonic.
 
         Returns:
-            By hanging process, the time in seconds for which it has hung.
+            A map from each hanging process to the time in seconds for which it has hung.
         """
         before, self._since = self._since, {}
         hanging = {}

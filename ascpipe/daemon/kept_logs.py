@@ -1,4 +1,4 @@
-"""Copies of the logs of private daemons whose session failed. The run directories of these daemons are removed.
+"""Functions that copy the logs of private daemons whose session failed. These daemons have no run directory any more.
 
 The logs of the last ``KEPT`` daemons are in one directory per daemon below ``$XDG_STATE_HOME/ascpipe/log``. The default
 is ``~/.local/state/ascpipe/log``. Only this user can access the directories (0700).
@@ -24,7 +24,7 @@ class KeptLogs(NamedTuple):
     Attributes:
         path: directory of the logs.
         ended: time of the end in seconds since 1970.
-        cause: error of the session, or an empty text if the log has no error, for example after SIGKILL.
+        cause: error of the session, or an empty string if the log has no error, for example after SIGKILL.
     """
 
     name: str
@@ -63,7 +63,7 @@ def keep(run: RunDir) -> str:
     """Copy the logs of a dead or exiting daemon, and remove the oldest directories beyond ``KEPT``.
 
     Returns:
-        The directory, or an empty text if all logs are empty.
+        The directory, or an empty string if all logs are empty.
 
     Raises:
         RunDirError, DirectoryFullError: see ``make_base_dir``, or the logs cannot be copied.

@@ -1,11 +1,12 @@
-"""Cache of compiled kernels. It has one directory for each version of the sources, with a seal of SHA-256 digests.
+"""Cache of compiled kernels. Each version of the sources has its own directory.
 
 numba checks only the time stamp of one source file, so it does not detect changes in files that this file imports.
 Processes execute the content of a directory. So only this user and root may be able to change the directory or any
 parent directory.
 
-A full disk, a crash of the machine or a bad copy may leave damaged files. ``SEAL`` lists the digests of intact files.
-A damaged file is recompiled and never executed. Files that are not listed are new and are kept.
+A full disk, a crash of the machine or a bad copy may leave damaged files. The file ``SEAL`` of a directory, called its
+seal, lists the SHA-256 digests of intact files. A damaged file is recompiled and never executed. Files that are not
+listed are new and are kept.
 
 ``warm_up`` builds a library of all kernels (``ascpipe.kernels.library``). A process loads the library only if the seal
 lists it. numba's own files are used only if no library can be built. An installed package has its own libraries.
@@ -106,9 +107,9 @@ def clear(path: str) -> None:
 # ---- the library
 
 def library(folder: str, environment: Mapping[str, str]) -> str:
-    """Return the path of the library that processes with ``environment`` load, or an empty text if there is no library.
+    """Return the path of the library that processes with ``environment`` load, or an empty string if there is none.
 
-    A library of the installed package is trusted like its Python files. A library in ``folder`` must be sealed.
+    A library of the installed package is trusted like its Python files. The seal must list a library in ``folder``.
     """
     if not may_link(environment):
         return ""
@@ -124,7 +125,7 @@ def may_link(environment: Mapping[str, str]) -> bool:
 
 
 def compile_notice(folder: str, environment: Mapping[str, str]) -> str:
-    """Return the notice that the first daemon compiles the kernels, or an empty text if it does not compile."""
+    """Return the notice that the first daemon compiles the kernels, or an empty string if it does not compile them."""
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
     text = ("ascpipe: {}the kernels of the workers are being compiled, once for this version, into {}. The first "
@@ -135,7 +136,7 @@ def compile_notice(folder: str, environment: Mapping[str, str]) -> str:
 def mismatch_reason(names: Sequence[str], processor: Mapping[str, str]) -> str:
     """Return the reason why no library of the installed package can be used, as the start of a sentence.
 
-    The text is empty if the package has no library.
+    The string is empty if the package has no library.
 
     Args:
         names: file names of the package's libraries.
@@ -173,7 +174,10 @@ def library_name() -> str:
 # ---- the seal
 
 def drop_damaged(folder: str) -> List[str]:
-    """Remove all files that differ from the seal, and return their names. An unreadable seal lists no files."""
+    """Remove all files that differ from their digest in the seal, and return their names.
+
+    If the seal cannot be read, no file is removed.
+    """
     sealed = _read(folder)
     damaged = [name for name in _compiled(folder) if name in sealed and _digest(folder, name) != sealed[name]]
     for name in damaged:
@@ -185,7 +189,7 @@ def drop_damaged(folder: str) -> List[str]:
 
 
 def seal(folder: str) -> None:
-    """Record the digests of new files, and drop the digests of removed files. The function is idempotent."""
+    """Write the digests of new files to the seal, and drop the digests of removed files."""
     sealed = _read(folder)
     listed = {name: sealed.get(name) or _digest(folder, name) for name in _compiled(folder)}
     if listed != sealed:
@@ -193,7 +197,7 @@ def seal(folder: str) -> None:
 
 
 def _function(name: str) -> str:
-    """Return the common prefix module.function-line.pyXX of the index file and code files of a function."""
+    """Return the prefix ``module.function-line.pyXX`` of a file name, which all files of a compiled function share."""
     return ".".join(name.split(".")[:3])
 
 
@@ -209,7 +213,7 @@ def _write(folder: str, listed: Dict[str, str]) -> None:
 
 
 def count(folder: str) -> int:
-    """Return the number of files written by numba."""
+    """Return the number of files in ``folder`` that numba has written."""
     return sum(name.endswith(_BY_NUMBA) for name in _compiled(os.path.join(folder, NUMBA_FOLDER)))
 
 

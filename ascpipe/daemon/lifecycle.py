@@ -36,7 +36,7 @@ _DIED = {KEY: KeyWorkerDiedError, TABLE: TableWorkerDiedError, DISK: DiskWorkerD
 
 @dataclass
 class _WorkerRecord:
-    """Restart history of one worker."""
+    """Restarts of one worker, its scheduled start, and its generation."""
 
     restarts_at: List[float] = field(default_factory=list)  # within the window
     causes: List[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class _WorkerRecord:
 class Lifecycle:
     """State machine that maps events to actions.
 
-    Each generation is used once. A claim is cleared after its worker was reaped.
+    Each started process has a new generation. The claims of a worker are cleared after its process was reaped.
 
     Args:
         private: whether the daemon exits together with its trainer.
@@ -92,7 +92,7 @@ class Lifecycle:
         """Return the actions for an event. The caller executes them in this order.
 
         Raises:
-            KeyError: ``Event`` does not list this type.
+            KeyError: the type of the event is not in ``Event``.
         """
         decide = self._decisions[type(event)]
         return [] if self.state == STOPPED else decide(event, now)

@@ -1,4 +1,4 @@
-"""Lifelines of trainers. A lifeline is a unix stream socket whose end of file means that the trainer is gone.
+"""Lifelines of trainers. A lifeline is a unix stream socket whose end of file shows that the trainer has exited.
 
 A forked child of the trainer can keep the socket open, so the daemon also watches a pidfd of the connecting process.
 The trainer sends its token only after a greeting, and the daemon opens the pidfd before it sends the greeting. So the
@@ -21,14 +21,14 @@ from ascpipe.errors import MessageError, PeerRefusedError
 from ascpipe.shm import syscalls
 
 MAX_WAITING = 16  #: maximum number of unregistered connections
-PATIENCE_S = 10.0  #: time for a connection to register
+PATIENCE_S = 10.0  #: time in which a connection must register
 _TOKEN_MESSAGE_BYTES = 256  #: larger than the message
 _CREDENTIALS = struct.Struct("3i")
 _NO_PIDFDS = (errno.ENOSYS, errno.EPERM)  # errnos of kernels before 5.3 and of seccomp profiles without the call
 
 
 class Lifeline:
-    """Connection of a trainer.
+    """Connection of the trainer, or of a process that has not registered as the trainer yet.
 
     Attributes:
         pid: PID of the peer, or 0 if the peer is in another PID namespace.
@@ -83,7 +83,7 @@ class Lifeline:
         return True
 
     def close(self) -> None:
-        """Close the socket and the pidfd. The method is idempotent."""
+        """Close the socket and the pidfd. Further calls do nothing."""
         self.sock.close()
         if self.pidfd >= 0:
             os.close(self.pidfd)
@@ -91,7 +91,7 @@ class Lifeline:
 
 
 class Lifelines:
-    """Listening socket and unregistered connections.
+    """Listening socket of lifelines, and the connections that have not registered.
 
     ``path`` is the path of the socket, in a locked directory that only this user can access.
     """
@@ -109,7 +109,7 @@ class Lifelines:
         return [self._listener.fileno()] + [fd for line in self._waiting.values() for fd in line.fds()]
 
     def serve(self, ready: Sequence[int]) -> None:
-        """Accept connections, read tokens and drop late connections. ``ready`` has the descriptors that poll
+        """Accept connections, read tokens and drop late connections. ``ready`` contains the descriptors that poll
         returned.
         """
         now = time.monotonic()
@@ -141,7 +141,7 @@ class Lifelines:
     def _accept(self, now: float) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # the peer is gone, or no descriptor is free and a later call accepts the peer
+        except OSError:  # the peer closed the connection, or no descriptor is free and a later call accepts it
             return
         pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid != os.geteuid():

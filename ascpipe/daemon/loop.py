@@ -27,15 +27,15 @@ from ascpipe.daemon.worker_identity import DISK, DISK_WORKER, Worker, workers_of
 from ascpipe.shm.memory import Places
 
 _LONGEST_POLL_S = 1.0
-_ALONE_POLL_S = 0.1  # while a private daemon waits for its trainer, whose exit sends no event
+_ALONE_POLL_S = 0.1  # poll interval while a private daemon waits for its trainer, whose exit sends no event
 
 
 class Daemon:
-    """Daemon that owns its run directory.
+    """Daemon with its sockets, session and worker processes. ``serve`` is its event loop.
 
     Args:
         private_to: PID of the process that started a private daemon, or 0 for other daemons. A private daemon
-            exits together with its trainer. If no trainer has registered, it exits together with this process.
+            exits together with its trainer, or together with that process if no trainer has registered.
         watch: object that checks for hangs and lost files.
         cache_dir: directory of compiled kernels. It is cleared if a worker cannot read the kernels.
         places: files and folders with memory limits.
@@ -125,7 +125,7 @@ class Daemon:
         return [fd for fd, _ in poll.poll(1 + int(1000 * wait_s))]
 
     def _catch_signals(self) -> None:
-        """Have Python write signals as bytes to a socket. SIGCHLD only wakes the loop."""
+        """Make Python write the number of each signal to a socket that the loop polls. SIGCHLD only wakes the loop."""
         self._wake_end.setblocking(False)
         self._waker.setblocking(False)
         signal.set_wakeup_fd(self._wake_end.fileno(), warn_on_full_buffer=False)
@@ -159,7 +159,7 @@ class Daemon:
             self._handle(ended)
 
     def _run_dir_lost(self, path: str) -> None:
-        """Exit because trainers cannot find the daemon. If there is a trainer, exit when its session ends."""
+        """Log the lost file, and exit because trainers cannot find the daemon. Finish a running session first."""
         if path != self._lost:
             self._lost = path
             self._log.error("%s was removed, or belongs to another daemon; this daemon exits%s", path,

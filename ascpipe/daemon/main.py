@@ -42,7 +42,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
 
     Args:
         private_to: PID of the process that starts a private daemon, or 0 for other daemons. A private daemon
-            exits together with its trainer. If no trainer has registered, it exits together with this process.
+            exits together with its trainer, or together with that process if no trainer has registered.
         ready: called with the name when the daemon answers requests.
         log_to_file: whether to redirect stdout and stderr to the log in the run directory.
         commands: commands that execute workers.
@@ -50,7 +50,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
         template: process from which workers are forked, killed together with the daemon. If None, workers are executed.
 
     Raises:
-        AscpipeError: the daemon cannot start. All its files are removed.
+        AscpipeError: the daemon cannot start. All its files except logs are removed.
     """
     os.umask(0o077)
     set_process_title("daemon " + name)
@@ -94,7 +94,7 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
 
 
 def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
-    """Remove damaged kernels. Return the path of the library to load, or an empty text if workers use numba."""
+    """Remove damaged kernels. Return the path of the library to load, or an empty string if workers use numba."""
     with refusing(folder):
         for damaged in kernel_cache.drop_damaged(folder):
             logging.getLogger("ascpipe.daemon").warning(
@@ -106,7 +106,7 @@ def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _seal(folder: str) -> None:
-    """Seal the kernels. Log a warning if that fails, because unsealed kernels remain usable."""
+    """Record the digests of compiled kernels. If that fails, only log a warning, because the kernels remain usable."""
     try:
         kernel_cache.seal(folder)
     except OSError as error:
@@ -132,7 +132,10 @@ def _redirect(path: str) -> None:
 
 
 def tell(fd: int, told: Dict[str, Any]) -> None:
-    """Send a report to the process that started the daemon. That process may have exited."""
+    """Write a report to the pipe of the process that started the daemon, and close the pipe.
+
+    The function does nothing if ``fd`` is negative. That process may have exited.
+    """
     if fd < 0:
         return
     with contextlib.suppress(BrokenPipeError):

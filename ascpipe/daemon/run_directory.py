@@ -1,4 +1,4 @@
-"""Ownership of run directories. The module locks a directory and removes the files of dead daemons."""
+"""Class ``OwnedRunDir``, the locked run directory of a daemon, and functions that remove the files of dead daemons."""
 import contextlib
 import datetime
 import json
@@ -23,7 +23,7 @@ class OwnedRunDir:
 
     Attributes:
         run: paths of the run directory.
-        swept: removed files of dead daemons, as texts for the log.
+        swept: descriptions of the removed files of dead daemons, for the log.
 
     Raises:
         AlreadyRunsError: a daemon of this name is running. Nothing was changed.
@@ -59,7 +59,7 @@ class OwnedRunDir:
         self._sockets = {path: _identity(path) for path in (self.run.control, self.run.lifeline)}
 
     def lost(self) -> str:
-        """Return the path of a removed or replaced file, or an empty text if no file was removed or replaced."""
+        """Return the path of a removed or replaced file, or an empty string if no file was removed or replaced."""
         if not lock.is_current(self._lock_fd, self.run):
             return self.run.lock
         return next((path for path, identity in self._sockets.items() if _identity(path) != identity), "")
@@ -74,7 +74,7 @@ class OwnedRunDir:
         """Record that a session has failed, so that ``leave`` keeps the logs of a private daemon.
 
         Returns:
-            The future directory of the logs, or an empty text if there are no logs to keep.
+            The directory that will contain the logs, or an empty string if no logs are kept.
         """
         if isinstance(error, DaemonStoppedError):
             return ""
@@ -239,7 +239,7 @@ def _sweep_shm() -> List[str]:
 
 
 def _remove_stale_socket(path: str, swept: List[str]) -> None:
-    """Remove a stale socket. The caller holds the lock. Raise an error if the file is not a socket of this user."""
+    """Remove a stale socket. The caller holds the lock. Raise RunDirError if the file is not this user's socket."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:

@@ -42,7 +42,7 @@ def entry_capacity(table: messages.Table) -> int:
 
 
 def shape_of(table: messages.Table) -> TableShape:
-    """Return the offsets in a table's segment."""
+    """Return the offsets of the parts of a table's segment."""
     return table_shape(table.device_rows, entry_capacity(table), table.home_rows, table.row_floats, table.disk_rows)
 
 
@@ -77,7 +77,7 @@ def write_ring(made: Segment, shape: RingShape, present: int, stream: messages.S
 
 
 def write_table(made: Segment, shape: TableShape, table: messages.Table) -> None:
-    """Write the header, the empty slots and the disk fields of a table."""
+    """Write the header of a table's segment, mark all slots as empty, and write the fields for rows on disk."""
     slots = made.view(np.dtype("<i4"), shape.slots_offset, table.device_rows)
     slots[:] = -1
     if table.disk_rows:

@@ -1,6 +1,7 @@
-"""Allocation of the segments of a session in shared memory.
+"""Class ``SessionMemory``, which allocates the segments of a session in shared memory.
 
-The supervisor writes only headers, the failure text, PIDs and cleared claims. It reads only counters.
+After the initial content, the supervisor writes only the failure of the session, PIDs, bells and cleared claims. It
+reads only counters, bells, and the state and claims of frames.
 """
 import dataclasses
 import os
@@ -144,7 +145,7 @@ class SessionMemory:
         return [made.fd for made in (self.session, *self.rings, *self.tables)]
 
     def sizes(self) -> Dict[str, Any]:
-        """Return the reply to ``start``."""
+        """Return the sizes of all segments, for the reply to ``start``."""
         return {
             "session_bytes": self.session.size,
             "streams": [{"stream": stream.stream, "bytes": ring.size}
@@ -212,7 +213,7 @@ class SessionMemory:
     def fail(self, error: AscpipeError, logs: str) -> None:
         """Store the failure of the session, and ring all bells. Only the first failure is stored.
 
-        ``logs`` is the directory of the logs. It is appended to the text unless it is empty.
+        ``logs`` is the directory of the logs. It is appended to the message unless it is empty.
         """
         header = self.session.view(structs.SESSION)[0]
         if header["failed"]:
@@ -259,7 +260,7 @@ class SessionMemory:
             bell.ring_plain(self.session.array, index)
 
     def close(self) -> None:
-        """Unmap and close all segments. The method is idempotent."""
+        """Unmap and close all segments and row files. Further calls do nothing."""
         for number in list(self._row_files):
             self._close_row_files(number)
         fds = [made.fd for made in self._segments]
@@ -287,7 +288,7 @@ def bell_of(worker: Worker) -> int:
 
 
 def _cut(text: str, size: int) -> bytes:
-    """Encode a text as at most ``size`` bytes of UTF-8, without splitting a character."""
+    """Encode the start of a string as at most ``size`` bytes of UTF-8, without splitting a character."""
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").encode()
 
 

@@ -13,7 +13,7 @@ from ascpipe.daemon.template import running_template
 
 
 def begin() -> None:
-    """Run a daemon. Then exit the process."""
+    """Start the template, run a daemon, and exit the process."""
     with running_template(os.environ) as template:
         from ascpipe.daemon.main import main  # imports numpy and pydantic
 

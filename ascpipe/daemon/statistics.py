@@ -1,6 +1,6 @@
-"""Reply to ``status``, built from the daemon's state and the counters in shared memory.
+"""Functions that build the reply to ``status`` from the daemon's state and the counters in shared memory.
 
-The daemon reads only counters from shared memory, because any process of the session may write to all of that memory.
+The functions read only numbers from shared memory, because any process of the session may write to all of that memory.
 """
 import time
 from typing import Any, Dict, List, Optional, Sequence
@@ -53,8 +53,8 @@ def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
         - ``rank``, ``ranks``, ``exchanges``, ``bytes_sent``, ``bytes_received``
         - ``time_s``: total time of exchanges; ``waited_s``: part of this time until the last rank joined
         - ``slowest``: rank for which other ranks waited longest; ``slowest_s``: duration of these waits
-        - ``does`` (a text), ``stream``, ``ticket``, ``since_s``: the current exchange; ``since_s`` is None if
-          there is none
+        - ``does`` (a string), ``stream``, ``ticket``, ``since_s``: the current exchange; ``since_s`` is None if
+          the rank is not in an exchange
     """
     if not int(record["ranks"]):
         return None
@@ -89,9 +89,7 @@ def _table(made: Segment, table: messages.Table) -> Dict[str, Any]:
 
 
 def disks(memory: SessionMemory) -> List[Dict[str, Any]]:
-    """Return one line per disk with row files. A line has a directory on the disk, and the counters of the
-    disk's queue.
-    """
+    """Return one dict per disk with row files. It contains a directory on the disk, and the counters of its queue."""
     lines = []
     for record in memory.session.view(structs.DISK, structs.SESSION_DISKS_OFFSET, structs.MAX_DISKS):
         files, _ = memory.row_files(int(record["table"]))
@@ -117,7 +115,7 @@ def _number(value: int) -> int:
 
 
 def _waits(memory: SessionMemory, workers: Sequence[Worker], names: Dict[int, str]) -> List[Dict[str, Any]]:
-    """Return one line per bell of the trainer, the pump and the workers."""
+    """Return one dict per bell of the trainer, the pump and the workers."""
     owners = [(structs.BELL_TRAINER, "trainer"), (structs.BELL_PUMP, "pump")]
     owners += [(bell_of(worker), worker.sentence) for worker in workers]
     bells = memory.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)

@@ -1,4 +1,4 @@
-"""Supervisor, which starts, watches and ends the worker processes, and reports how each process ended."""
+"""Class ``Supervisor``, which starts, watches and ends the worker processes, and reports how each process ended."""
 import os
 import signal
 import socket
@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 _OOM_SCORE_ADJ = {KEY: "500", TABLE: "100", DISK: "100"}  # stateless key workers are killed first if memory runs out
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 _RENEWAL_S = 10.0  # minimum time between two starts of a template; a start that fails needs 1 s of processor time
-_END_S = 5.0  # for a killed process to exit; a process that waits for a disk exits later
+_END_S = 5.0  # maximum wait for the exit of a killed process; a process that waits for a disk exits later
 _PAUSE_S = 0.002
 TEMPLATE = "template"  #: name of the template among the watched processes
 
@@ -116,7 +116,7 @@ class Supervisor:
         return True
 
     def _load(self, template: Template) -> None:
-        """Have the template load the kernels. If loading fails, the template exits and workers are executed."""
+        """Tell the template to load the kernels. If loading fails, the template exits and workers are executed."""
         syscalls.adopt_orphans()
         try:
             log = self._open_log("template-0")
@@ -167,7 +167,7 @@ class Supervisor:
             return os.dup(2)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
-        """Send the segments to a worker. A worker that is dead or does not read is reported by ``reap``."""
+        """Send a message with descriptors to a worker. ``reap`` reports a worker that is dead or does not read."""
         try:
             fdsocket.send(self._processes[worker].channel, body, fds)
         except MessageTimeoutError:  # the restarted worker receives the message
@@ -214,7 +214,7 @@ class Supervisor:
         return begun
 
     def watched(self, awaited: Collection[Worker]) -> Dict[Hashable, Seen]:
-        """Return the observed state of each worker, and of the template under the name TEMPLATE."""
+        """Return the observed state of each live worker, and of a live template under the name TEMPLATE."""
         asked: Dict[Hashable, Any] = {worker: (self.pid(worker), worker in awaited and worker.kind != DISK)
                                       for worker in self._processes}
         if self._template is not None:
@@ -237,9 +237,7 @@ class Supervisor:
             self._template.end()
 
     def given_up(self, worker: Worker, error: WorkerError) -> WorkerEnded:
-        """Return the event for a worker that failed with this error. The worker is blocked in the kernel and
-        cannot exit.
-        """
+        """Return the event with which ``error`` ends the session, although the blocked worker cannot exit yet."""
         return WorkerEnded(worker, self.pid(worker), self.generation(worker), 0, str(error), error)
 
     def reap(self) -> List[WorkerEnded]:

@@ -1,4 +1,4 @@
-"""Supervisor's handle of the template (``ascpipe.workers.template``), the process from which workers are forked.
+"""Class ``Template``, with which the supervisor controls the process ``ascpipe.workers.template`` and forks workers.
 
 A forked worker need not load its code. The template is optional: without a template, workers are executed. A daemon
 starts the template before it loads its own modules (``ascpipe.daemon.start``), because a trainer that waits for the
@@ -26,7 +26,7 @@ GONE = "gone"
 
 
 class Adopted:
-    """Process that was forked from the template and adopted by this process. It has a part of ``Popen``'s interface.
+    """Process that the template has forked and this process has adopted. It has some methods of ``subprocess.Popen``.
 
     Attributes:
         returncode: None while the process runs, an exit code, or a negative signal number.
@@ -68,8 +68,8 @@ class Template:
     """Process that forks workers after it has loaded their code.
 
     Args:
-        begin: function that starts a process of ``ascpipe.workers.template``. It returns the process and our
-            end of the channel.
+        begin: function that starts a process of ``ascpipe.workers.template``. It returns the process and the
+            supervisor's end of the channel.
 
     Attributes:
         state: LOADING, READY, or GONE until it restarts.
@@ -92,12 +92,13 @@ class Template:
 
     @property
     def pid(self) -> int:
-        """Return the PID of the process, or 0 if the process is gone."""
+        """Return the PID of the process, or 0 if the process has exited."""
         return 0 if self.state == GONE else self._process.pid
 
     def load(self, cache_dir: str, library: str, log: int) -> None:
-        """Have the template load the kernels of ``library``, and write to ``log``. If ``library`` is empty, the kernels
-        come from ``cache_dir``.
+        """Tell the template to write to ``log`` and load the kernels of ``library``.
+
+        If ``library`` is empty, the template loads kernels from ``cache_dir``.
         """
         try:
             fdsocket.send(self._channel, {"verb": "load", "cache_dir": cache_dir, "library": library}, [log])
@@ -109,7 +110,7 @@ class Template:
         return () if self.state == GONE else (self._channel.fileno(),)
 
     def look(self) -> None:
-        """Read the messages of the template."""
+        """Read the messages of the template, and update ``state``."""
         if self.state == LOADING:
             try:
                 _expected("loaded", fdsocket.receive_if_available(self._channel))
@@ -163,7 +164,10 @@ class Template:
 
 @contextlib.contextmanager
 def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Template]]:
-    """Yield a template that is killed at the end of the block, or None if no process or file is available."""
+    """Context manager that yields a template and kills it at the end of the block.
+
+    It yields None if no process or descriptor is available.
+    """
     def begin() -> _Begun:
         return _start(environment)
 
@@ -179,7 +183,10 @@ def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Templa
 
 
 def _start(environment: Mapping[str, str]) -> _Begun:
-    """Start the process. It writes to our stderr until ``load``. Raise ``OSError`` if the start fails."""
+    """Start the process of a template. Until ``load``, it writes to the stderr of this process.
+
+    Raise ``OSError`` if the start fails.
+    """
     ours, theirs = socket.socketpair()
     try:
         with theirs:

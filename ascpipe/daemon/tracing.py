@@ -1,4 +1,4 @@
-"""Recording of spans for ``ascpipe timeline``.
+"""Class ``Tracing``, which starts and stops the recording of spans for ``ascpipe timeline``.
 
 Workers are notified when recording starts and stops, so recording has no overhead while it is off. A trainer with
 several ranks always records its exchanges, in a file that the trainer receives with its segments.
@@ -67,14 +67,17 @@ class Tracing:
         return {"spans": self._spans, "since_ns": self._since_ns, "until_ns": self._until_ns}
 
     def body_of(self, worker: Worker) -> Optional[Dict[str, Any]]:
-        """Return the file and number of spans that a worker should record, or None."""
+        """Return the file and the number of spans for a worker, or None if the worker does not record."""
         if not self._spans or worker.kind == DISK:
             return None
         return {"path": self._run.worker_spans(str(worker)), "count": self._spans}
 
     @contextlib.contextmanager
     def exchange_spans(self, body: messages.Start, trainer_pid: int) -> Iterator[Tuple[List[int], int]]:
-        """Yield the descriptor and the size in bytes of the file for exchanges. With one rank, yield [] and 0."""
+        """Context manager that creates the file for exchanges, and yields a list with its descriptor, and its size.
+
+        It yields an empty list and 0 with one rank, or if the file cannot be created and recording is off.
+        """
         with contextlib.suppress(FileNotFoundError):  # file of an earlier trainer
             os.unlink(self._run.exchange_spans)
         if all(stream.rank_size == 1 for stream in body.streams):

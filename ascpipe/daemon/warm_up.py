@@ -1,4 +1,4 @@
-"""Compilation of the workers' kernels before the first start of a worker."""
+"""Function ``warm_up``, which compiles the kernels of workers before the first start of a worker."""
 import subprocess
 import sys
 from typing import Mapping, NamedTuple, Sequence, Tuple
@@ -20,11 +20,11 @@ class Warm(NamedTuple):
 
     Attributes:
         folder: directory of the compiled kernels.
-        library: path of the library that workers load, or an empty text if they load numba's files.
+        library: path of the library that workers load, or an empty string if they load numba's files.
         files: number of files written by numba.
         is_new: whether kernels were compiled.
         damaged: number of damaged files that were removed first.
-        unlinked: reason why there is no library, or an empty text. Without a library, workers need numba and
+        unlinked: reason why there is no library, or an empty string. Without a library, workers need numba and
             start slowly.
     """
 
@@ -37,7 +37,7 @@ class Warm(NamedTuple):
 
 
 def warm_up(cache_dir: str) -> Warm:
-    """Compile and seal missing or damaged kernels. ``cache_dir`` is the setting with this name.
+    """Compile missing or damaged kernels, and record their digests. ``cache_dir`` is the setting with this name.
 
     Raises:
         RunDirError: other users could change the directory, or the directory is not writable.
@@ -64,7 +64,7 @@ def warm_up(cache_dir: str) -> Warm:
 
 
 def _link(folder: str, environment: Mapping[str, str]) -> str:
-    """Build the library. Return the reason of a failure, or an empty text."""
+    """Build the library. Return the reason of a failure, or an empty string."""
     if not kernel_cache.may_link(environment):
         return "kernels with bounds checks, or without compilation, are requested"
     code, reason = _run((*_LINKING, folder, kernel_cache.level()), folder)
@@ -72,7 +72,7 @@ def _link(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _compile_by_numba(folder: str) -> int:
-    """Compile numba's files. Return the number of broken unsealed files that were removed before."""
+    """Compile the kernels with numba. Return the number of files without a digest that were removed as broken."""
     removed = 0
     code, reason = _run(_LOADING, folder)
     if ended_by_broken_kernels(code):

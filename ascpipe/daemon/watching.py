@@ -15,8 +15,8 @@ from ascpipe.daemon.supervisor import TEMPLATE, Supervisor
 from ascpipe.daemon.worker_identity import DISK_WORKER, Worker
 from ascpipe.errors import DiskSilentError
 
-_WATCH_S = 1.0  # between two checks
-_TOUCH_S = 3600.0  # between two touches of the daemon's files
+_WATCH_S = 1.0  # seconds between two checks
+_TOUCH_S = 3600.0  # seconds between two touches of the daemon's files
 
 _log = logging.getLogger("ascpipe.daemon")
 
@@ -25,7 +25,7 @@ class Watch:
     """Periodic checks of a daemon. They run once per second, even if ``look`` is called more often.
 
     Attributes:
-        hanging: by hanging worker, the time in seconds for which it has hung.
+        hanging: a map from each hanging worker to the time in seconds for which it has hung.
         silent: error that must end the session because the disks no longer respond, or None.
     """
 
@@ -47,7 +47,7 @@ class Watch:
         """Log or kill hanging processes. Restart the template or the metrics process if it has exited.
 
         Returns:
-            Path of a removed or replaced file of the daemon, or an empty text.
+            Path of a removed or replaced file of the daemon, or an empty string.
         """
         now = time.monotonic()
         self.silent = None

@@ -1,4 +1,4 @@
-"""Causes of worker exits, determined from exit codes, logs, and counters of the control group."""
+"""Functions that find the cause of a worker's exit in its exit code, its log, and counters of the control group."""
 import os
 import re
 import signal
@@ -15,7 +15,7 @@ _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning
 
 
 class WorkerEnds:
-    """Search for the causes of worker exits. ``cache_dir`` is the directory of compiled kernels."""
+    """Finder of the causes of worker exits. ``cache_dir`` is the directory of compiled kernels."""
 
     def __init__(self, run: RunDir, cache_dir: str) -> None:
         self._run = run
@@ -31,8 +31,9 @@ class WorkerEnds:
         return "exit code {}{}".format(code, " ({})".format(last) if last else "")
 
     def _oom(self) -> str:
-        """Return a text if the OOM killer has killed a process of our control group since the last call.
-        Otherwise, return an empty text.
+        """Return a phrase about the OOM killer if it has killed a process of the control group since the last call.
+
+        Otherwise, return an empty string.
         """
         before, self._oom_kills = self._oom_kills, memory.oom_kills() or 0
         return "" if self._oom_kills <= before else (
@@ -45,7 +46,7 @@ class WorkerEnds:
                                   room(self._cache_dir))
 
     def _last_exception(self, worker: Worker) -> str:
-        """Return the last line of the log that names an exception, or an empty text."""
+        """Return the last line of the worker's log that names an exception, or an empty string."""
         named = [line for line in self._log_tail(worker).splitlines() if _EXCEPTION_LINE.match(line)]
         return "".join(c for c in (named or [""])[-1][:300] if c.isprintable())
 
@@ -59,7 +60,7 @@ class WorkerEnds:
 
 
 def ended_by_broken_kernels(code: int, loaded: bool = False) -> bool:
-    """Return True if a process exited because it could not read compiled kernels.
+    """Return True if damaged compiled kernels have probably ended a process.
 
     A damaged kernel either crashes the process or causes an exception in numba. The process reports the
     exception by its exit code.

@@ -23,7 +23,7 @@ FOREIGN = -3
 STALE = -4
 
 _TEXT_BYTES = 1024
-_TEXT = (c_char_p, c_int)  # buffer and size for an error text
+_TEXT = (c_char_p, c_int)  # buffer and size for an error message
 
 #: arguments after the engine, for calls that return an error code
 _CALLS = {
@@ -38,7 +38,7 @@ _CALLS = {
 
 
 class RowEngineError(AscpipeError):
-    """The row engine rejected a request. The error text is the engine's text."""
+    """The row engine rejected a request. The message is the engine's message."""
 
 
 class RowFile(NamedTuple):
@@ -85,7 +85,7 @@ def _path(directory: str) -> bytes:
 
 
 class Rows(NamedTuple):
-    """Rows of a batch, in contiguous arrays.
+    """Rows to read or write in one batch, described by contiguous arrays.
 
     Attributes:
         slots, keys, generations: int64[n], int64[n], uint32[n].
@@ -105,7 +105,7 @@ class Rows(NamedTuple):
 
 
 class Batch:
-    """Batch in flight.
+    """Batch of rows that the engine reads or writes.
 
     Args:
         engine: engine that executes the batch.
@@ -135,7 +135,7 @@ class Batch:
 
 
 class RowEngine:
-    """Row files, and the threads that read and write the files. The class is thread-safe.
+    """Owner of row files and of the threads that read and write them. The class is thread-safe.
 
     Args:
         threads: number of threads per disk.
@@ -157,7 +157,7 @@ class RowEngine:
         return file.value
 
     def adopt(self, fd: int, directory: str, row_bytes: int) -> int:
-        """Adopt the file of a dead process, and return its number. The caller still owns ``fd``."""
+        """Adopt a row file that another process has created, and return its number. The caller still owns ``fd``."""
         file = c_int()
         self._call("asc_disk_adopt", fd, _path(directory), row_bytes, ctypes.byref(file))
         return file.value
@@ -166,7 +166,7 @@ class RowEngine:
         """Grow a file to at least ``blocks`` blocks.
 
         Raises:
-            RowEngineError: there is too little space. The text has the needed and free bytes. The file is unchanged.
+            RowEngineError: there is too little space. The message has the needed and free bytes. The file is unchanged.
         """
         self._call("asc_disk_grow", file, blocks, step_bytes)
 
@@ -177,11 +177,11 @@ class RowEngine:
         return described
 
     def read(self, file: int, rows: Rows) -> Batch:
-        """Start reading rows."""
+        """Start to read rows from their slots, and return the batch in flight."""
         return self._submit(file, rows, 0)
 
     def write(self, file: int, rows: Rows) -> Batch:
-        """Start writing rows to their slots."""
+        """Start to write rows to their slots, and return the batch in flight."""
         return self._submit(file, rows, 1)
 
     def wait(self, batch: Batch, limit_s: float) -> bool:
@@ -192,8 +192,9 @@ class RowEngine:
         return is_over
 
     def cancel(self, batch: Batch) -> None:
-        """Cancel operations that no thread has started. Their result is ECANCELED. The caller must still wait
-        for the batch.
+        """Cancel the operations of a batch that no thread has started. Their result is ECANCELED.
+
+        The caller must still wait for the batch.
         """
         self._library.asc_disk_cancel(self._engine, batch.number)
 
@@ -207,7 +208,7 @@ class RowEngine:
         """Cancel queued operations, wait for operations in the kernel, end the threads, and close the files.
 
         Raises:
-            RowEngineError: a thread was in the kernel for more than ``limit_s`` seconds. The text names its
+            RowEngineError: a thread was in the kernel for more than ``limit_s`` seconds. The message names its
                 directory. The engine accepts no more calls, and its files stay open until the process exits.
         """
         if self._engine is None:

@@ -70,7 +70,7 @@
     +-- CheckpointError        E500  see ascpipe/checkpoint/errors.py for its subclasses
     `-- RemoteError            E199  this version does not know an error code of the daemon
 
-Errors of a step are raised in C++ as TensorFlow errors, with a code in their text: E110 as above, E123 (a step waited
+Errors of a step are raised in C++ as TensorFlow errors, with a code in the message: E110 as above, E123 (a step waited
 longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipeline), E205 (the pipeline of a graph was
 not started, or has ended), E301 (damaged shared memory, or a damaged message of another rank), E310, E311 and E312 (an
 exchange with other ranks failed), E313 (ranks differ in something that must be equal), E314 (a step of one rank
@@ -78,8 +78,8 @@ failed, or ranks executed different steps), E320 (a table is full), E321 (out of
 duplicate or too late), E323 (a batch is too large), E324 (bags of ids do not match their weights), E421 (rows on disk
 cannot be read or written); see ``ascpipe/layout/codes.py``.
 
-Codes and attributes are stable; texts may change. An error that was received as a message (``received``) has
-its class, code and text. Its other attributes are ``None``.
+Codes and attributes are stable; messages may change. An error that was received from another process (``received``)
+has its class, code and message. Its other attributes are ``None``.
 """
 from typing import Dict, Iterator, Type
 
@@ -231,7 +231,10 @@ def _subclasses(base: Type[AscpipeError]) -> Iterator[Type[AscpipeError]]:
 
 
 def received(code: str, text: str) -> AscpipeError:
-    """Return the error of a message. ``code`` determines its class. The other attributes are None."""
+    """Return the error that another process has sent as a code and a message. The code determines its class.
+
+    The attributes in ``fields`` are None.
+    """
     classes: Dict[str, Type[AscpipeError]] = {}
     for kind in _subclasses(AscpipeError):
         classes.setdefault(kind.code, kind)  # if a subclass has the code of its base, the base is used

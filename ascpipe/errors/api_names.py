@@ -1,6 +1,6 @@
-"""Function names in error texts. A text contains names of ``ascpipe.tf``, or of ``mx_rec`` in programs that use it.
+"""Function names in error messages. They are names of ``ascpipe.tf``, or of ``mx_rec`` in programs that use it.
 
-Error texts are written with the names of ``ascpipe.tf``, for example ``asc.start()``.
+The messages in the code contain the names of ``ascpipe.tf``, for example ``asc.start()``.
 """
 import re
 import sys

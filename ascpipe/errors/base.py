@@ -1,11 +1,11 @@
-"""Base class of all errors of ascpipe, and functions that limit the length of error texts."""
+"""Base class of all errors of ascpipe, and functions that limit the length of error messages."""
 import reprlib
 from typing import TYPE_CHECKING, Any, ClassVar, Optional, Tuple
 
 from ascpipe.errors import api_names
 
 _MAX_VALUE = 200
-_MAX_TEXT = 8000  #: Longer texts are cut in the middle, since the end contains the recommended action.
+_MAX_TEXT = 8000  #: Longer messages are cut in the middle, since the end contains the recommended action.
 
 
 class AscpipeError(Exception):
@@ -33,7 +33,7 @@ class AscpipeError(Exception):
         super().__init__(*values)  # pickling passes these arguments to the constructor
 
     def sentence(self) -> str:
-        """Return the text without its code, with at most 8000 characters."""
+        """Return the message without the code, with at most 8000 characters."""
         text = api_names.in_names_of_program(self._text()) if self._received is None else self._received
         return shortened(text, _MAX_TEXT)
 
@@ -45,12 +45,12 @@ class AscpipeError(Exception):
 
 
 def shown(value: Any) -> str:
-    """Return the ``repr`` of a value for an error text. The result has at most 200 characters."""
+    """Return the ``repr`` of a value for an error message. The result has at most 200 characters."""
     return shortened(_SHORT.repr(value), _MAX_VALUE)
 
 
 def shortened(text: str, most: int) -> str:
-    """Return ``text``. A text with more than ``most`` characters is reduced to its beginning and its end."""
+    """Return ``text``. If it has more than ``most`` characters, return only its beginning and its end."""
     if len(text) <= most:
         return text
     cut = "...({} characters)...".format(len(text))

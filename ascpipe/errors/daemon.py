@@ -53,7 +53,7 @@ class DirectoryFullError(DaemonError):
 
     Attributes:
         path: file or directory that could not be written.
-        reason: error text of the system.
+        reason: error message of the system.
         room: free space of the file system.
     """
 
@@ -97,7 +97,7 @@ class WrongStateError(DaemonError):
 
 
 class PeerRefusedError(DaemonError):
-    """The process is not the connected or registered trainer. Nothing was changed."""
+    """A daemon or trainer refused its peer, such as a process that is not the trainer. Nothing was changed."""
 
     code = "E217"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -169,6 +169,6 @@ class MetricsMissingError(MetricsError):
 
 
 class RemoteError(DaemonError):
-    """This version does not know an error code of the daemon."""
+    """The daemon replied with an error code that this version does not know."""
 
     code = "E199"

@@ -13,7 +13,7 @@ class ConfigError(AscpipeError):
         setting: name of the setting.
         origin: source of the value (file, environment variable, option).
         value: the given value.
-        reason: text about allowed values.
+        reason: description of the allowed values.
     """
 
     code = "E402"
@@ -34,7 +34,7 @@ class ConfigFileError(ConfigError):
 
 
 class NameRefusedError(AscpipeError):
-    """A name of a run is not a portable file name."""
+    """The name of a daemon is not allowed."""
 
     code = "E215"
     fields: ClassVar[Tuple[str, ...]] = ("name",)
@@ -66,7 +66,7 @@ class MessageError(AscpipeError):
 
 
 class ConnectionClosedError(MessageError):
-    """The peer has closed a socket (end of file)."""
+    """The peer has closed the connection."""
 
     code = "E231"
     fields: ClassVar[Tuple[str, ...]] = ("peer",)
@@ -74,7 +74,11 @@ class ConnectionClosedError(MessageError):
 
 
 class MessageTimeoutError(MessageError):
-    """No complete message arrived in time. Data was read from the stream only if a message had started."""
+    """A message was not received or sent completely in time.
+
+    If no byte of an expected message had arrived, nothing was read and the caller can receive again. Otherwise, the
+    stream is unusable.
+    """
 
     code = "E232"
     fields: ClassVar[Tuple[str, ...]] = ("peer", "reason")
@@ -94,7 +98,7 @@ class OutOfSharedMemoryError(SegmentError):
 
     Attributes:
         need_bytes: requested memory in bytes.
-        have: text with the available memory under each limit.
+        have: string that lists the available memory under each limit.
     """
 
     code = "E401"
@@ -116,7 +120,7 @@ class HorovodMissingError(RanksError):
     """Several ranks need Horovod, which cannot be imported.
 
     Attributes:
-        reason: error text of the import.
+        reason: error message of the import.
     """
 
     code = "E241"
@@ -137,7 +141,7 @@ class HorovodVersionError(RanksError):
 
 
 class RanksDisagreeError(RanksError):
-    """Horovod and the launcher disagree about the rank. Each argument is a text "rank R of N"."""
+    """Horovod and the launcher disagree about the rank. Each argument is a string of the form "rank R of N"."""
 
     code = "E243"
     fields: ClassVar[Tuple[str, ...]] = ("horovod", "launched")
@@ -150,7 +154,7 @@ class CombinerError(AscpipeError, ValueError):
 
     Attributes:
         table: name of the table.
-        reason: text about the error and the correct arguments.
+        reason: description of the error and the correct arguments.
     """
 
     code = "E250"
@@ -163,7 +167,7 @@ class ColumnError(AscpipeError, ValueError):
 
     Attributes:
         column: name of the column, of its variable, or of the optimizer.
-        reason: text about the error and the alternative.
+        reason: description of the error and the alternative.
     """
 
     code = "E251"
@@ -176,7 +180,7 @@ class UntrainedTableError(AscpipeError, ValueError):
 
     Attributes:
         table: name of the table.
-        reason: text about the optimizers of the program and the recommended action.
+        reason: description of the program's optimizers, and the recommended action.
     """
 
     code = "E252"
@@ -190,7 +194,7 @@ class TableUseError(AscpipeError, ValueError):
 
     Attributes:
         table: name of the table.
-        reason: text about the wrong use, the consequence and the alternative.
+        reason: description of the wrong use, the consequence and the alternative.
     """
 
     code = "E253"

@@ -9,7 +9,7 @@ class UsageError(AscpipeError):
     """Base class of errors of a program's calls.
 
     Attributes:
-        text: text about the error and the recommended action.
+        text: description of the error, and the recommended action.
     """
 
     code = "E259"
@@ -95,7 +95,7 @@ class GraphModificationError(UsageError, ValueError, RuntimeError, OSError):
 
 
 class SaverError(UsageError, ValueError, RuntimeError):
-    """A Saver, an export or a warm start has an object that cannot be saved or restored."""
+    """A Saver, an export or a warm start has nothing to save or restore, or has an unsupported argument."""
 
     code = "E272"
 

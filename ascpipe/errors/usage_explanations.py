@@ -6,8 +6,8 @@ class Explanation(NamedTuple):
     """Explanation of one code. Each field has one or more sentences.
 
     Attributes:
-        what: text about the event.
-        data: text about the state of tables, batches and checkpoints.
+        what: description of the event.
+        data: consequences for tables, batches and checkpoints.
         cure: recommended action.
     """
 

@@ -5,7 +5,7 @@ from ascpipe.errors.base import AscpipeError
 
 
 class WorkerError(AscpipeError):
-    """A worker process exited and could not be restarted."""
+    """A worker process failed, or the kernels of workers cannot be compiled. Base class of errors of workers."""
 
     code = "E120"
     fields: ClassVar[Tuple[str, ...]] = ("worker", "pid", "cause")
@@ -42,7 +42,7 @@ class RowUnreadableError(WorkerError):
     Attributes:
         table, key: name of the table, and key of the row.
         directory, slot: directory of the row file, and disk slot within the table.
-        reason: error of the disk, or text about the wrong content of the slot.
+        reason: error of the disk, or description of the wrong content of the slot.
     """
 
     code = "E422"

@@ -28,7 +28,7 @@ LACKS_DISK = 8  #: a row that could not be read from disk, or free disk slots
 
 @inner("boolean(Listener[::1])")
 def look_at_bells(listeners):
-    """Check which owners of bells sleep. The caller has published data by a full fence before.
+    """Check which owners of bells sleep. Before the call, the caller has published data with a full fence.
 
     An owner that is awake checks for new data before it sleeps, so its bell need not be rung (see
     ``ascpipe.shm.bell``).

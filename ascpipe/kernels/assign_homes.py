@@ -1,4 +1,4 @@
-"""Kernel that assigns the home rows of a trained batch to the truth, in a table with rows on disk.
+"""Kernel that stores the home rows of a trained batch in the entries of a table with rows on disk.
 
 The plain-Python version is ``tests/reference/assign_homes.py``.
 """
@@ -15,10 +15,10 @@ from ascpipe.layout.words import HOME_DISK, REQUEST_EMPTY, TRAINED
 
 @inner("void(Planner, Tier, int64, Record)")
 def assign_homes(planner, tier, number, record):
-    """Assign the home rows of a record to the truth, and release the disk slots of these rows.
+    """Store the home rows of a record in the entries of its keys, and release the disk slots of these rows.
 
-    The disk slots are released because a step may have changed the rows. Before the tier is derived, only the
-    truth is assigned; deriving the tier updates the other state. The function is idempotent.
+    The disk slots are released because a step may have changed the rows. Before the tier is derived, only the entries
+    are changed; deriving the tier computes its other state. The function is idempotent.
 
     Args:
         planner: planner of the table.

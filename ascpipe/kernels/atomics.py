@@ -97,7 +97,7 @@ def compare_exchange(typing_context, record, field, index, expected, desired):
 
 @intrinsic
 def store_home(typing_context, known, state, generation, home):
-    """Store the state, generation and home row of an entry by one release store of 8 bytes.
+    """Store the state, generation and home row of an entry with one release store of 8 bytes.
 
     Args:
         known: ENTRY.
@@ -203,7 +203,7 @@ if is_off():
         return _compare_exchange(*_at(record, field, index), expected, desired)
 
     def store_home(known, state, generation, home):
-        """Store the state, generation and home row of an entry by one release store of 8 bytes.
+        """Store the state, generation and home row of an entry with one release store of 8 bytes.
 
         Args:
             known: ENTRY.
@@ -246,7 +246,7 @@ def load_acquire_u32(array, index):
 
 @entry(*_SWAP_U32)
 def exchange_u32(array, index, value):
-    """Store ``value``, and return the previous value.
+    """Store ``value`` in ``array[index]``, and return the previous value.
 
     Args:
         array: uint32[n]; contiguous or not.
@@ -258,7 +258,7 @@ def exchange_u32(array, index, value):
 
 @entry(*_SWAP_U32)
 def add_u32(array, index, value):
-    """Add ``value`` modulo 2**32, and return the previous value.
+    """Add ``value`` to ``array[index]`` modulo 2**32, and return the previous value.
 
     Args:
         array: uint32[n]; contiguous or not.
@@ -270,7 +270,7 @@ def add_u32(array, index, value):
 
 @entry(*_CAS_U32)
 def compare_exchange_u32(array, index, expected, desired):
-    """Store ``desired`` if the value is ``expected``. Return whether ``desired`` was stored.
+    """Store ``desired`` in ``array[index]`` if its value is ``expected``. Return whether ``desired`` was stored.
 
     Args:
         array: uint32[n]; contiguous or not.
@@ -290,8 +290,9 @@ def load_acquire_i64(array, index):
 
 @entry(*_STORE_I64)
 def store_release_i64(array, index, value):
-    """Publish ``value`` after all data that was written before. The store is not a full fence; a bell needs
-    ``exchange_i64``.
+    """Store ``value`` in ``array[index]`` after all data that was written before.
+
+    This is a release store, not a full fence. To publish a value before you ring a bell, use ``exchange_i64``.
 
     Args:
         array: int64[n]; contiguous or not.
@@ -303,7 +304,7 @@ def store_release_i64(array, index, value):
 
 @entry(*_SWAP_I64)
 def exchange_i64(array, index, value):
-    """Store ``value``, and return the previous value.
+    """Store ``value`` in ``array[index]``, and return the previous value.
 
     Args:
         array: int64[n]; contiguous or not.

@@ -89,7 +89,10 @@ def rules_of(planner, sequence):
 
 @inner("UniTuple(int64, 2)(Planner, int64[::1])")
 def missing_entries(planner, unique):
-    """Return (status, needed rows) of a batch for which the table lacks entries. There must be scratch memory."""
+    """Return the reason why a table lacks entries for a batch (PLAN_*), and the required number of entries or rows.
+
+    There must be scratch memory. If memory is missing, the number counts entries; if the table is full, it counts rows.
+    """
     n = unique.shape[0]
     unknown = find_keys(unique, n, index_of(planner), array_at(planner["scratch_at"], n, np.int32))
     in_use = header_of(planner)["entries_used"] - planner["free_entries"]
@@ -104,7 +107,7 @@ def fit(planner, admitted, fresh):
 
     Args:
         planner: planner of the table.
-        admitted, fresh: numbers of the record, returned by ``draft_record``.
+        admitted, fresh: key counts of the record, returned by ``draft_record``.
 
     Returns:
         (PLAN_* status, number of rows that the batch or the table needs).
@@ -128,7 +131,7 @@ def lacks_of(planner, fresh, loads):
 
     Args:
         planner: planner of the table. ``home_reach`` is set if home rows are missing.
-        fresh, loads: numbers of the record, returned by ``draft_record``.
+        fresh, loads: key counts of the record, returned by ``draft_record``.
 
     Returns:
         LACKS_NOTHING, LACKS_ROWS, LACKS_HOMES or LACKS_VICTIMS.

@@ -1,4 +1,4 @@
-"""Kernels that numba compiles or loads from its cache; see ``door``."""
+"""Class ``Kernel``, a function that numba compiles or loads from its cache; see ``door``."""
 import ast
 import functools
 import hashlib
@@ -64,7 +64,7 @@ class _Cache(caching.FunctionCache):
 
 
 class Kernel(CPUDispatcher):
-    """Function that has only its declared signatures.
+    """Function that numba compiles only for its declared signatures.
 
     Args:
         function: Python function to compile. The machine code runs without the interpreter's lock.
@@ -81,7 +81,7 @@ class Kernel(CPUDispatcher):
         return (_meant(ast.parse(declared, mode="eval").body) for declared in self._declared)
 
     def load(self) -> None:
-        """Load the kernel from the cache, or compile it. The function is idempotent."""
+        """Load the kernel from the cache, or compile it. Further calls do nothing."""
         if self.overloads or _only_declares:
             return
         for signature in self.meant():

@@ -1,7 +1,7 @@
 """Kernels that derive the state of home rows and disk slots from entries and requests, after a restart or a cut.
 
-In use are the rows of entries, home rows of requests in flight, and slots that a WRITE fills. All other rows and slots
-are free when the readers that started earlier have finished. The plain-Python version is
+The rows of entries, the home rows of requests in flight, and the slots that a WRITE fills are in use. All other rows
+and slots become free when the readers that started earlier have finished. The plain-Python version is
 ``tests/reference/deriving.py``.
 """
 import numpy as np
@@ -81,7 +81,7 @@ def derive_request(planner, tier, home):
 
 @entry("void(Planner, Tier, int64)")
 def derive_tier(planner, tier, used):
-    """Derive statuses, owners, slots and requests in flight. Afterwards no frame is pinned.
+    """Derive the statuses and owners of home rows, the used slots and the requests in flight. No frame stays pinned.
 
     Args:
         planner: planner of the table.

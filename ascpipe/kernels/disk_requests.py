@@ -1,4 +1,4 @@
-"""Requests to the disk worker, and the rules for their validity, sending and return.
+"""Kernels that send requests to the disk worker, and the rules that decide whether a request is valid.
 
 A request is valid only while its entry has the values from the time of the request. For a READ, these values are
 (disk slot, generation); for a WRITE, they are (home row, generation - 1). No other state marks a request as valid, so
@@ -54,7 +54,7 @@ def room_for_asks(tier):
 
 @inner("void(Tier, int64)")
 def tell(tier, home):
-    """Append the number of a request to the ring."""
+    """Append the number of a request to the ring that the disk worker reads."""
     table = disk_table_of(tier)
     ring = asks_of(tier)
     ring[np.uint64(table["asked"]) & np.uint64(ring.shape[0] - 1)] = home

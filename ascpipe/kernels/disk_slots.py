@@ -1,4 +1,4 @@
-"""Slots of a row file. Rows that are written to disk get slots in the emptiest blocks.
+"""Kernels that take and free slots of a row file. Rows that are written to disk get slots in the emptiest blocks.
 
 A block is always written as a whole, so the cost of a row depends on the number of rows that are written to the same
 block. In a file with a fifth of its slots free, about 2.5 bytes are written per byte of a row. Blocks with the same
@@ -131,7 +131,7 @@ def place_rows(room, out_slots, out_alone):
 
 @inner("int64(DiskRoom, int64[::1])")
 def free_disk_slots(room, slots):
-    """Free slots.
+    """Free disk slots of a row file.
 
     Args:
         room: DiskRoom of the file.

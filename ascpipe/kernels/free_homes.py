@@ -1,4 +1,4 @@
-"""Free home rows of a table.
+"""Kernels that take and return the free home rows of a table.
 
 A row below the high-water mark is in use or on a stack. All rows above the mark are free. The planner has the mark and
 the height of the stack. The rows that were taken last can be returned. In a table without rows on disk, the lowest free

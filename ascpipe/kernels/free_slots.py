@@ -1,4 +1,4 @@
-"""Free slots of a device table, in a tree of bit sets that returns the lowest slots first.
+"""Kernels that take and release the slots of a device table. A tree of bit sets finds the lowest free slots.
 
 A node of the tree is a uint64. A leaf has one bit per slot, which is 1 if the slot is free. A bit of an inner node is 1
 if the node below it is not 0. All nodes are in one array, ``words``. Node 0 is the root, the children of node w are
@@ -116,7 +116,7 @@ def take_lowest_slots(rows, words, out_slots):
 
 @inner("int64(int32[::1], int64, uint64[::1])")
 def release_slots(slots, rows, words):
-    """Release slots.
+    """Mark slots as free.
 
     Args:
         slots: int32[n].

@@ -1,5 +1,4 @@
-"""Score of the use of a key. The score is the logarithm of a decaying sum of uses, and changes only when the
-key is used.
+"""Frequency of a key: a score that is the logarithm of a decaying sum of uses. It changes only when the key is used.
 
 A use at ticket u counts 2^(-(now - u) / 64) at ticket ``now``, so its weight is halved after 64 tickets. The score is
 64 log2 of the sum of all uses, computed for ticket 0. So scores can be compared at any time. A key used once, at ticket

@@ -1,7 +1,7 @@
 """Kernels that keep images for a snapshot.
 
-An image is a copy of an entry at the start of the snapshot. It is stored before a record changes the entry. The
-plain-Python version is ``tests/reference/images.py``.
+An image is a copy of an entry at the start of the snapshot. The table worker stores it before a record changes the
+entry. The plain-Python version is ``tests/reference/images.py``.
 """
 import numpy as np
 

@@ -227,7 +227,7 @@ def rebuild_index(used, entries, index):
 
 @inner("void(int64, Index)")
 def move_lines(n, index):
-    """Move the keys of some lines to their new lines in the larger index. The last lines are moved first.
+    """Move the keys of at least ``n`` lines to their new lines in the larger index. The last lines are moved first.
 
     Args:
         n: minimum number of lines to move. If fewer lines are left, all are moved.

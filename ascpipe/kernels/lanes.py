@@ -1,4 +1,4 @@
-"""Comparison of one key with all keys of a line of the key index in one operation.
+"""Function that compares a key with all keys of a line of the key index in one operation.
 
 The plain-Python version is ``tests/reference/lanes.py``.
 """

@@ -1,4 +1,4 @@
-"""Shared library with the machine code of all entries. ``linking`` builds the library.
+"""Function that loads the shared library with the machine code of all kernels. ``linking`` builds the library.
 
 Importing numba and reading its cache needs half a second. A process with a library does not need numba.
 """
@@ -15,7 +15,7 @@ MODULE = "ascpipe_kernels"
 
 @functools.lru_cache(maxsize=None)
 def opened() -> Optional[Mapping[str, Callable[..., Any]]]:
-    """Return the functions of the library by ``name_of``, or None if there is no library.
+    """Return the functions of the library by name (``name_of``), or None if there is no library.
 
     Raises:
         ImportError: the library cannot be loaded.
@@ -30,5 +30,5 @@ def opened() -> Optional[Mapping[str, Callable[..., Any]]]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of an entry in a library."""
+    """Return the name of a kernel in a library."""
     return "{}.{}".format(function.__module__, function.__qualname__)

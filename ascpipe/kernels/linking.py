@@ -1,4 +1,4 @@
-"""Compile all kernels to one shared library, which workers load without numba.
+"""Program that compiles all kernels to a shared library, which workers load without numba.
 
 ::
 
@@ -164,7 +164,7 @@ def _merged(kernels: Sequence[compiled.Kernel], folder: str) -> Any:
 
 
 def _set_linkage(module: Any, linkage: str) -> None:
-    """Set the linkage of all functions except the wrappers, which code outside the module calls."""
+    """Set the linkage of all functions of a module except the wrappers, which code outside the module calls."""
     for function in module.functions:
         if not function.is_declaration and not function.name.startswith(_WRAPPER):
             function.linkage = linkage

@@ -1,4 +1,4 @@
-"""Translation of single kernels to LLVM code. ``linking`` optimizes all kernels together.
+"""Functions that translate single kernels to LLVM code. ``linking`` optimizes all kernels together.
 
 To call another kernel, a caller needs only the declared signature and the name of the symbol. Neither depends on the
 process, so several processes can translate different kernels at the same time, and each kernel is translated once.

@@ -1,4 +1,4 @@
-"""Choice of the next action of a table worker for one table, without I/O.
+"""Kernels that choose the next action of a table worker for one table, without I/O.
 
 The rules are the rules of the protocol model in ``tests/model``; ``docs/internals/protocol.md`` explains them. The
 plain-Python version is ``tests/reference/next_action.py``.
@@ -152,7 +152,7 @@ def next_eval_action(turn, readable):
 
 @entry("boolean(Turn)")
 def is_readable(turn):
-    """Check that every claimed frame, and every closed frame that was trained, is retired.
+    """Return True if every claimed frame, and every closed frame that was trained, is retired.
 
     If so, the truth is the state after the last trained step, and an evaluation may read it.
 

@@ -1,4 +1,4 @@
-"""Pinning of frames. Rows of a pinned frame stay in memory, or are fetched from disk before the frame is planned.
+"""Kernels that pin frames. Rows of a pinned frame stay in memory, or are fetched from disk before the frame is planned.
 
 Many frames are touched, because victims are chosen by their next use. Only few frames are pinned; otherwise, rows that
 are fetched early would displace rows that are used before them. A frame stays pinned until it leaves the window.

@@ -1,4 +1,4 @@
-"""Record of one batch: the rows of its keys, and the state of the table after the batch.
+"""Kernels that fill the record of one batch: the rows of its keys, and the values of its entries after the batch.
 
 Records are based on the view (see ``view``). The plain-Python version is ``tests/reference/plan.py``.
 """

@@ -1,4 +1,4 @@
-"""Planner, which is the private state of a table worker for one table, and functions that return its arrays to kernels.
+"""Struct PLANNER, the private state of a table worker for one table, and functions that return its arrays to kernels.
 
 The functions make arrays from the addresses in a PLANNER. All functions are inlined.
 """
@@ -105,33 +105,33 @@ def planner_at(address):
 
 @register_jitable
 def index_of(planner):
-    """Return the key index."""
+    """Return the key index of a planner."""
     extent = array_at(planner["index_at"], 1, EXTENT)
     return Index(extent, array_at(extent[0]["lines_at"], extent[0]["room"], LINE))
 
 
 @register_jitable
 def view_of(planner):
-    """Return the view."""
+    """Return the view of a planner."""
     return View(_rows_of(planner), _changes_of(planner), _row_of_of(planner))
 
 
 @register_jitable
 def list_of(planner, number):
-    """Return the list of rows of a frame of the window, int32[list_room]."""
+    """Return the list of a frame of the window, as int32[list_room]. It contains numbers of rows of the view."""
     room = planner["list_room"]
     return array_at(planner["lists_at"] + 4 * room * (number % MAX_FRAMES), room, np.int32)
 
 
 @register_jitable
 def held_rows_of(planner, number):
-    """Return the rows of the entries that a frame of the window holds, int32[keys]."""
+    """Return the view's row numbers of the entries that a frame of the window holds, as int32[keys]."""
     return list_of(planner, number)[:planner["held_count"][number % MAX_FRAMES]]
 
 
 @register_jitable
 def other_rows_of(planner, number):
-    """Return the rows of entries that a frame does not hold but its record changes, int32[entries]."""
+    """Return the view's row numbers of entries that a frame does not hold but its record changes, as int32[entries]."""
     position = number % MAX_FRAMES
     return list_of(planner, number)[planner["held_count"][position]:planner["listed_count"][position]]
 

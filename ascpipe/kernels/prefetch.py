@@ -1,4 +1,4 @@
-"""Prefetch of cache lines for writing. It does not change results, and has no effect without the JIT."""
+"""Functions that prefetch cache lines for writing. They change no results, and do nothing without the JIT."""
 from typing import Any, Tuple
 
 import numpy as np

@@ -40,7 +40,7 @@ def oldest_reader(header):
 
 @inner("void(Tier)")
 def raise_epoch(tier):
-    """Raise the epoch by a full fence. Entries must not refer to rows in quarantine any more."""
+    """Increase the epoch with a full fence. Entries must not refer to rows in quarantine any more."""
     header = disk_table_of(tier)
     exchange(header, "epoch", 0, header["epoch"] + 1)  # SYNC epoch: store
 

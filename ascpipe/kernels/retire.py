@@ -113,7 +113,9 @@ def resolve_entries(found, threshold, entries, out_slots, out_disk_slots, out_ge
 
 @entry("int64(int64, int64, int64, View, Entry[::1], int32[::1])")
 def evict_entries(used, time, age, view, entries, slot_entries):
-    """Drop the trained state of keys that were not used for a while. The function is idempotent, even if interrupted.
+    """Drop the trained state of keys whose timestamp is at least ``age`` old.
+
+    The function is idempotent, and can be repeated after an interruption.
 
     Args:
         used: number of entries that were ever used.

@@ -1,5 +1,6 @@
-"""Functions that return the structs and arrays of a ring segment, uint8[bytes], to kernels. All functions are
-inlined.
+"""Functions that return the structs and arrays of a ring segment to kernels. All functions are inlined.
+
+``memory`` is the segment, as uint8[bytes].
 """
 import numpy as np
 
@@ -17,38 +18,38 @@ def start_of(memory):
 
 @register_jitable
 def ring_of(memory):
-    """Return the RING."""
+    """Return the RING struct of a ring segment."""
     return array_at(start_of(memory), 1, RING)[0]
 
 
 @register_jitable
 def frame_of(memory, number):
-    """Return the FRAME with a number."""
+    """Return the FRAME struct of frame ``number``."""
     return array_at(start_of(memory) + ring_of(memory)["frames_offset"], MAX_FRAMES, FRAME)[number % MAX_FRAMES]
 
 
 @register_jitable
 def table_of(memory, column):
-    """Return the RING_TABLE of a column."""
+    """Return the RING_TABLE struct of a column."""
     ring = ring_of(memory)
     return array_at(start_of(memory) + ring["tables_offset"], ring["table_count"], RING_TABLE)[column]
 
 
 @register_jitable
 def part_of(memory, frame, column):
-    """Return the PART of a table in a frame."""
+    """Return the PART struct of the table of a column in a frame."""
     return array_at(start_of(memory) + frame["offset"], ring_of(memory)["table_count"], PART)[column]
 
 
 @register_jitable
 def ints_of(memory, frame, offset, n):
-    """Return int32[n] at an offset of a frame."""
+    """Return the array int32[n] at byte ``offset`` of a frame."""
     return array_at(start_of(memory) + frame["offset"] + offset, n, np.int32)
 
 
 @register_jitable
 def longs_of(memory, frame, offset, n):
-    """Return int64[n] at an offset of a frame."""
+    """Return the array int64[n] at byte ``offset`` of a frame."""
     return array_at(start_of(memory) + frame["offset"] + offset, n, np.int64)
 
 

@@ -127,7 +127,7 @@ def submitted_parts(memory, number, out_columns):
 
 @inner("void(uint8[::1], int64, int64[::1], int32[::1], Spread, int64[::1])")
 def dedup_parts(memory, number, columns, cells, spread, out_counts):
-    """Deduplicate parts of a frame. Write their distinct keys, restore indexes and occurrences.
+    """Deduplicate the given parts of a frame. Write their distinct keys, restore indexes and occurrences.
 
     The result depends only on ids and weights. Distinct keys are in order of first appearance. With several
     ranks (``rank_size``), they are ordered by owner, and then by first appearance.
@@ -158,7 +158,7 @@ def dedup_parts(memory, number, columns, cells, spread, out_counts):
 
 @inner("void(uint8[::1], int64, int64[::1], int64[::1])")
 def publish_deduped(memory, number, columns, counts):
-    """Store the numbers of distinct keys of some parts of a frame. Then store the word DEDUPED by a full fence.
+    """Store the count of distinct keys in each of the given parts of a frame, then the word DEDUPED with a full fence.
 
     Args:
         memory: the ring.
@@ -181,7 +181,7 @@ def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
     Args:
         memory: the ring.
         claims: CLAIMS of the worker.
-        columns, counts: int64[tables of the ring]; receive columns and numbers of distinct keys of the parts.
+        columns, counts: int64[tables of the ring]; receive the columns of the parts, and their counts of distinct keys.
         cells: int32[a power of two]; scratch of any content.
         spread: seed of the hash (see ``hashing``), which does not affect results.
         listeners: LISTENER[n]: bells. ``waits`` receives whether the bell must be rung.

@@ -325,7 +325,7 @@ def leave_frames(turns, then):
 
 @inner("int64(uint8[::1], Turn[::1], int64, int64, uint32)")
 def store_words(memory, turns, action, then, word):
-    """Store a word for each frame whose action was carried out, by a full fence. Return the number of frames.
+    """Store a word, with a full fence, for each frame whose action was carried out. Return the number of frames.
 
     Args:
         memory: the ring.

@@ -1,4 +1,4 @@
-"""Choice of the rows that leave the device when a batch needs more slots than are free.
+"""Kernels that choose the rows to leave the device when a batch needs more slots than are free.
 
 A slot is *idle* if no frame that is still to be planned uses its row. After the first choice, the victim order (see
 ``victims``) contains all slots in use. Idle slots are first, the least frequent first. The other slots follow, farthest
@@ -26,7 +26,7 @@ _NONE = np.uint64(0)
 
 @inner("void(Planner, int32[::1], uint64)")
 def rank_slots(planner, listed, future):
-    """Add the slots of some rows to the victim order, or update their scores. Do nothing if there is no order yet.
+    """Add the slots of the given rows to the victim order, or update their scores. Do nothing if there is no order yet.
 
     Args:
         planner: planner of the table.

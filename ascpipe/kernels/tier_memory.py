@@ -1,12 +1,12 @@
-"""Tier, which is the private state of a table worker for the home rows and disk slots of one table.
+"""Struct TIER, the private state of a table worker for the home rows and disk slots of one table.
 
 A home row is a buffer in host memory for one row. Its *status* describes its content and the operation in
 flight. There is at most one operation, because a request has the number of its home row.
 
-============  ==================================  ===========  ================================================= status
-content                             in flight    next status ============  ==================================
-===========  ================================================= FREE          nothing, or a new row that only a   -
-FETCHING (fetch), PINNED (a step trains it)
+============  ==================================  ===========  =================================================
+status        content                             in flight    next status
+============  ==================================  ===========  =================================================
+FREE          nothing, or a new row that only a   -            FETCHING (fetch), PINNED (a step trains it)
               plan refers to
 FETCHING      nothing yet                         READ         FETCHED, or FREE if no pinned frame needs it now
 FETCHED       clean copy of a row on disk         -            PINNED (a step trains it), FREE (unpinned before)
@@ -14,10 +14,10 @@ PINNED        dirty row, which must stay          -            CANDIDATE (no pin
 CANDIDATE     dirty row, in the victim order      -            SPILLING, PINNED (a frame with the key is pinned)
 SPILLING      dirty row, still valid              WRITE        QUARANTINED (written), CANCELLED (pinned again),
                                                                PINNED (the write failed)
-CANCELLED     dirty row, which stays              WRITE, void  PINNED DROPPED       row of a key that was dropped
-WRITE, void  QUARANTINED QUARANTINED   row that old readers may read       -            FREE (these readers have
-finished) ============  ==================================  ===========
-=================================================
+CANCELLED     dirty row, which stays              WRITE, void  PINNED
+DROPPED       row of a key that was dropped       WRITE, void  QUARANTINED
+QUARANTINED   row that old readers may read       -            FREE (these readers have finished)
+============  ==================================  ===========  =================================================
 
 A row is *dirty* if no disk slot has this version of the row. A *pinned* row must not leave memory, because a
 pinned frame needs it, its key has a device slot, or the table had enough home rows so far. While a key has a
@@ -135,7 +135,7 @@ def tier_at(address):
 
 @register_jitable
 def asks_of(tier):
-    """Return the ring of the numbers of issued requests, int32[a power of two]."""
+    """Return the ring of the numbers of issued requests, as int32[n], where n is a power of two."""
     return array_at(tier["asks_at"], disk_table_of(tier)["asks_room"], np.int32)
 
 

@@ -1,4 +1,4 @@
-"""Fetches of rows that pinned frames need, and spills that free home rows for the fetches.
+"""Kernels that issue fetches of rows that pinned frames need, and spills that free home rows for the fetches.
 
 The plain-Python version is ``tests/reference/transfers.py``.
 """

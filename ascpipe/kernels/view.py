@@ -130,7 +130,7 @@ def fill_row(view, number, of_entry, bit, known):
 
 @inner("void(Planner, View, Entry[::1], uint64, int32[::1], int32[::1], int32[::1])")
 def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
-    """Set a frame's bit in the rows of some entries. Entries without a row get a row.
+    """Set a frame's bit in the rows of the given entries. Entries without a row get a row.
 
     Args:
         planner, view: state of the table.
@@ -264,7 +264,7 @@ def apply_outs(planner, view, listed, out_homes):
     """Apply the victims of a record to the view. Their rows leave the device.
 
     Args:
-        planner, view: state of the table, with room for n more changes.
+        planner, view: state of the table, with space for n more changes.
         listed: int32[n]; rows of the victims.
         out_homes: int32[n]; receives the home rows of the victims.
     """
@@ -284,7 +284,7 @@ def apply_keys(planner, view, listed, record):
     """Apply the keys of a record to the view.
 
     Args:
-        planner, view: state of the table, with room for n more changes.
+        planner, view: state of the table, with space for n more changes.
         listed: int32[n]; rows of the keys.
         record: record of n keys. A row does not move if its slot and home row are -1.
     """

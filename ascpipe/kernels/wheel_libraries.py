@@ -1,4 +1,4 @@
-"""Build the libraries of a wheel, one for each level of x86-64.
+"""Program that builds the kernel libraries of a wheel, one for each level of x86-64.
 
 ::
 

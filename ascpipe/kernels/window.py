@@ -1,4 +1,4 @@
-"""Window of one table: frames that are touched and not retired, and the entries that each frame holds.
+"""Kernels for the window of a table: the frames that are touched and not retired, and the entries that frames hold.
 
 The plain-Python version is ``tests/reference/window.py``.
 """
@@ -49,8 +49,7 @@ def take_into_window(planner, number, held):
 
 @inner("void(Planner, int64, int32[::1])")
 def hold_extra_entries(planner, number, numbers):
-    """Let a frame hold additional entries until the frame leaves the window. The record of the frame changes
-    these entries.
+    """Hold additional entries for a frame until it leaves the window. The record of the frame changes these entries.
 
     Args:
         planner: planner of the table.
@@ -66,7 +65,7 @@ def hold_extra_entries(planner, number, numbers):
 
 @entry("void(Planner, int64)")
 def mark_not_to_plan(planner, number):
-    """Mark that a frame no longer needs a plan, so that later plans may evict the rows of the frame. The
+    """Mark that a frame no longer needs a plan, so that later plans may choose its rows as victims. The
     function is idempotent.
     """
     bit = frame_bit(number)
@@ -93,7 +92,7 @@ def drop_extra_entries(planner, number):
 
 @entry("void(Planner, int64)")
 def leave(planner, number):
-    """Remove a retired frame from the window, and free its entries. The function is idempotent."""
+    """Remove a retired frame from the window, and release the entries that it holds. The function is idempotent."""
     bit = frame_bit(number)
     if planner["touched"] & bit == _NONE:
         return

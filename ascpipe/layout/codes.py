@@ -1,6 +1,6 @@
 """Error codes that C++ raises.
 
-An op or a call fails with a status of TensorFlow. The text of the status begins with the code. C++ has the codes as
+An op or a call fails with a status of TensorFlow. The message of the status begins with the code. C++ has the codes as
 constants in ``error_codes.gen.h``. All other codes are in ``ascpipe/errors``.
 """
 from typing import NamedTuple, Tuple
@@ -10,7 +10,7 @@ class NativeError(NamedTuple):
     """Error code of C++.
 
     Attributes:
-        code: first word of the error text.
+        code: first word of the error message.
         status: TensorFlow's code, named as in ``tf.errors``.
         what: cause of the error.
     """
@@ -43,6 +43,6 @@ NATIVE_ERRORS: Tuple[NativeError, ...] = (
     SUPERVISOR_GONE, WAITED_LONG, FORKED, NOT_STARTED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED,
     RANKS_DIFFER, RANKS_APART, TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, ROW_UNREADABLE)
 
-#: text of E110 in Python and C++
+#: message of E110 in Python and C++
 SUPERVISOR_GONE_TEXT = ("The ascpipe supervisor (pid {pid}) died. No batch was half-applied. Training since the last "
                         "checkpoint is lost. Restart the program")

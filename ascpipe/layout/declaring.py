@@ -1,4 +1,4 @@
-"""Declaration of structs in shared memory, with comments on their fields."""
+"""Function that declares structs in shared memory, with comments on their fields."""
 from typing import Dict, Tuple, Union
 
 import numpy as np

@@ -26,7 +26,7 @@ _CALL_TYPES = {ctypes.c_int: "int", ctypes.c_int64: "std::int64_t", ctypes.c_uin
 
 
 def _integers(module: ModuleType, *names: str, prefix: str = "") -> Dict[str, int]:
-    """Return the integer constants of a module with these names or this prefix."""
+    """Return the integer constants that a module defines under one of ``names``, or under a name with ``prefix``."""
     return {name: value for name, value in vars(module).items()
             if isinstance(value, int) and (name in names or bool(prefix) and name.startswith(prefix))}
 
@@ -108,7 +108,7 @@ def _struct(struct: str) -> Iterator[str]:
 
 
 def layout_header() -> str:
-    """Return the text of ``layout.gen.h``."""
+    """Return the content of ``layout.gen.h``."""
     lines = ["namespace layout {", ""]
     lines += ["constexpr {} {} = {};".format(kind, cpp_name(name), getattr(module, name))
               for kind, module, names in _CONSTANTS for name in names]
@@ -129,7 +129,7 @@ def layout_header() -> str:
 
 
 def error_codes_header() -> str:
-    """Return the text of ``error_codes.gen.h``."""
+    """Return the content of ``error_codes.gen.h``."""
     lines = [""] + ['constexpr ErrorCode k{0.code} = {{Code::{1}, "{0.code}"}};  // {0.what}'.format(
         error, cpp_name(error.status)) for error in codes.NATIVE_ERRORS]
     before, after = codes.SUPERVISOR_GONE_TEXT.split("{pid}")
@@ -139,7 +139,7 @@ def error_codes_header() -> str:
 
 
 def calls_header() -> str:
-    """Return the text of ``calls.gen.h``."""
+    """Return the content of ``calls.gen.h``."""
     lines = [""]
     for structure in calls.STRUCTURES:
         lines += ["struct {} {{".format(structure.__name__)]

@@ -11,7 +11,10 @@ GROWTH_BYTES = 64 << 20  #: step by which a file grows; a smaller file immediate
 
 
 def block_bytes(row_bytes: int) -> int:
-    """Return the number of bytes of a block. A block has 4 KiB, or as many whole pages as a longer row needs."""
+    """Return the size of a block in bytes: the smallest number of pages that holds a row and its trailer.
+
+    If several rows fit in one page (4 KiB), they share a block of one page.
+    """
     return -(-(row_bytes + TRAILER_BYTES) // PAGE) * PAGE
 
 
@@ -29,7 +32,7 @@ def file_bytes(rows: int, row_bytes: int, files: int) -> int:
 
 
 def growth_bytes(file: int) -> int:
-    """Return the growth step in bytes of a file that may reach ``file`` bytes (1 or more)."""
+    """Return the number of bytes by which a file grows at a time. ``file`` is its maximum size in bytes, at least 1."""
     return min(GROWTH_BYTES, file)
 
 

@@ -1,4 +1,4 @@
-"""Ticket, which is the number of a batch.
+"""Layout of a ticket, the number of a batch.
 
 The upper bits of a ticket are the run. The lower bits are the sequence, which is the number of the batch in its run,
 starting at 1. A ticket is a positive int64. Kernels use the constants, Python code uses the function.

@@ -1,4 +1,4 @@
-"""States that processes share: of a frame for a table (its word), an entry, a record, a wait.
+"""States that processes share: words of frames, states of entries, requests and records, and reasons to wait.
 
 The module contains only constants and imports no modules, so every layer may use it. ``docs/internals/protocol.md``
 describes each state and the processes that may change it. ``ascpipe/layout/structs.py`` has the fields.

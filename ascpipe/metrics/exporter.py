@@ -1,4 +1,4 @@
-"""Process that exports the metrics of a daemon to scrapes and to a file. It queries ``status`` like any client.
+"""Process that exports the metrics of a daemon over HTTP and to a file. It queries ``status`` like any client.
 
 ::
 
@@ -42,7 +42,7 @@ _log = logging.getLogger("ascpipe.metrics")
 
 
 class Answers:
-    """Metrics of a daemon as text.
+    """Source of a daemon's metrics in Prometheus's text format. It queries the daemon.
 
     Args:
         run: run directory of the daemon.
@@ -108,7 +108,7 @@ class File:
         self._reason = reason
 
     def remove(self) -> None:
-        """Remove the file if this process wrote it. The method is idempotent."""
+        """Remove the file if this process wrote it. Further calls do nothing."""
         with contextlib.suppress(OSError):
             if self._is_ours():
                 os.unlink(self._path)
@@ -151,7 +151,7 @@ def _lock(fd: int) -> None:
 
 
 def serve(answers: Answers, scrapes: Optional[Scrapes], file: Optional[File], parent: int = _STDIN) -> None:
-    """Export until the other end of ``parent`` is closed."""
+    """Export metrics until the other end of the pipe ``parent`` is closed."""
     write_at = time.monotonic()
     while True:
         now = time.monotonic()

@@ -13,7 +13,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 def text(daemon: str, status: Optional[Status]) -> bytes:
-    """Return all metrics of a daemon.
+    """Return all metrics of a daemon in the text format of Prometheus.
 
     Args:
         daemon: name of the daemon.

@@ -24,7 +24,7 @@ class Metric(NamedTuple):
     Attributes:
         name: Prometheus name. The name of a counter ends in ``_total``, after the unit.
         kind: COUNTER or GAUGE.
-        unit: ``bytes``, ``seconds``, or an empty text for a count.
+        unit: ``bytes``, ``seconds``, or an empty string for a count.
         labels: labels in addition to DAEMON.
         text: help text.
         samples: function that returns (label values, number) for each item of a status.
@@ -45,12 +45,12 @@ def samples_of(metric: Metric, status: Status) -> Iterator[Sample]:
 
 
 def _number(read: Callable[[Status], Any]) -> Samples:
-    """Define samples with one number per daemon."""
+    """Return a function for ``Metric.samples`` that returns one number per daemon."""
     return lambda status: [((), float(read(status)))]
 
 
 def _of_each(part: str, labels: Callable[[Status], Tuple[str, ...]], read: Callable[[Status], Any]) -> Samples:
-    """Define samples with one number per item of a list in the status."""
+    """Return a function for ``Metric.samples`` that returns one number per item of the list ``part`` of a status."""
     return lambda status: [(labels(item), float(read(item))) for item in status[part]]
 
 
@@ -75,7 +75,10 @@ def _processes(key: str) -> Samples:
 
 
 def _exchanges(key: str) -> Samples:
-    """Define samples of exchanges. There are no samples with one rank, or if the status has no number."""
+    """Return a function for ``Metric.samples`` that returns a number about exchanges.
+
+    It returns no sample with one rank, or if the status has no number.
+    """
     def read(status: Status) -> List[Sample]:
         exchanges = status["exchanges"]
         return [] if exchanges is None or exchanges[key] is None else [((), float(exchanges[key]))]
@@ -84,7 +87,7 @@ def _exchanges(key: str) -> Samples:
 
 
 def _times(operation: str) -> Samples:
-    """Define samples with two quantiles of the duration of a disk operation, in seconds."""
+    """Return a function for ``Metric.samples`` that returns two quantiles of the duration of a disk operation."""
     def read(status: Status) -> Iterator[Sample]:
         for disk in status["disks"]:
             for quantile, name in (("0.5", "p50"), ("0.99", "p99")):

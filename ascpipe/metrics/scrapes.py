@@ -37,7 +37,7 @@ class _Peer:
 
 
 class Scrapes:
-    """Server of scrapes on a listening socket.
+    """Server that answers HTTP requests on a listening socket.
 
     Args:
         listener: listening socket, which ``close`` closes.
@@ -93,7 +93,7 @@ class Scrapes:
             self._drop(next(iter(self._peers)))  # the oldest connection, which was served most often
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # the peer is gone, or there is no free descriptor
+        except OSError:  # the peer has closed the connection, or there is no free descriptor
             return
         sock.setblocking(False)
         self._peers[sock.fileno()] = _Peer(sock, now)
@@ -106,7 +106,7 @@ class Scrapes:
                 peer.answer = peer.answer[peer.sock.send(peer.answer):]
         except BlockingIOError:
             return
-        except OSError:  # the peer is gone
+        except OSError:  # the peer has closed the connection
             self._drop(fd)
             return
         if not peer.answer:
@@ -182,7 +182,7 @@ def _hosts(request: bytes) -> List[str]:
 
 
 def _is_own(host: str) -> bool:
-    """Return whether DNS cannot rebind a host name. The name may include a port."""
+    """Return whether a Host header contains a local name or an IP address, which DNS rebinding cannot use."""
     name = _PORT.sub("", host)
     if name == "localhost" or name.endswith(".localhost") or name == socket.gethostname().lower():
         return True

@@ -1,4 +1,4 @@
-"""File in which a trainer with several ranks records its exchanges with other ranks.
+"""Functions that create and read the file in which a trainer records its exchanges with other ranks.
 
 The daemon creates and removes the file. The trainer writes the spans (``tfops/src/peers/span_ring.cc``). Times are
 nanoseconds since 1970, like the times of TensorFlow's traces.
@@ -73,7 +73,7 @@ def create(path: str, capacity: int, pid: int) -> Tuple[int, int]:
 
 
 def read(path: str) -> Optional[RecordedExchanges]:
-    """Read the exchanges during the recording by the trainer. Return None if the trainer has not started to record.
+    """Read the recorded exchanges, even while the trainer records. Return None if the trainer has recorded nothing yet.
 
     Raises:
         FileNotFoundError: there is no such file.

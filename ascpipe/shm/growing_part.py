@@ -1,4 +1,4 @@
-"""Growing parts of a segment. The segment has its full size from the start, and memory is allocated in steps.
+"""Class ``GrowingPart``, a part of a segment whose memory is allocated in steps. The segment has a fixed size.
 
 So a growing table needs no new mapping, address or descriptor. The process that needs memory allocates a quarter of the
 current size, then stores the new size in the table's header. If the process dies between these steps, the restarted
@@ -26,7 +26,7 @@ def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
 
 
 class GrowingPart:
-    """Growing part of a segment.
+    """Part of a segment whose memory is allocated in steps.
 
     Args:
         fd: descriptor of the segment, or -1 if the whole segment has memory. The caller owns the descriptor.

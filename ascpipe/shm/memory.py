@@ -1,9 +1,11 @@
-"""Checks of the available shared memory, and choice of its kind.
+"""Functions that check the available memory, and choose the kind of shared memory.
 
 There are four limits:
 
-- the size of /dev/shm (64 MiB in a Docker container) - the memory limits of our control groups - the available memory
-of the machine - the address space of this process (``ulimit -v``)
+- the size of /dev/shm (64 MiB in a Docker container)
+- the memory limits of the control groups of this process
+- the available memory of the machine
+- the address space of this process (``ulimit -v``)
 
 All limits are checked before the first allocation, because the kernel kills a process that exceeds a control
 group's limit.
@@ -38,7 +40,7 @@ class Room(NamedTuple):
     Attributes:
         free_bytes: bytes that can still be allocated.
         limit_bytes: value of the limit.
-        text: text with these numbers for an error message.
+        text: phrase with these numbers, for an error message.
     """
 
     free_bytes: int
@@ -66,7 +68,7 @@ def needs_memfd(need_bytes: int, places: Places = Places()) -> bool:  # noqa: B0
 
 def require(need_bytes: int, what: str, *, shm_counts: bool = False,
             places: Places = Places()) -> None:  # noqa: B008  (immutable)
-    """Raise an error if less than ``need_bytes`` are available under a limit.
+    """Raise ``OutOfSharedMemoryError`` if less than ``need_bytes`` are available under a limit.
 
     Args:
         what: purpose of the memory, for the error message.
@@ -83,14 +85,12 @@ def require(need_bytes: int, what: str, *, shm_counts: bool = False,
 
 
 def limit_bytes(places: Places = Places()) -> int:  # noqa: B008  (immutable)
-    """Return the maximum number of bytes that could be allocated. It is the lowest limit of the machine and
-    this process.
-    """
+    """Return the lowest memory limit, in bytes, of the machine, of the control groups and of this process."""
     return min([room.limit_bytes for room in _limits(places)] + [_NO_LIMIT])
 
 
 def limits_text(places: Places = Places()) -> str:  # noqa: B008  (immutable)
-    """Return the free memory under each limit except /dev/shm, as text for an error message."""
+    """Return the free memory under each limit except /dev/shm, as a string for an error message."""
     return ", ".join(room.text for room in _limits(places)) or "no limit is known"
 
 
@@ -129,14 +129,14 @@ def machine_room(meminfo: str) -> Optional[Room]:
 
 
 def group_rooms(places: Places) -> List[Optional[Room]]:
-    """Return the available memory under each memory limit of our control groups (v1 and v2) and their parents."""
+    """Return the available memory under each limit of this process's control groups (v1 and v2) and their parents."""
     return [_group_room(directory, ("memory.max", "memory.current") if unified else
                         ("memory.limit_in_bytes", "memory.usage_in_bytes"))
             for unified, directories in _groups(places) for directory in directories]
 
 
 def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immutable)
-    """Return the number of OOM kills in our control group, or None if the number is unknown."""
+    """Return the number of OOM kills in the control group of this process, or None if the number is unknown."""
     told = None
     for unified, directories in _groups(places):
         counters = "memory.events" if unified else "memory.oom_control"
@@ -147,7 +147,7 @@ def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immut
 
 
 def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
-    """Yield (is cgroup v2, directories of the group and its parents) for each group that may limit our memory."""
+    """Yield (is cgroup v2, directories of the group and its parents) for each group that may limit this process."""
     for line in (_read(places.own_groups) or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
@@ -165,7 +165,7 @@ def _limits(places: Places) -> List[Room]:
 def _with_parents(root: str, path: str) -> List[str]:
     """Return the directories of a group and its parents.
 
-    In a container, often only the root exists, which is then our group.
+    In a container, often only the root exists, which is then the group of this process.
     """
     parts = [part for part in path.split("/") if part and part != ".."]
     return ["/".join([root] + parts[:n]) for n in range(len(parts), -1, -1)]

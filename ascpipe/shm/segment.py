@@ -1,4 +1,4 @@
-"""Creation, validation and mapping of segments of shared memory.
+"""Functions that create, check and map segments of shared memory.
 
 The supervisor creates a segment, unlinks it immediately, and passes its descriptor to the other processes. The kernel
 frees the segment when the last process that uses it exits.
@@ -123,7 +123,9 @@ class _Mapping:
 
 
 def check(fd: int, size: int) -> None:
-    """Raise an error for a descriptor of wrong size or owner, a named file, or a memfd without size seals.
+    """Check that a descriptor is a segment: it has the expected size, this user as its owner, and no name.
+
+    The size of a memfd must be sealed.
 
     Raises:
         SegmentError: the descriptor is not a valid segment.

@@ -1,5 +1,5 @@
-"""File with a ring of spans. The spans describe the work of one worker. The worker maps the file, and other
-processes read it.
+"""Functions that write and read a file with a ring of spans, which describe the work of one worker. The worker maps
+the file, and other processes read it.
 
 A span is written before the count that includes it, so readers never read an incomplete span. A reader skips spans that
 are overwritten during the read. Times are nanoseconds since 1970, like the times of TensorFlow's traces.
@@ -24,7 +24,7 @@ _SPAN = np.dtype([("start_ns", "<i8"), ("duration_ns", "<i8"), ("stream", "<i8")
 
 
 class Span(NamedTuple):
-    """Period of work of a worker.
+    """Interval in which a worker handled batches of a stream, or in which a plan waited for rows.
 
     Attributes:
         start_ns, duration_ns: start in nanoseconds since 1970, and duration in nanoseconds.

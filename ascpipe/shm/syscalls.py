@@ -166,7 +166,7 @@ def exchange_names(directory_fd: int, one: str, other: str) -> None:
     """Exchange two names in a directory atomically (renameat2).
 
     Raises:
-        OSError: EINVAL or ENOSYS if it is not supported.
+        OSError: the call failed. The errno is EINVAL or ENOSYS if the exchange is not supported.
     """
     directory = ctypes.c_int(directory_fd)
     _checked(_libc.syscall(

@@ -1,4 +1,4 @@
-"""Reader of a table's keys. It reads while the worker changes the keys, without disturbing the worker.
+"""Reader of a table's keys. It takes no lock, and repeats a read during which the table worker changed the keys.
 
 The reader uses system calls and never maps the segment. So reading a page without memory does not allocate memory, and
 the reader cannot write. Values are checked before use, because any process of the session may write to this memory.
@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 
 PATIENCE_S = 5.0  #: maximum wait until the table does not change
 _CHUNK = 1 << 16  # entries per read
-_PAUSE_S = 5e-5  # between attempts; a step may be short
+_PAUSE_S = 5e-5  # seconds between attempts; a step may be short
 _SAMPLE_PAUSE_S = 0.01
 _SPARE = 16  # additional candidates for the most frequent keys, because some may be deleted
 
@@ -92,7 +92,7 @@ class PartKeys(NamedTuple):
 
 
 class RingReader:
-    """Training ring of a table.
+    """Reader of the training ring of a table.
 
     Args:
         read: function that reads the ring's segment.
@@ -109,7 +109,7 @@ class RingReader:
         self._table = shape.tables_offset + column * structs.RING_TABLE.itemsize
 
     def words(self) -> np.ndarray:
-        """Return the words of the table, uint32[MAX_FRAMES], by position."""
+        """Return the word of each frame for the table, by position in the ring, as uint32[MAX_FRAMES]."""
         return _record(self._read, self._table, structs.RING_TABLE)["words"]
 
     def parts(self, first: int, last: int) -> Iterator[PartKeys]:

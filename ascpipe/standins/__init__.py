@@ -83,4 +83,4 @@ def stand_in(package: str) -> None:
 
 
 def _enable_v1() -> None:
-    """Do nothing, because this is TensorFlow 1."""
+    """Replacement of ``npu_device.compat.enable_v1``. It does nothing."""

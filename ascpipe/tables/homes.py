@@ -1,11 +1,11 @@
-"""Computation of the free home rows of a table."""
+"""Function that computes the free home rows of a table."""
 from typing import Tuple
 
 import numpy as np
 
 
 def free_homes(used: np.ndarray) -> Tuple[int, np.ndarray]:
-    """Return the free home rows. They are all rows that are not in ``used``, int32[n], which may have duplicates.
+    """Return the free home rows, which are all rows that are not in ``used``. It is int32[n] and may have duplicates.
 
     Returns:
         (high-water mark, stack int32[m]). All rows from the high-water mark on are free. The stack has the free

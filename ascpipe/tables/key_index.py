@@ -1,4 +1,7 @@
-"""Memory of a key index. It has address space for the maximum number of keys, and memory is committed as it grows."""
+"""Class ``KeyIndex``, which owns the memory of a key index.
+
+It reserves address space for the maximum number of keys. Memory is committed as the index grows.
+"""
 import numpy as np
 
 from ascpipe.kernels.hashing import Spread

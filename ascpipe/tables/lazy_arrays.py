@@ -1,4 +1,4 @@
-"""Private arrays with a maximum size. They occupy memory only for items in use."""
+"""Function that creates private arrays of a maximum size. They occupy memory only for items in use."""
 import ctypes
 import mmap
 from typing import Any

@@ -1,4 +1,7 @@
-"""Images of entries for a snapshot. An image is stored before a record changes the entry during the copy.
+"""Class ``Images``, the log of images of entries for a snapshot.
+
+While the trainer copies the entries of a table, the table worker stores an image of each uncopied entry before a record
+changes the entry.
 
 The set of entries with an image is private and is derived from the log for each snapshot. A restarted worker repeats
 partial assignments. Because it derives the set from the log, it does not store a changed entry as an image.
@@ -35,7 +38,7 @@ class Images:
         self._marked_for = 0  # no snapshot has the number 0
 
     def append(self, record: Record, copied: int) -> int:
-        """Append an image of each entry that the record changes to the log, unless the entry is copied or
+        """Append to the log an image of each entry that the record changes, unless the entry is copied or
         already logged.
 
         Args:

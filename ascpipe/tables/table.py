@@ -38,7 +38,7 @@ _NO_INTS = np.zeros(0, np.int32)
 
 
 class Table:
-    """Keys, rows and window of one table. The caller must call ``rebuild`` first.
+    """State of one table in its table worker. The caller must call ``rebuild`` first.
 
     Args:
         truth: shared memory of the table.
@@ -96,7 +96,7 @@ class Table:
         return int(self.planner["time"])
 
     def nbytes(self, field: str) -> int:
-        """Return the bytes of the array whose address is in planner field ``field``, including unused memory."""
+        """Return the size in bytes of the array whose address is in planner field ``field``, with unused memory."""
         return self._memory[field].nbytes
 
     # ---- resources that compiled steps lack
@@ -234,7 +234,7 @@ class Table:
         return View(self._rows, self._memory["changes_at"], self._row_of)
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
-        """Return int32[n], the entry number of each key, or -1 for a key without an entry."""
+        """Return the entry number of each key, or -1 for a key without an entry, as int32[n]."""
         found = np.empty(len(keys), np.int32)
         find_keys(keys, len(keys), self._index.index, found)
         return found
@@ -255,7 +255,7 @@ class Table:
                         out_disk_slots, out_generations)
 
     def reset(self) -> None:
-        """Remove all keys. Idempotent. No record may be pending; touch the frames again afterwards."""
+        """Remove all keys. The method is idempotent. No record may be pending. The caller must touch frames again."""
         self.empty()
         self.rebuild((), ())
 

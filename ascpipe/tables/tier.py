@@ -1,4 +1,4 @@
-"""Memory for the state of home rows and disk slots of a table that may have rows on disk."""
+"""Class ``Tier``, which owns the memory for the state of home rows and disk slots of a table with rows on disk."""
 import os
 from typing import Any, Dict, Sequence
 
@@ -35,7 +35,7 @@ def _room(directory: str) -> str:
 
 
 class Tier:
-    """Home rows and disk slots of one table. The caller must call ``derive`` first.
+    """Private state of the home rows and disk slots of one table. The caller must call ``derive`` first.
 
     Args:
         planner: PLANNER that receives the address of the tier.
@@ -114,7 +114,7 @@ class Tier:
         deriving.derive_tier(self._planner, self._tier, used)
 
     def note(self, number: int, record: Record) -> None:
-        """Mark the home rows of a record that is kept. The frame of the record holds its entries."""
+        """Mark the home rows of a pending record as in use, and pin its frame, which holds the entries."""
         deriving.derive_record(self._planner, self._tier, number, record)
 
     def free_unused_homes(self) -> None:

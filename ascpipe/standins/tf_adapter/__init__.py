@@ -1,4 +1,4 @@
-"""Stand-in for a module that has all names of the adapter."""
+"""Stand-in for ``tf_adapter``, which has all names of ``npu_bridge.npu_init``."""
 from ascpipe import standins
 
 standins.stand_in(__name__)
