@@ -209,6 +209,8 @@ def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], ba
 def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
     """Return the state of a graph, or None if the graph has no tables or reads its tables from files.
 
+    If the start of the graph's pipeline was deferred, the pipeline is started first.
+
     Raises:
         RuntimeError: the pipeline of the graph was not started.
     """
@@ -239,7 +241,12 @@ def _step_number(sess: Any, global_step: Any) -> Optional[int]:
 
 def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Graph, prefix: str,
                 allow_missing: Collection[str]) -> bool:
-    """Return whether a checkpoint has a sparse part. Raise ``MissingError`` if the checkpoint does not exist."""
+    """Return whether a checkpoint contains tables.
+
+    Raises:
+        MissingError: the checkpoint does not exist.
+        NoTablesError: the checkpoint contains no tables, and this saver must restore tables.
+    """
     directory, base = os.path.split(prefix)
     if os.path.isdir(os.path.join(directory, "sparse-" + base)) or is_delta(prefix):
         return True
@@ -259,7 +266,10 @@ def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Gr
 
 
 def _version_asked(process: Process, prefix: str) -> str:
-    """Return a prefix in which ``restore_model_version`` replaces the step in the first restore after ``init``."""
+    """Return the prefix of the checkpoint to restore.
+
+    The first restore after ``init`` uses the step ``restore_model_version``, if it is set, instead of the given step.
+    """
     version = process.configuration.restore_model_version
     if version is None or Checkpoints.of(process).version_is_restored:
         return prefix
