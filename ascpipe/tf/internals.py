@@ -1,7 +1,8 @@
 """The only module that uses private names of TensorFlow 1.15 and 2.15, except those of savers.
 
 Each private name that ascpipe calls has a public wrapper in this module. The wrappers of savers are in
-``checkpoints/saver_parts.py``. Private names that a subclass overrides or reads (``self._name``, ``super()._create_slots``) need no wrapper.
+``checkpoints/saver_parts.py``. Private names that a subclass overrides or reads (``self._name``,
+``super()._create_slots``) need no wrapper.
 """
 import contextlib
 import functools
@@ -312,7 +313,7 @@ def makes_variables_by_itself(state_manager: Any) -> bool:
 
 
 def sparse_input(given: Any) -> tf.SparseTensor:
-    """Return a feature as the SparseTensor that columns read. The conversion of a dense tensor drops missing ids."""
+    """Return a feature as the SparseTensor that columns read. Missing ids in a dense tensor are dropped."""
     return feature_column_v2._to_sparse_input_and_drop_ignore_values(given)
 
 

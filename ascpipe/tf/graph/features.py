@@ -27,7 +27,7 @@ def clean_table_name(name: str) -> str:
 
 
 class FeatureSpec:
-    """A feature, which is a tensor of ids in each batch.
+    """Feature of the batches, which is a tensor of ids or the time of the batch.
 
     Args:
         name: str of 1 to 255 characters.
@@ -134,7 +134,7 @@ class Feature:
 
 @dataclasses.dataclass
 class Stream:
-    """One insert function in one graph.
+    """Batches that one insert function submits in one graph.
 
     Attributes:
         number: number that is unique since ``init``. The ops of the stream have it as an attribute.

@@ -18,7 +18,7 @@ SUM = "AscLookupGrad"  #: type of the ops that sum the gradient of a table's loo
 
 
 def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return the inputs of an op whose row numbers appear in the outputs of the op."""
+    """Return the inputs from which an op copies row numbers to its outputs."""
     inputs = list(op.inputs)
     if op.type in _OF_FIRST_INPUT:
         return inputs[:1]
