@@ -248,7 +248,7 @@ _sessions: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def apply_to_session(session: Any, run: Callable[..., Any], make_callable: Callable[..., Any]) -> None:
-    """Replace two methods of a session. Each run then trains several iterations (``set_iteration_per_loop``)."""
+    """Replace ``run`` and ``make_callable`` of a session. A run can then train several iterations."""
     _sessions.add(session)
     session.run = run
     session.make_callable = make_callable

@@ -56,8 +56,8 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
     """Return the dict key or the position of a feature's ids in a batch, or None if the batch has no such key.
 
     The key is ``index_key`` if the program passed it. Otherwise, the key is the name of the feature, or the name of the
-    table if the batch does not have the name of the feature. A warning is logged if the batch contains the feature's name and also the table's name, because Rec SDK's
-    documentation uses the table's name.
+    table if the batch does not have the name of the feature. A warning is logged if the batch contains both names,
+    because Rec SDK's documentation uses the table's name.
 
     Raises:
         ValueError: a str key for a batch without a dict.

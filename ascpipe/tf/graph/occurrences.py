@@ -58,7 +58,7 @@ def occurrences_of(summing: tf.Operation) -> Occurrences:
 def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[tf.Tensor, bool]]]:
     """Return the scalars by which a sum was multiplied (False) or divided (True) to compute ``values``.
 
-    The result is None if other ops changed the sum.
+    The result contains no factor for a negation. It is None if other ops changed the sum.
     """
     found: List[Tuple[tf.Tensor, bool]] = []
     while values is not summing.outputs[0]:

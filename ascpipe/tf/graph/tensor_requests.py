@@ -67,7 +67,7 @@ class TensorLookup:
 
 
 class Requests:
-    """Graph modification of one graph.
+    """Lookups of tensors in one graph, and the results of the graph modification.
 
     Attributes:
         lookups: lookups in order of creation.

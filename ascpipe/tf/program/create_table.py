@@ -201,7 +201,7 @@ def _require_consistent(name: str, device: int, host: int, ssd: int) -> None:
 
 
 def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str, ...]:
-    """Return absolute paths of directories for the rows of a table. A test file is created in each directory."""
+    """Return absolute paths of directories for rows on disk. Create a test file in each directory to check it."""
     found = []
     for path in paths:
         directory = os.path.abspath(path)
