@@ -119,9 +119,9 @@ class _Iterator:
 def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump_graph: bool = False) -> None:
     """Move the ops that compute ids of ``sparse_lookup(modify_graph=True)`` into datasets.
 
-    The function also declares the graph complete, like ``start_asc_pipeline``. Call this function after all gradients are computed and before the session is created. Iterators, initializers and
-    batches remain valid. ``get_initializer`` returns the initializers. The pipeline starts as described for
-    ``start_asc_pipeline``. The call has no effect in a graph that is built for export or already modified.
+    The function also declares the graph complete, and the pipeline starts as described for ``start_asc_pipeline``. Call
+    this function after all gradients are computed and before the session is created. Iterators, initializers and
+    batches remain valid. ``get_initializer`` returns the initializers. The call has no effect in a graph that is built for export or already modified.
 
     Args:
         full_graph: graph to modify. It defaults to the default graph.

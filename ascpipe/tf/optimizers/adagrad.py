@@ -59,7 +59,8 @@ def create_hash_optimizer_by_address(learning_rate: Any = 0.001, initial_accumul
                                      name: str = "AdagradByAddr") -> CustomizedAdagradByAddress:
     """Create an Adagrad optimizer for expansion tables.
 
-    Pass pairs (gradient of local rows, handles) to ``apply_gradients``. The arguments are the same as in ``create_hash_optimizer``. ``use_locking`` has no effect.
+    Pass pairs (gradient of local rows, handles) to ``apply_gradients``. The arguments are the same as in
+    ``create_hash_optimizer``. ``use_locking`` has no effect.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is off.

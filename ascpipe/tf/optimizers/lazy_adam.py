@@ -91,7 +91,8 @@ def create_hash_optimizer_by_address(learning_rate: Any = 0.001, beta1: float = 
                                      name: str = "LazyAdamByAddress") -> CustomizedLazyAdamByAddress:
     """Create a Lazy Adam optimizer for expansion tables.
 
-    Pass pairs (gradient of local rows, handles) to ``apply_gradients``. The arguments are the same as in ``create_hash_optimizer``.
+    Pass pairs (gradient of local rows, handles) to ``apply_gradients``. The arguments are the same as in
+    ``create_hash_optimizer``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is off.

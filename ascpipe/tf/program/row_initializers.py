@@ -2,7 +2,8 @@
 
 An initial row depends only on the table's seed and the key. The native library replaces TensorFlow's constant, uniform,
 normal and variance scaling initializers. The scale of a variance scaling initializer is computed with ``dim`` inputs
-and ``dim`` outputs. For any other initializer, TensorFlow samples a pool of rows. The hash of a key selects the initial row from the pool.
+and ``dim`` outputs. For any other initializer, TensorFlow samples a pool of rows. The hash of a key selects the initial
+row from the pool.
 """
 import contextlib
 import copy
