@@ -121,7 +121,8 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
 
     The function also declares the graph complete, and the pipeline starts as described for ``start_asc_pipeline``. Call
     this function after all gradients are computed and before the session is created. Iterators, initializers and
-    batches remain valid. ``get_initializer`` returns the initializers. The call has no effect in a graph that is built for export or already modified.
+    batches remain valid. ``get_initializer`` returns the initializers. The call has no effect in a graph that is built
+    for export or already modified.
 
     Args:
         full_graph: graph to modify. It defaults to the default graph.

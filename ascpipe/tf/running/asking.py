@@ -2,9 +2,9 @@
 
 A thread of every other rank executes a request. If the rank trains, the thread executes the request before the next
 step. Otherwise, the thread executes the request immediately. Requests may overlap, because the answer to a background
-save arrives late. Therefore, each rank stores the data of a request under the request's number until rank 0 sends END. A wait for a rank fails if that
-rank makes no progress for ``wait_timeout_s``. Progress is the CPU time of the threads that execute the request. Message
-headers contain this time.
+save arrives late. Therefore, each rank stores the data of a request under the request's number until rank 0 sends END.
+A wait for a rank fails if that rank makes no progress for ``wait_timeout_s``. Progress is the CPU time of the threads
+that execute the request. Message headers contain this time.
 """
 import collections
 import contextlib
