@@ -75,7 +75,7 @@ def set_element_specs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
 
 
 def order_of(op: tf.Operation) -> int:
-    """Return a number of an op that is greater than the numbers of all ops created before it in the same graph."""
+    """Return a number that orders the ops of a graph by their creation."""
     return int(op._id)
 
 

@@ -98,7 +98,7 @@ class Patch:
         self._on_objects(is_replaced=self.of_graphs)
 
     def put_on(self, each: Any) -> None:
-        """Register an object that has the attribute.
+        """Register an object whose class has the attribute of this patch.
 
         With ``of_graphs``, the object has the replacement while patches are applied. Without ``of_graphs``, the object
         keeps the replacement after ``undo``.

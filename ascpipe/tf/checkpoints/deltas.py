@@ -108,7 +108,7 @@ def next_tip(pipeline: Pipeline, tip: Optional[Tip], prefix: str, link: Link, he
 
 
 def loads_of(tables: Dict[str, TableState]) -> Dict[str, int]:
-    """Return the number of the last load of each table, as in ``Tip``."""
+    """Return a dict from table name to the number of the table's last load, for ``Tip.loads``."""
     return {name: int(at.header["cut_granted"]) for name, at in tables.items()}
 
 

@@ -18,7 +18,7 @@ CUT = "cut"  #: name of the request for a threshold or an eviction, which AscCut
 
 
 def follow(pipeline: Pipeline) -> asking.Follower:
-    """Start the thread that serves requests of rank 0."""
+    """Start and return the thread that executes requests of rank 0 on this rank."""
     saves = _Saves(pipeline)
     return asking.Follower({
         saving.SAVE: saves.save, asking.ENDED: saves.end, loading.LOAD: functools.partial(_load, pipeline), CUT: _cut},

@@ -256,7 +256,7 @@ def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.nd
 
 
 def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
-    """Return (access threshold, counting, time).
+    """Return (access threshold, counting, time) of a loaded table.
 
     The threshold and ``counting`` are the saved values if the checkpoint and the program use admission. Otherwise, they
     are the values of the program.

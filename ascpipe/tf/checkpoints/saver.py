@@ -36,10 +36,11 @@ _RULES_OF_SAVE = {"save_path": PathText(1, 1024), "latest_filename": Text(1, 50,
 
 
 class Saver(tf.compat.v1.train.Saver):
-    """Saver of dense variables and sparse tables in their state after the same training step.
+    """Saver of dense variables and sparse tables.
 
-    The arguments are the arguments of ``tf.train.Saver``. All tables are saved and restored, except tables created with
-    ``is_save=False``. ``var_list`` does not select tables. The tables of checkpoint ``dir/base-100`` are in
+    A checkpoint contains the variables and tables in their state after the same training step. The arguments are the
+    arguments of ``tf.train.Saver``. All tables are saved and restored, except tables created with ``is_save=False``.
+    ``var_list`` does not select tables. The tables of checkpoint ``dir/base-100`` are in
     ``dir/sparse-base-100`` (docs/reference/checkpoints.md). In a graph without tables, this class behaves like
     TensorFlow's Saver.
     """

@@ -73,7 +73,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         patches.HOOK_BEGIN.plain(self)
 
     def end(self, session: Any) -> None:
-        """Save the steps that were trained since the last save, and wait until the checkpoint is durable."""
+        """Save a checkpoint if steps were trained since the last save, and wait until it is durable."""
         super().end(session)
         wait_for_save()
 

@@ -51,7 +51,7 @@ class Checkpoints:
 
 
 class SavedPart(NamedTuple):
-    """Tables and training streams of a pipeline that a save contains.
+    """Tables and training streams that a save contains.
 
     Attributes:
         tables: tables to save.
@@ -87,9 +87,9 @@ class SaveRequest(NamedTuple):
 
 
 def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
-    """Return the tables and training streams of a graph that trains, or of the whole pipeline for another graph.
+    """Return the tables and training streams to save. Tables with ``is_save=False`` are omitted.
 
-    Tables with ``is_save=False`` are omitted.
+    If the graph trains, these are its tables and training streams. Otherwise, these are the pipeline's.
     """
     if state.trains:
         tables = [pipeline.tables[name] for name in state.tables]
@@ -308,7 +308,7 @@ def require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: st
 
 
 def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:
-    """Return the current training position of these tables and rings."""
+    """Return the current training position of the given tables and rings."""
     return Position(
         run_id=pipeline.run_id,
         tables={name: TablePosition(int(at.header["retired"]), int(at.header["cut_applied"]))

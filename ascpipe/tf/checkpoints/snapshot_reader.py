@@ -132,7 +132,7 @@ class _HomeRows:
         return self._rows
 
     def want(self, homes: np.ndarray) -> None:
-        """Restrict the snapshot to these rows. The call must happen before the first read."""
+        """Restrict the snapshot to the given home rows. The call must happen before the first read."""
         wanted = np.ascontiguousarray(homes, np.int32)
         native.call("asc_save_want", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted))
 

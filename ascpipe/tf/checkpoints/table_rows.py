@@ -147,7 +147,7 @@ def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]
 
 
 def _at(array: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return rows of an array.
+    """Return the rows of an array at the indices ``places``.
 
     The result is a view if the rows are consecutive, for example rows of new keys. Otherwise, the result is a copy.
     """

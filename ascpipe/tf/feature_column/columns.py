@@ -209,7 +209,7 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
                              max_norm: Optional[float] = None, trainable: bool = True, *,
                              device_vocabulary_size: Optional[int] = None,
                              host_vocabulary_size: int = 0) -> List[Any]:
-    """Return ``tf.compat.v1.feature_column.shared_embedding_columns`` whose embeddings are one table.
+    """Return columns like ``tf.compat.v1.feature_column.shared_embedding_columns``, whose embeddings are one table.
 
     Args:
         categorical_columns: categorical columns of one kind with equal numbers of buckets.

@@ -157,7 +157,7 @@ class _Plan:
 
     @contextlib.contextmanager
     def making(self) -> Iterator[None]:
-        """Use ``getter`` in the block, so that ``get_variable`` creates a variable without rows for a table."""
+        """Make ``getter`` the custom getter of ``get_variable`` in the block, if the program requests tables."""
         if not self.is_requested():
             yield
             return

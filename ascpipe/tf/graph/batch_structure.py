@@ -123,7 +123,7 @@ def missing(batch: Any, spec: FeatureSpec) -> str:
 
 
 def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
-    """Return the rows of a training lookup with ``default_row`` at two kinds of positions.
+    """Return the rows of a training lookup, with ``default_row`` at positions without a row.
 
     These positions are missing positions and positions of keys that were not admitted.
 

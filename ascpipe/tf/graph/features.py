@@ -19,7 +19,7 @@ OFF = Thresholds()  #: neither admission nor eviction
 
 
 def clean_table_name(name: str) -> str:
-    """Return a table's name without the characters that the name of a variable cannot contain."""
+    """Return a table's name without characters other than ASCII letters, digits and underscores."""
     cleaned = re.sub(r"\W", "", name, flags=re.ASCII)
     if not cleaned:
         raise TableError("Table name {!r} has no letter, digit or underscore".format(name))
@@ -194,6 +194,6 @@ def _text(said: Thresholds) -> str:
 
 
 def thresholds(access: Optional[int], eviction: Optional[int], coefficient: Optional[int]) -> Thresholds:
-    """Return thresholds from arguments. None means that an argument was omitted."""
+    """Return ``Thresholds`` from arguments of a FeatureSpec or lookup. None means that an argument was omitted."""
     return Thresholds(-1 if access is None else int(access), -1 if eviction is None else int(eviction),
                       1 if coefficient is None else int(coefficient))

@@ -46,7 +46,7 @@ class Attachment:
 
 
 class Served(abc.ABC):
-    """Tables that an exported graph reads from files."""
+    """Interface of the tables that an exported graph reads from files."""
 
     @abc.abstractmethod
     def look_up(self, request: LookupRequest) -> tf.Tensor:
@@ -133,7 +133,7 @@ class GraphState:
         return self.attachment
 
     def streams(self) -> List[Stream]:
-        """Return all streams, by number."""
+        """Return all streams in the order of their numbers."""
         return list(self._streams.values())
 
     def enter_stream(self, insert_function: Any, channel: int, features: List[Feature],

@@ -68,5 +68,5 @@ def sums_each_row(op: tf.Operation) -> bool:
 
 
 def is_choice(op: tf.Operation) -> bool:
-    """Return True if an op of ascpipe selects the slot of each occurrence."""
+    """Return True if an op is the op of ascpipe that selects the slot of each occurrence."""
     return op.type.startswith("Gather") and op.name.startswith("ascpipe/")

@@ -69,7 +69,7 @@ class WrongUse(NamedTuple):
     instead: str
 
     def sentence(self) -> str:
-        """Return the text of the error."""
+        """Return the error message."""
         return "{} {}. {}".format("op {!r} ({})".format(self.op.name, self.op.type), self.what, self.instead)
 
 

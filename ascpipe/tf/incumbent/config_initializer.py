@@ -114,7 +114,7 @@ class ConfigInitializer:
 
     @staticmethod
     def get_instance() -> "ConfigInitializer":
-        """Return the instance for the current ``init``. Raise ``EnvironmentError`` before ``init``."""
+        """Return the ``ConfigInitializer`` of the last ``init``. Raise ``EnvironmentError`` before ``init``."""
         process = Process.current()
         current = ConfigInitializer._current
         if current is None or current.process is not process:

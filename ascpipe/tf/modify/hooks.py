@@ -138,7 +138,7 @@ class OrphanLookupKeySlicerHook(_Slicer):
 
 
 class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
-    """Alias of ``OrphanLookupKeySlicerHook`` from older versions.
+    """Alias of ``OrphanLookupKeySlicerHook`` in older versions of Rec SDK.
 
     Args:
         dump_graph: has no effect, because the report in ``./orphan_slicing`` contains the graph before and after the

@@ -196,7 +196,7 @@ class _Copies:
             definition.node.add().CopyFrom(node)
 
     def connect(self, definition: tf.compat.v1.GraphDef) -> None:
-        """Resolve inputs again after all ops are added.
+        """Replace inputs by shared copies again, after all ops are added.
 
         The second pass is necessary because an op in a branch is older than its switches.
         """
@@ -212,7 +212,7 @@ class _Copies:
 
 
 def _add_functions(definition: tf.compat.v1.GraphDef, graph: tf.Graph) -> None:
-    """Add the functions that the nodes call, directly or indirectly."""
+    """Add to a graph definition the functions that its nodes call, directly or indirectly."""
     known: Set[str] = set()
     waiting = list(_called(definition.node))
     while waiting:

@@ -1,4 +1,4 @@
-"""Functions that run before a graph is run or finalized.
+"""Replacements for methods of a graph that TensorFlow calls before it runs or finalizes the graph.
 
 They start the pipeline of the graph, and extend ops that were created after the graph was modified.
 """

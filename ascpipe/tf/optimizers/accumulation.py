@@ -102,7 +102,7 @@ class _Accumulated(CustomizedOptimizer):
         self._by_rows: Set[int] = set()
 
     def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
-        """Compute gradients with the other optimizer."""
+        """Compute gradients with the optimizer that applies the sums."""
         pairs: List[Tuple[Any, Any]] = self._optimizer.compute_gradients(loss, *args, **kwargs)
         return pairs
 
@@ -202,7 +202,7 @@ class _Accumulated(CustomizedOptimizer):
                         _scattered(self.get_slot(variable, GRADIENT_COUNT), "update", gradient.indices, none))
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
-        """Return the sums of rows that had a gradient in the cycle."""
+        """Return the gradient sums, times the factor, of the rows that had a gradient in the cycle."""
         total = self.get_slot(variable, GRADIENT_SUM)
         count = self.get_slot(variable, GRADIENT_COUNT)
         shape = tf.constant(variable.shape.as_list())

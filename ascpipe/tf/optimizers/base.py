@@ -72,7 +72,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 
     @property
     def _lr(self) -> Any:
-        """Alias of ``_learning_rate``, as in Adam."""
+        """Alias of ``_learning_rate``. TensorFlow's Adam uses this name."""
         return self._learning_rate
 
     @_lr.setter
@@ -115,7 +115,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 
 
 class OptimizerByAddress(CustomizedOptimizer):
-    """Base class of the optimizers for expansion tables, which update rows by their handles.
+    """Base class of the optimizers for expansion tables. These optimizers update rows by the handles of the rows.
 
     A subclass lists this class before the optimizer class for tables with variables. Optimizer slots are stored in the
     home row after the embedding. The slots have the names and initial values of the other class's slot variables.

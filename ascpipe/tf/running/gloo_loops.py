@@ -71,7 +71,7 @@ def _watched_by(thread: int) -> List[str]:
 
 
 def _connections() -> List[str]:
-    """Return the inodes of all TCP sockets of this machine."""
+    """Return the inodes of all TCP sockets of this process's network namespace."""
     found: List[str] = []
     for table in ("tcp", "tcp6"):
         try:

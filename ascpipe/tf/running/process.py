@@ -61,7 +61,7 @@ class Process:
         return self.pipeline is not None or bool(self.deferred.graphs())
 
     def is_first(self, warning: str) -> bool:
-        """Return True for the first warning of this name."""
+        """Return True if no earlier call had this name of a warning. Record the name."""
         is_first = warning not in self.warned
         self.warned.add(warning)
         return is_first

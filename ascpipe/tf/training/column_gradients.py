@@ -16,7 +16,7 @@ Pairs = List[Tuple[Any, Any]]
 
 
 class _Source(NamedTuple):
-    """A source of a gradient.
+    """Variable or tensor by which a loss is differentiated.
 
     Attributes:
         tensor: variable or tensor of rows by which the loss is differentiated.
@@ -55,7 +55,7 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
 
 
 def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
-    """Return gradients in which gradients of columns hide the number of rows. Record tables without a gradient.
+    """Return the gradients, with ``of_column`` applied to gradients of columns. Record tables without a gradient.
 
     Args:
         sources: variables and tensors that the program passed.

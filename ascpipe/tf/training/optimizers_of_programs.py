@@ -1,4 +1,4 @@
-"""Patches of TensorFlow's optimizers, which then train tables, including the tables of feature columns.
+"""Patches of TensorFlow's optimizers, so that these optimizers also train tables and the tables of feature columns.
 
 The variables of feature columns may be stand-ins for tables. The gradient of a stand-in is the gradient of rows of the
 table. A table optimizer applies this gradient with the formula of the program's optimizer.
