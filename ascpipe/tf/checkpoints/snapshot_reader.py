@@ -2,8 +2,8 @@
 
 During the hold, only device rows are copied. The other parts of the snapshot are read afterwards:
 
-- Entries are copied. The table worker keeps images of entries that it changes.
-- Home rows are read in place. Plans keep images of rows that they change.
+- Entries are copied. Before the table worker changes an entry that was not copied yet, it stores an image of the entry.
+- Home rows are read in place. Before a step changes a home row that was not read yet, it stores an image of the row.
 - If a table has rows on disk, the reader reads the entries again to locate the rows.
 """
 import contextlib

@@ -113,7 +113,7 @@ class _Reader(NamedTuple):
 
 
 class _GradientOps:
-    """The program's ops between the gradient of one table and its optimizer."""
+    """The program's ops between the gradient of one table and the optimizer that applies the gradient."""
 
     def __init__(self, state: GraphState, table: Table, gradient: tf.IndexedSlices) -> None:
         self._state = state

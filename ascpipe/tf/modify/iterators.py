@@ -103,7 +103,7 @@ def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
 def extend_new_ops(state: GraphState) -> None:
     """Extend each new ``get_next`` and initializer of extended iterators.
 
-    An op is new if the last call did not extend it.
+    An op is new if no earlier call has extended it.
     """
     for iterator, extension in state.requests.extensions.items():
         for op in iterator.outputs[0].consumers() if iterator.outputs else ():

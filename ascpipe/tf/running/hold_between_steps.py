@@ -117,7 +117,7 @@ class Hold:
         return native.number("asc_stream_trained", self._number, stream)
 
     def begin_load(self, table: int, entries: int, rows: int) -> None:
-        """Delete the content of a table. Until ``end_load``, the caller writes the first ``entries`` entries and rows.
+        """Delete the content of a table. Until ``end_load``, the caller writes the new entries and rows.
 
         Args:
             entries: number of keys.
