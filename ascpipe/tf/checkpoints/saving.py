@@ -46,7 +46,7 @@ class Checkpoints:
 
     @classmethod
     def of(cls, process: Process) -> "Checkpoints":
-        """Return the record of a process."""
+        """Return the ``Checkpoints`` of a process."""
         return internals.stored_on(process, "checkpoints", cls)
 
 

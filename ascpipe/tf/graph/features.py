@@ -169,7 +169,7 @@ class TableThresholds:
             require_same(table_name, *self._said.setdefault(table_name, (said, by)), said, by)
 
     def of(self, table_name: str) -> Thresholds:
-        """Return the thresholds of a table."""
+        """Return the recorded thresholds of a table, or ``OFF`` if none are recorded."""
         return self._said[table_name][0] if table_name in self._said else OFF
 
 
