@@ -1,4 +1,4 @@
-"""Import paths of the incumbent, implemented by ascpipe.
+"""Import paths and names of Huawei's Rec SDK, implemented by ascpipe.
 
 The modules re-export names of ``ascpipe.tf``. The import also patches TensorFlow's Savers, warm starts, exports and
 gradients, so that they support tables.
@@ -9,7 +9,7 @@ from ascpipe.tf.api import installing
 from ascpipe.tf.incumbent.ascend import deterministic
 from mx_rec import _missing, _product
 
-__version__ = "6.0.RC3"  #: version of the incumbent's API
+__version__ = "6.0.RC3"  #: version of Rec SDK's API
 
 _product.refuse_another(__path__)  # before TensorFlow is patched
 import_hints.install(__name__, _missing.MISSING)

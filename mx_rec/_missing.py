@@ -1,4 +1,4 @@
-"""Names of the incumbent that ascpipe does not provide, with their alternatives."""
+"""Names of Rec SDK that ascpipe does not provide, with their alternatives."""
 from typing import Dict, Tuple
 
 from ascpipe.import_hints import ANY

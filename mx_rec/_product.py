@@ -1,5 +1,6 @@
-"""Check that rejects the import if another product's ``mx_rec`` is installed, since the program may need that
-package.
+"""Check that refuses the import of ``mx_rec`` if another product's ``mx_rec`` is installed.
+
+The program may need the package of the other product.
 """
 import sys
 from importlib.machinery import PathFinder
@@ -23,8 +24,9 @@ def refuse_another(own: Iterable[str]) -> None:
 
 
 def _others(path: Iterable[str], own: Iterable[Path]) -> List[Path]:
-    """Return the directories of other packages named ``mx_rec``. A package with a file of this name is
-    ascpipe's package.
+    """Return the directories of other packages named ``mx_rec``.
+
+    A package that contains a file with the name of this file is a copy of ascpipe's package.
     """
     found = []
     for entry in path:

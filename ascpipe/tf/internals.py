@@ -1,7 +1,8 @@
 """The only module that uses private names of TensorFlow 1.15 and 2.15, except those of savers.
 
-Each private name has a public wrapper in this module. The wrappers of savers are in ``checkpoints/saver_parts.py``.
-Private names that a subclass overrides or reads (``self._name``, ``super()._create_slots``) need no wrapper.
+Each private name that ascpipe calls has a public wrapper in this module. The wrappers of savers are in
+``checkpoints/saver_parts.py``. Private names that a subclass overrides or reads (``self._name``,
+``super()._create_slots``) need no wrapper.
 """
 import contextlib
 import functools
@@ -25,7 +26,7 @@ Kept = TypeVar("Kept")
 
 
 def _first(name: str, *modules: str) -> Any:
-    """Return an attribute of the first of these modules that has it: releases of TensorFlow differ in the module."""
+    """Return an attribute from the first module that defines it. The module depends on the release of TensorFlow."""
     for module in modules:
         try:
             return functools.reduce(getattr, name.split("."), importlib.import_module(module))
@@ -63,7 +64,7 @@ def set_flag(op: tf.Operation, attribute: str, *, value: bool) -> None:
 
 
 def set_function(op: tf.Operation, attribute: str, name: str) -> None:
-    """Set an attribute of an op to a function."""
+    """Set an attribute of an op to the function with this name."""
     op._set_func_attr(attribute, name)
 
 
@@ -74,7 +75,7 @@ def set_element_specs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
 
 
 def order_of(op: tf.Operation) -> int:
-    """Return a number that increases in the order in which the ops of a graph are created."""
+    """Return a number that orders the ops of a graph by their creation."""
     return int(op._id)
 
 
@@ -89,7 +90,7 @@ def reference_of(variable: tf.Variable) -> tf.Tensor:
 
 
 def op_of_assignment(value: Any) -> Any:
-    """Return the op of an assignment to a resource variable, which TensorFlow wraps. Return other values unchanged."""
+    """Return the op if a value is TensorFlow's wrapper of an assignment op. Return other values unchanged."""
     return value.op if isinstance(value, resource_variable_ops._UnreadVariable) else value
 
 
@@ -107,13 +108,13 @@ def graph_of_function(definition: Any) -> Any:
 
 
 def is_in_control_flow(graph: tf.Graph) -> bool:
-    """Return True if new ops would belong to a conditional or loop."""
+    """Return True if the graph currently adds new ops to a conditional or loop."""
     return graph._get_control_flow_context() is not None
 
 
 @contextlib.contextmanager
 def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
-    """Build ops in the conditional or loop of another op."""
+    """Add the ops that the block creates to the conditional or loop that contains ``op``."""
     graph = op.graph
     before = op.graph._get_control_flow_context()
     graph._set_control_flow_context(op._get_control_flow_context())
@@ -160,7 +161,7 @@ def is_differentiable(op: tf.Operation) -> bool:
 
 
 def has_v2_behavior() -> bool:
-    """Return True if TensorFlow behaves as TensorFlow 2: eager execution, and other shapes, variables and loops."""
+    """Return True if the behavior of TensorFlow 2 is enabled, or if ops outside functions are executed eagerly."""
     return bool(tf2.enabled() or ops.executing_eagerly_outside_functions())
 
 
@@ -180,9 +181,9 @@ def is_in_layer_of_keras() -> bool:
 
 
 def stored_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
-    """Return an object that ascpipe stores on a TensorFlow object. Python frees the two objects together.
+    """Return the object that ascpipe stores under ``name`` on ``owner``, which keeps the object alive.
 
-    The first call creates it.
+    The first call creates the object with ``make``.
     """
     attribute = "_ascpipe_" + name
     if not hasattr(owner, attribute):
@@ -191,14 +192,14 @@ def stored_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
     return kept
 
 
-#: Gauges that count the uses of Keras and of Estimators.
+#: Gauges that record the uses of Keras and of Estimators.
 KERAS_GAUGE = _first("keras_api_gauge", KERAS + ".engine.base_layer") if KERAS == "keras.src" else _first(
     "_keras_api_gauge", KERAS_MODELS)
 ESTIMATOR_GAUGE = estimator._estimator_api_gauge
 
 
 def has_counted(gauge: Any, label: str) -> bool:
-    """Return True if a gauge has counted a use with this label."""
+    """Return True if a gauge has recorded a use with this label."""
     return bool(monitoring.BoolGaugeCell(monitoring.Metric.get_cell(gauge, label)).value())
 
 
@@ -239,7 +240,7 @@ def hides_interrupt(error: RuntimeError) -> bool:
 
 
 def session_within(session: tf.compat.v1.train.MonitoredSession) -> Any:
-    """Return the session that a managed session wraps."""
+    """Return the ``tf.Session`` that a ``MonitoredSession`` wraps."""
     return session._tf_sess()
 
 
@@ -252,7 +253,7 @@ def folder_of(builder: Any) -> str:
 
 def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: tf.IndexedSlices,
                       var: tf.Variable) -> Any:
-    """Apply a gradient with repeated indices, like the TensorFlow optimizer class ``kind``."""
+    """Apply a sparse gradient with repeated indices with the method of the TensorFlow optimizer class ``kind``."""
     return kind._apply_sparse_duplicate_indices(optimizer, grad, var)
 
 
@@ -297,28 +298,28 @@ def buckets_of(column: Any) -> int:
 
 
 def fields_of_shared_embeddings(creator: Any) -> Tuple[str, int, Any]:
-    """Return the name, buckets and initializer of the variable of ``shared_embeddings``."""
+    """Return the name, number of buckets and initializer of the variable that ``shared_embeddings`` creates."""
     return creator._name, creator._num_buckets, creator._initializer
 
 
 def fields_of_linear_column(layer: Any) -> Tuple[Any, int]:
-    """Return the column of a layer of ``linear_model``, and the number of outputs."""
+    """Return the column of a layer of ``linear_model``, and the number of the layer's outputs."""
     return layer._feature_column, layer._units
 
 
 def makes_variables_by_itself(state_manager: Any) -> bool:
-    """Return True for a layer of columns of TensorFlow 2. Such a layer does not create its variables in a scope."""
+    """Return True for the state manager of a column layer of TensorFlow 2, which creates variables outside a scope."""
     return isinstance(state_manager, _StateManagerOfKeras)
 
 
 def sparse_input(given: Any) -> tf.SparseTensor:
-    """Return a feature as the SparseTensor that columns read. A dense tensor is converted, without its elements -1."""
+    """Return a feature as the SparseTensor that columns read. Missing ids in a dense tensor are dropped."""
     return feature_column_v2._to_sparse_input_and_drop_ignore_values(given)
 
 
 @contextlib.contextmanager
 def custom_getter_of(layer: Any, getter: Callable[..., Any]) -> Iterator[None]:
-    """Let a layer create its variables with a custom getter in the block."""
+    """Set the custom getter of a layer's variable scope for the block."""
     scope = layer._scope
     before = scope.custom_getter
     scope.set_custom_getter(getter)
@@ -330,7 +331,7 @@ def custom_getter_of(layer: Any, getter: Callable[..., Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def with_shape(variable: Any, shape: Sequence[int]) -> Iterator[None]:
-    """Let ``get_shape`` of a variable return another shape in the block."""
+    """Override the result of a variable's ``get_shape`` in the block."""
     variable.get_shape = lambda: tf.TensorShape(shape)
     try:
         yield

@@ -18,12 +18,12 @@ _NOTHING = object()
 
 
 class Feature:
-    """A part of TensorFlow that not every program uses.
+    """Feature whose patches not every program needs, for example Estimators or ``mx_rec``.
 
-    ascpipe applies its patches when the program first uses the feature, and in each later ``init``.
+    ascpipe applies the patches of a feature when the program first uses the feature, and in each later ``init``.
 
     Args:
-        was_used: function that returns True if TensorFlow has counted a use of the feature, even before ``init``.
+        was_used: function that returns True if TensorFlow has recorded a use of the feature, even before ``init``.
     """
 
     def __init__(self, was_used: Callable[[], bool] = lambda: False) -> None:
@@ -45,7 +45,7 @@ class Feature:
 
 
 class Patch:
-    """An attribute of TensorFlow that is replaced. It belongs to a class or module.
+    """Patch that replaces an attribute of a class or module of TensorFlow.
 
     Args:
         module: module of TensorFlow. The patch imports the module when it needs the module, because not every program
@@ -72,10 +72,10 @@ class Patch:
 
     @property
     def plain(self) -> Any:
-        """TensorFlow's own attribute, or None if it is new.
+        """TensorFlow's original attribute, or None if TensorFlow has no such attribute and ``is_new`` is True.
 
         Raises:
-            UnsupportedTensorFlowError: TensorFlow does not have it.
+            UnsupportedTensorFlowError: TensorFlow does not have the attribute, and ``is_new`` is False.
         """
         if self._plain is _NOTHING:
             plain = vars(self._owner()).get(self._name())
@@ -98,9 +98,10 @@ class Patch:
         self._on_objects(is_replaced=self.of_graphs)
 
     def put_on(self, each: Any) -> None:
-        """Register an object. A graph gets the replaced method if patches are applied.
+        """Register an object whose class has the attribute of this patch.
 
-        Other objects keep the replacement after ``undo``.
+        With ``of_graphs``, the object has the replacement while patches are applied. Without ``of_graphs``, the object
+        keeps the replacement after ``undo``.
         """
         self._objects.add(each)
         if self.of_graphs and _Applied.now:
@@ -247,7 +248,7 @@ _sessions: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def apply_to_session(session: Any, run: Callable[..., Any], make_callable: Callable[..., Any]) -> None:
-    """Replace two methods of a session. Each run then trains several iterations (``set_iteration_per_loop``)."""
+    """Replace ``run`` and ``make_callable`` of a session. A run can then train several iterations."""
     _sessions.add(session)
     session.run = run
     session.make_callable = make_callable

@@ -30,7 +30,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Rule:
-    """Condition on one parameter. None is allowed if ``optional`` is True."""
+    """Base class of rules for the value of one parameter. None is allowed if ``optional`` is True."""
 
     def __init__(self, *, optional: bool = False) -> None:
         self._optional = optional
@@ -46,7 +46,7 @@ class Rule:
 
 
 class Bounded(Rule):
-    """Condition with a lower and an upper limit."""
+    """Base class of rules with a lower and an upper limit."""
 
     def __init__(self, low: Any, high: Any = MAX_INT32, *, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -55,7 +55,7 @@ class Bounded(Rule):
 
 
 class Integer(Bounded):
-    """An int (not a bool) in [low, high]."""
+    """Rule for an int (not a bool) in [low, high]."""
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -64,7 +64,7 @@ class Integer(Bounded):
 
 
 class Float(Bounded):
-    """A float in [low, high]. ``open_low`` excludes ``low``, and ``open_high`` excludes ``high``."""
+    """Rule for a float in [low, high]. ``open_low`` excludes ``low``, and ``open_high`` excludes ``high``."""
 
     def __init__(self, low: float, high: float, *, open_low: bool = False, open_high: bool = False,
                  optional: bool = False) -> None:
@@ -79,7 +79,7 @@ class Float(Bounded):
 
 
 class Number(Float):
-    """A float or an int within the limits of a ``Float``."""
+    """Rule for a float or an int, with the same limits as ``Float``."""
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, int) and not isinstance(value, bool):
@@ -88,7 +88,7 @@ class Number(Float):
 
 
 class Text(Bounded):
-    """A str with a length in [low, high]."""
+    """Rule for a str whose length is in [low, high]."""
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, str):
@@ -100,7 +100,7 @@ class Text(Bounded):
 
 
 class PathText(Text):
-    """A ``Text`` that can be a file name, without control characters and surrogates."""
+    """Rule for a str whose length is in [low, high], without control characters and surrogates."""
 
     def _check(self, name: str, value: Any) -> None:
         super()._check(name, value)
@@ -110,7 +110,7 @@ class PathText(Text):
 
 
 class Instance(Rule):
-    """An instance of one of several classes."""
+    """Rule for an instance of one of several classes."""
 
     def __init__(self, *classes: type, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -122,7 +122,7 @@ class Instance(Rule):
 
 
 class Having(Rule):
-    """An object with certain attributes, for instance any object with the methods of a session."""
+    """Rule for an object with the given attributes, for example any object with the methods of a session."""
 
     def __init__(self, what: str, *attributes: str, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -135,7 +135,7 @@ class Having(Rule):
 
 
 class Numbers(Rule):
-    """A tensor, a number, a numeric array, or a list of such values."""
+    """Rule for a tensor, a number, a numeric array, or a list or tuple of such values."""
 
     def _check(self, name: str, value: Any) -> None:
         if not _are_numbers(value):
@@ -143,7 +143,7 @@ class Numbers(Rule):
 
 
 class IntegerScalar(Rule):
-    """An integer, or a scalar array, tensor or variable of an integer dtype."""
+    """Rule for an integer, or a scalar array, tensor or variable of an integer dtype."""
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer, np.ndarray, tf.Tensor, tf.Variable)):
@@ -156,7 +156,7 @@ class IntegerScalar(Rule):
 
 
 class Choice(Rule):
-    """One of several values. The type must match exactly."""
+    """Rule for one of several values. The type must match exactly."""
 
     def __init__(self, *values: Any, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -172,7 +172,7 @@ class Choice(Rule):
 
 
 class ListOf(Rule):
-    """A non-empty list or tuple whose elements all satisfy a rule."""
+    """Rule for a non-empty list or tuple whose elements all satisfy another rule."""
 
     def __init__(self, element: Rule, *, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -188,7 +188,7 @@ class ListOf(Rule):
 
 
 class Names(Rule):
-    """A list, tuple or set of str, possibly empty. A single str is not allowed."""
+    """Rule for a list, tuple or set of str, possibly empty. A single str is not allowed."""
 
     def _check(self, name: str, value: Any) -> None:
         if not isinstance(value, (list, tuple, set, frozenset)):
@@ -199,7 +199,7 @@ class Names(Rule):
 
 
 class AnyOf(Rule):
-    """A value that satisfies one of several rules. The error contains the errors of all rules."""
+    """Rule for a value that satisfies one of several rules. The error message contains the errors of all rules."""
 
     def __init__(self, *rules: Rule, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -222,7 +222,7 @@ def boolean(*, optional: bool = False) -> Rule:
 
 
 def wrong_type(name: str, value: Any, expected: str) -> ArgumentError:
-    """Return the error for an argument of a wrong type. The text begins like the error text of Rec SDK."""
+    """Return the error for an argument of a wrong type. The message begins like the message of Rec SDK."""
     return ArgumentError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
         name, shown(value), type(value).__name__, expected))
 

@@ -1,4 +1,4 @@
-"""Hook of older versions. It selects ops that are moved into the dataset."""
+"""Hook of older versions of Rec SDK that selects ops to move into the dataset."""
 from ascpipe.tf.modify.hooks import ACGPushOpsToDatasetHook
 
 __all__ = ["ACGPushOpsToDatasetHook"]

@@ -1,4 +1,4 @@
-"""Hooks that select tensors which are moved into the dataset together with the ids."""
+"""Hooks that select more ops or ids to move into the dataset."""
 from ascpipe.tf.modify.hooks import LookupSubgraphSlicerHook, OrphanLookupKeySlicerHook
 
 __all__ = ["LookupSubgraphSlicerHook", "OrphanLookupKeySlicerHook"]

@@ -1,1 +1,1 @@
-"""The functions and classes of ``ascpipe.tf`` with TensorFlow's terms. Other packages contain their implementation."""
+"""Public functions of ``ascpipe.tf`` for the life cycle, tables, lookups and feature columns."""

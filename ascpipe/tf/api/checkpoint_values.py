@@ -1,4 +1,4 @@
-"""Replacement of ``tf.train.init_from_checkpoint`` that loads the rows of tables of columns from a checkpoint."""
+"""Replacement of ``tf.train.init_from_checkpoint`` that also loads rows into the tables of feature columns."""
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 import tensorflow as tf
@@ -13,11 +13,11 @@ from ascpipe.tf.graph.stand_ins import StandIns
 
 @patches.INIT_FROM_CHECKPOINT.by
 def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Replacement for TensorFlow's function, which only sets the initializers of variables.
+    """Replacement for ``tf.train.init_from_checkpoint``, which sets only the initializers of variables.
 
     Raises:
-        ColumnError: the function is called outside an Estimator. An Estimator calls ``Scaffold.init_fn``, but a session
-            of the program runs only initializers.
+        ColumnError: the map contains a variable with a table, and the function is called outside an Estimator. An
+            Estimator calls ``Scaffold.init_fn``, but a session of the program runs only initializers.
     """
     patches.INIT_FROM_CHECKPOINT.plain(path, assignment_map)
     state = GraphState.known(tf.compat.v1.get_default_graph())
@@ -42,7 +42,9 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
 
 
 def _name_in_checkpoint(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:
-    """Return the name of a variable in the checkpoint according to an entry of the map. Return None for other entries.
+    """Return the name in the checkpoint that an entry of the assignment map assigns to a variable.
+
+    Return None if the entry does not contain the variable.
 
     Args:
         source: a name in the checkpoint, or a scope with a slash at the end.

@@ -1,7 +1,8 @@
 """Separate tables for each Estimator in a program that uses only feature columns.
 
 Estimators use the same variable names in separate graphs, but a pipeline has one table per name. So ascpipe restarts
-the pipeline when another Estimator trains. The checkpoint of the first Estimator contains its tables.
+the pipeline if another Estimator trains or has tables of other sizes. The tables of the first Estimator are in its
+checkpoint.
 """
 from typing import Callable, Dict
 
@@ -28,9 +29,9 @@ class ColumnModels(Models):
         self._last = ""  # folder of the Estimator whose tables the pipeline has, or ""
 
     def begin(self, folder: str, mode: str) -> None:
-        """Restart the pipeline if its tables conflict with an Estimator.
+        """Restart the pipeline if its tables conflict with the tables of an Estimator.
 
-        The model function is called after this method.
+        Call this method before the Estimator's model function.
         """
         pipeline = Process.current().pipeline
         state = GraphState.of(tf.compat.v1.get_default_graph())

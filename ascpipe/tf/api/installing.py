@@ -1,4 +1,4 @@
-"""Application of the patches of Savers, Estimators, hooks and sessions in programs that use tables."""
+"""``install``, which adds support for tables to Savers, Estimators, hooks and sessions of TensorFlow."""
 from typing import Any
 
 from ascpipe.tf import internals, patches
@@ -18,13 +18,16 @@ REPLACEMENTS = (checkpoint_values, saver, saver_hook, warm_starting, combining, 
 
 
 def install() -> None:
-    """Let Savers, Estimators, optimizers and sessions of this process support tables. A second call is allowed."""
+    """Apply the patches, so that TensorFlow supports tables in this process. A second call is allowed."""
     patches.apply()
 
 
 @patches.FIRST_USES.by
 def _get_cell(self: Any, *labels: str) -> Any:
-    """Replacement for the method of TensorFlow that the methods of Keras models and Estimators call first."""
+    """Replacement for ``BoolGauge.get_cell`` that applies the patches of Keras models or Estimators at their first use.
+
+    The methods of Keras models and Estimators call ``get_cell`` first.
+    """
     if self is internals.KERAS_GAUGE:
         patches.KERAS.use()
     elif self is internals.ESTIMATOR_GAUGE:

@@ -61,7 +61,7 @@ def start() -> None:
     """Declare the default graph complete. The pipeline of the graph starts with the first run of a session.
 
     Call ``start`` after the optimizers are applied and before the session is created. ``start`` moves the ops that
-    compute looked-up tensors of ids into the dataset. A second call for a graph has no effect. For Estimators, use
+    compute ids for lookups from a batch into the dataset. A second call for a graph has no effect. For Estimators, use
     ``StartHook``.
 
     Raises:
@@ -105,7 +105,7 @@ def reset() -> None:
 
 @contextlib.contextmanager
 def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
-    """Call ``init``, ``start`` and ``shutdown`` for a block with a new graph.
+    """Context manager that calls ``init`` before a block and ``shutdown`` after it, with a new default graph.
 
     A notebook cell can run the block repeatedly. The pipeline starts with the first run of a session, if the graph has
     lookups. The pipeline ends at the end of the block, even if the block raises an error::
@@ -148,7 +148,7 @@ class StartHook(GraphModifierHook):
 
 
 def start_if_it_has_lookups(graph: tf.Graph) -> None:
-    """Call ``start`` once for a graph that has lookups."""
+    """Call ``start`` for a graph that has lookups, unless the graph was marked before or reads table files."""
     state = GraphState.of(graph)
     if not state.marked and state.served is None and (state.lookups or state.requests.lookups):
         with graph.as_default():

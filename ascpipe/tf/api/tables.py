@@ -209,9 +209,9 @@ def table_variables() -> List[Any]:
 
 def _request(table: Table, ids: Union[FeatureSpec, Ids], batch: Any, *, training: bool, default_value: Any,
              said: Dict[str, Optional[int]], **others: Any) -> LookupRequest:
-    """Return a request from arguments of this API.
+    """Return the request for the arguments of ``sparse_lookup`` or ``lookup_sparse``.
 
-    ``said`` contains thresholds, and ``others`` contains attributes of the request.
+    ``said`` contains the thresholds, and ``others`` contains other attributes of the request.
     """
     _require_max_keys(table, others["send_count"])
     gives_initial = isinstance(default_value, str)

@@ -20,12 +20,14 @@ _log = logging.getLogger(__name__)
 
 
 class Changes(NamedTuple):
-    """Changes of a table that a delta contains.
+    """Changes of a table since the parent checkpoint of a delta.
 
     Attributes:
-        since: last ticket of the parent. Entries with a greater last ticket have changed.
+        since: last ticket of the parent, or of the last full checkpoint if a delta omits rare keys. Entries with a
+            greater last ticket have changed.
         left_out: int64[n], sorted. Changed keys that this delta omits.
-        deleted: int64[n], keys of the parent checkpoint that the table no longer contains.
+        deleted: int64[n], keys of the parent that the table has deleted since then. A key that was created again is
+            included only if the delta omits its new row.
     """
 
     since: int
@@ -33,7 +35,7 @@ class Changes(NamedTuple):
     deleted: np.ndarray
 
     def among(self, entries: np.ndarray) -> np.ndarray:
-        """Return bool[n], which is True for entries that the delta contains."""
+        """Return a mask bool[n] of the entries that the delta contains."""
         told = table_rows.trained(entries) & (entries["last"] > self.since)
         if len(self.left_out):
             told[told] = ~places(self.left_out, entries["key"][told])[1]
@@ -42,7 +44,7 @@ class Changes(NamedTuple):
 
 def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[int],
               tables: Dict[str, TableState]) -> Optional[Tip]:
-    """Return the save on which a delta can be based.
+    """Return the ``Tip`` of the save on which a delta can be based.
 
     If there is no such save, log the reason for a full checkpoint, and return None.
     """
@@ -71,13 +73,13 @@ def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]
 
 
 def name_of(directory: str, base: str) -> str:
-    """Return a name for a directory and base. The name is equal for all spellings of the directory."""
+    """Return the key of ``Pipeline.tips`` for a directory and base. All paths of the directory have the same key."""
     return os.path.join(os.path.realpath(directory), base)
 
 
 def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
                   threshold: int) -> Tuple[Optional[Tip], Dict[str, Optional[Changes]]]:
-    """Find the changes of each table since the tip.
+    """Find the changes of each table since the save ``tip``.
 
     Args:
         tip: parent of the delta, or None for a full checkpoint.
@@ -100,13 +102,13 @@ def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
 
 def next_tip(pipeline: Pipeline, tip: Optional[Tip], prefix: str, link: Link, here: Position,
              tables: Dict[str, TableState]) -> Tip:
-    """Return the tip after a save. The save is a delta of ``tip``, or a full checkpoint if ``tip`` is None."""
+    """Return the ``Tip`` of a new save. The save is a delta of ``tip``, or a full checkpoint if ``tip`` is None."""
     return Tip(prefix, link, 0 if tip is None else tip.deltas + 1, here, here if tip is None else tip.full,
                loads_of(tables), pipeline.rank, pipeline.ranks)
 
 
 def loads_of(tables: Dict[str, TableState]) -> Dict[str, int]:
-    """Return the number of the last load of each table, as in ``Tip``."""
+    """Return a dict from table name to the number of the table's last load, for ``Tip.loads``."""
     return {name: int(at.header["cut_granted"]) for name, at in tables.items()}
 
 
@@ -134,7 +136,7 @@ def _deleted(tip: Tip, name: str, at: TableState) -> np.ndarray:
 
 
 def _without_rare_keys(tip: Tip, name: str, at: TableState, changes: Changes, least: int) -> Changes:
-    """Omit keys that occurred fewer than ``least`` times since they were last saved."""
+    """Return ``changes`` without keys that occurred fewer than ``least`` times since they were last saved."""
     changed = [entries[changes.among(entries)] for entries in table_rows.entry_blocks(at)]
     keys = np.concatenate([np.empty(0, np.int64), *(entries["key"] for entries in changed)])
     counts = np.concatenate([np.empty(0, np.int64), *(entries["count"] for entries in changed)])

@@ -18,7 +18,7 @@ CUT = "cut"  #: name of the request for a threshold or an eviction, which AscCut
 
 
 def follow(pipeline: Pipeline) -> asking.Follower:
-    """Start the thread that serves requests of rank 0."""
+    """Start and return the thread that executes requests of rank 0 on this rank."""
     saves = _Saves(pipeline)
     return asking.Follower({
         saving.SAVE: saves.save, asking.ENDED: saves.end, loading.LOAD: functools.partial(_load, pipeline), CUT: _cut},
@@ -26,7 +26,7 @@ def follow(pipeline: Pipeline) -> asking.Follower:
 
 
 class _Saves:
-    """Saves of this rank's slices."""
+    """Handler of requests to save this rank's slice of a checkpoint."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -69,7 +69,7 @@ class _Saves:
         return None
 
     def end(self, number: int, told: Dict[str, Any]) -> Optional[str]:
-        """Record whether rank 0 has committed the checkpoint. Return the prefix of the checkpoint."""
+        """Record the save if rank 0 has committed the checkpoint. Return the prefix of the checkpoint."""
         written = self._written.pop(number, None)
         if told["done"] and written is not None:
             name, tip = written
@@ -77,7 +77,11 @@ class _Saves:
         return self._asked.pop(number, None)
 
     def _tip(self, asked: Mapping[str, Any]) -> Optional[Tip]:
-        """Return this rank's part of the save on which a delta is based."""
+        """Return the ``Tip`` of the save on which the requested delta is based, or None for a full checkpoint.
+
+        Raises:
+            NotSavedError: this rank does not have that save.
+        """
         if asked["parent"] is None:
             return None
         tip = self._pipeline.tips.get(deltas.name_of(asked["directory"], asked["base"]))
@@ -103,7 +107,7 @@ class _Saves:
 
 
 class _Held(NamedTuple):
-    """State of the tables that a save read in a hold. ``tip`` is the parent of a delta, or None."""
+    """Tables and training position of a save during a hold. ``tip`` is the parent of a delta, or None."""
 
     tables: Dict[str, TableState]
     tip: Optional[Tip]

@@ -16,7 +16,7 @@ from ascpipe.tf.running import native
 
 
 class Wanted(NamedTuple):
-    """A table of an instance and the source of its rows.
+    """Table that a new instance contains, and the source of its rows.
 
     Attributes:
         number: number of the live table.

@@ -45,7 +45,9 @@ class Load(NamedTuple):
 
 def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype: str,
              allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
-    """Return the load of the saved table with the name of the program's table. Load an empty table if this is allowed.
+    """Return the load of a table from the saved table with the same name.
+
+    The load is empty if the saved table is missing and ``allow_missing`` contains its name.
 
     Args:
         slots: optimizer slots of the table in this program.
@@ -53,7 +55,8 @@ def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype:
         advice: function that returns the advice for the error about any other missing table or ``table/slot``.
 
     Raises:
-        CheckpointMismatchError: the checkpoint does not contain the table, or the table has other rows or slots.
+        CheckpointMismatchError: the checkpoint does not contain the table, or its rows have another length or other
+            optimizer slots.
     """
     reason = _missing(checkpoint, shape.name)
     if reason is not None and shape.name not in allow_missing:
@@ -88,7 +91,7 @@ def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: s
 
 
 def load_tables(pipeline: Pipeline, held: Hold, loads: Iterable[Load]) -> None:
-    """Replace tables during an exclusive hold.
+    """Replace the contents of tables during an exclusive hold.
 
     Raises:
         DamagedCheckpointError: a checkpoint has changed since it was verified. The table is empty afterwards.
@@ -112,7 +115,10 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
 
 
 def position_in(pipeline: Pipeline, checkpoint: Checkpoint) -> Optional[Position]:
-    """Return the training position of this rank in a checkpoint, or None if the checkpoint has no position."""
+    """Return the training position of this rank in a checkpoint, or None if the checkpoint has no position.
+
+    If the checkpoint was saved by another number of ranks, return ``checkpoint.position``.
+    """
     if len(checkpoint.positions) == pipeline.ranks:
         return checkpoint.positions[pipeline.rank]
     return checkpoint.position
@@ -125,7 +131,7 @@ def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
 
 
 def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
-    """Return the reason why a table cannot be loaded from a checkpoint, or None if there is no reason.
+    """Return the reason why a table cannot be loaded from a checkpoint, or None if it can be loaded.
 
     A manifest distinguishes an empty table from a lost table. Without a manifest, an empty table is treated as lost.
     """
@@ -227,7 +233,10 @@ def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) ->
 
 
 def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.ndarray]:
-    """Write rows. Return the numbers of rows with unapplied gradient sums, or None if the table has no sums."""
+    """Write rows. Return the indices of rows with unapplied gradient sums.
+
+    Return None if no sums are loaded, or if no graph trains the table.
+    """
     widths = [load.spec.dim, *(slot.width for slot in load.spec.slots)]
     start = 0
     begins = [column for column, _ in _places(load.spec.dim, load.spec.slots).values()]
@@ -247,7 +256,7 @@ def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.nd
 
 
 def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
-    """Return (access threshold, counting, time).
+    """Return (access threshold, counting, time) of a loaded table.
 
     The threshold and ``counting`` are the saved values if the checkpoint and the program use admission. Otherwise, they
     are the values of the program.

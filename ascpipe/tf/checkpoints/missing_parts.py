@@ -27,7 +27,7 @@ class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
 
 
 def advise_allow_missing(missing: str) -> str:
-    """Return the advice for a program that calls ``restore``."""
+    """Return the advice for a program that calls ``restore``, and can pass ``allow_missing``."""
     if not missing:
         return ("To start with empty tables, list them in allow_missing. To restore only some variables, use a Saver "
                 "with a var_list")

@@ -27,7 +27,7 @@ DenseRestore = Callable[[Optional[str]], Any]
 
 
 class Source(NamedTuple):
-    """A table of a checkpoint.
+    """Saved table from which a table is warm-started.
 
     Attributes:
         prefix: ``dir/base-step`` of the checkpoint.

@@ -36,10 +36,11 @@ _RULES_OF_SAVE = {"save_path": PathText(1, 1024), "latest_filename": Text(1, 50,
 
 
 class Saver(tf.compat.v1.train.Saver):
-    """Saver of dense variables and sparse tables in their state after the same training step.
+    """Saver of dense variables and sparse tables.
 
-    The arguments are the arguments of ``tf.train.Saver``. All tables are saved and restored, except tables created with
-    ``is_save=False``. ``var_list`` does not select tables. The tables of checkpoint ``dir/base-100`` are in
+    A checkpoint contains the variables and tables in their state after the same training step. The arguments are the
+    arguments of ``tf.train.Saver``. All tables are saved and restored, except tables created with ``is_save=False``.
+    ``var_list`` does not select tables. The tables of checkpoint ``dir/base-100`` are in
     ``dir/sparse-base-100`` (docs/reference/checkpoints.md). In a graph without tables, this class behaves like
     TensorFlow's Saver.
     """
@@ -209,6 +210,8 @@ def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], ba
 def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
     """Return the state of a graph, or None if the graph has no tables or reads its tables from files.
 
+    If the start of the graph's pipeline was deferred, the pipeline is started first.
+
     Raises:
         RuntimeError: the pipeline of the graph was not started.
     """
@@ -239,7 +242,12 @@ def _step_number(sess: Any, global_step: Any) -> Optional[int]:
 
 def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Graph, prefix: str,
                 allow_missing: Collection[str]) -> bool:
-    """Return whether a checkpoint has a sparse part. Raise ``MissingError`` if the checkpoint does not exist."""
+    """Return whether a checkpoint contains tables.
+
+    Raises:
+        MissingError: the checkpoint does not exist.
+        NoTablesError: the checkpoint contains no tables, and this saver must restore tables.
+    """
     directory, base = os.path.split(prefix)
     if os.path.isdir(os.path.join(directory, "sparse-" + base)) or is_delta(prefix):
         return True
@@ -259,7 +267,10 @@ def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Gr
 
 
 def _version_asked(process: Process, prefix: str) -> str:
-    """Return a prefix in which ``restore_model_version`` replaces the step in the first restore after ``init``."""
+    """Return the prefix of the checkpoint to restore.
+
+    The first restore after ``init`` uses the step ``restore_model_version``, if it is set, instead of the given step.
+    """
     version = process.configuration.restore_model_version
     if version is None or Checkpoints.of(process).version_is_restored:
         return prefix

@@ -1,4 +1,4 @@
-"""``CheckpointSaverHook``, a subclass of TensorFlow's hook with deltas and background saves."""
+"""``CheckpointSaverHook``, a subclass of TensorFlow's hook that can save deltas and save in the background."""
 import contextlib
 import inspect
 import os
@@ -23,8 +23,8 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
 
     After ``init(is_incremental_checkpoint=True, ...)``, the intervals of the hook are ignored. The hook saves a full
     checkpoint first and then every ``save_checkpoint_due_time`` seconds. Between full checkpoints, it saves a delta
-    every ``save_delta_checkpoints_secs`` seconds. The hook also saves at the end. The saver must be an
-    ``ascpipe.tf.Saver``. After ``import mx_rec``, all savers are.
+    every ``save_delta_checkpoints_secs`` seconds. The hook also saves at the end. The saver is an
+    ``ascpipe.tf.Saver`` or a ``tf.train.Saver``, whose methods ``init`` replaces.
 
     The other arguments are the arguments of ``tf.train.CheckpointSaverHook``. An Estimator with this hook does not
     create another saver hook.
@@ -73,7 +73,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         patches.HOOK_BEGIN.plain(self)
 
     def end(self, session: Any) -> None:
-        """Save the steps that were trained since the last save, and wait until the checkpoint is durable."""
+        """Save a checkpoint if steps were trained since the last save, and wait until it is durable."""
         super().end(session)
         wait_for_save()
 
@@ -92,7 +92,7 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
 
 @patches.SUPERVISOR_INIT.by
 def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
-    """Check the path in the constructor of a Supervisor.
+    """Check in the constructor of a Supervisor that checkpoints can be saved in its directory.
 
     The first save of a Supervisor happens ten minutes later, in another thread.
     """
@@ -157,8 +157,7 @@ class _SaverWithArguments:
         return self._saver().saver_def
 
     def save(self, session: Any, path: str, **named: Any) -> Any:
-        """Save with the additional arguments. After the end of ascpipe, TensorFlow's ``save`` is called without them.
-        """
+        """Call ``save`` of the saver with the additional arguments, or without these arguments after ``shutdown``."""
         asked = self._asked() if Process.is_initialised() else {}
         return self._saver().save(session, path, **named, **asked)
 

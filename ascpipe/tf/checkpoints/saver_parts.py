@@ -1,4 +1,4 @@
-"""Private names of TensorFlow's savers, with public wrappers."""
+"""Public wrappers of private names of TensorFlow's savers."""
 from typing import Any, Callable, List, Tuple
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ def all_saveable_objects() -> List[Any]:
 
 
 class SaverParts:
-    """Private state of a ``tf.train.Saver``."""
+    """Access to the private attributes of a ``tf.train.Saver``."""
 
     def __init__(self, saver: tf.compat.v1.train.Saver) -> None:
         self._saver = saver
@@ -32,7 +32,7 @@ class SaverParts:
         return bool(self._saver._allow_empty)
 
     def allow_empty(self) -> None:
-        """Let the saver be built without objects to save."""
+        """Allow a build of the saver without objects to save."""
         self._saver._allow_empty = True
 
     @property
@@ -54,7 +54,7 @@ class SaverParts:
         return bool(self._saver._save_relative_paths)
 
     def save_instead(self, items: List[Any], builder: Callable[[Any], Any]) -> None:
-        """Let the saver save ``items``, with the ops that ``builder`` creates for the saver's file version."""
+        """Replace the objects to save by ``items``, and the builder of ops by ``builder(file version)``."""
         self.items = items
         self._saver._builder = builder(self._saver._write_version)
 

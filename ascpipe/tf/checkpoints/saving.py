@@ -34,7 +34,7 @@ DenseSave = Callable[[str], Any]  #: TensorFlow's save of the dense variables to
 
 
 class Checkpoints:
-    """Saves and restores of this process since ``init``.
+    """Record of saves and restores of this process since ``init``.
 
     Attributes:
         last_saved: prefix of the last checkpoint that was saved, or None.
@@ -46,12 +46,12 @@ class Checkpoints:
 
     @classmethod
     def of(cls, process: Process) -> "Checkpoints":
-        """Return the record of a process."""
+        """Return the ``Checkpoints`` of a process."""
         return internals.stored_on(process, "checkpoints", cls)
 
 
 class SavedPart(NamedTuple):
-    """Part of a pipeline that a save contains.
+    """Tables and training streams that a save contains.
 
     Attributes:
         tables: tables to save.
@@ -67,7 +67,7 @@ class SaveRequest(NamedTuple):
 
     Attributes:
         pipeline: the running pipeline.
-        part: part of the pipeline to save.
+        part: tables and training streams to save.
         directory: directory of the checkpoint. It is created if necessary.
         base: name of the checkpoint without the step.
         step: 0 or more, or None for a name without a step.
@@ -87,9 +87,9 @@ class SaveRequest(NamedTuple):
 
 
 def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
-    """Return the part to save.
+    """Return the tables and training streams to save. Tables with ``is_save=False`` are omitted.
 
-    It contains the tables and streams that this graph trains, or all tables and streams if this graph does not train.
+    If the graph trains, these are its tables and training streams. Otherwise, these are the pipeline's.
     """
     if state.trains:
         tables = [pipeline.tables[name] for name in state.tables]
@@ -103,7 +103,7 @@ def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
 
 
 def prefix_of(directory: str, base: str, step: Optional[int]) -> str:
-    """Return the absolute path ``directory/base-step``. The path is equal on all ranks."""
+    """Return the absolute path ``directory/base-step``."""
     return os.path.join(os.path.abspath(directory), base if step is None else "{}-{}".format(base, step))
 
 
@@ -143,8 +143,8 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
 
     Args:
         request, save_dense: the same as in ``save_checkpoint``.
-        describe: function that writes parts that do not change. The save thread calls it with the prefix of the dense
-            part.
+        describe: function that writes files that do not depend on the training step, such as the meta graph. The save
+            thread calls it with the prefix of the dense variables.
         publish: the same as in ``save_checkpoint``. The save thread calls it.
 
     Returns:
@@ -289,7 +289,9 @@ def _is_saved(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, 
 
 
 def require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: str) -> None:
-    """Raise ``NotSavedError`` if there is too little memory for the copies, because the kernel might kill the process.
+    """Raise ``NotSavedError`` if there is too little memory for the copies that a background save makes.
+
+    Without this check, the kernel might kill the process.
     """
     needed = sum(structs.ENTRY.itemsize * int(at.header["entries_used"]) for at in tables.values())
     needed += sum(4 * (int(at.header["entries_used"]) + int(at.header["homes_ready"]))
@@ -306,7 +308,7 @@ def require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: st
 
 
 def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:
-    """Return the current training position of these tables and rings."""
+    """Return the current training position of the given tables and rings."""
     return Position(
         run_id=pipeline.run_id,
         tables={name: TablePosition(int(at.header["retired"]), int(at.header["cut_applied"]))

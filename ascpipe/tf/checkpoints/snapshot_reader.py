@@ -1,9 +1,9 @@
-"""Snapshot of tables. It is taken during a hold, and another thread reads it while training continues.
+"""Snapshot of tables that is taken during a hold. Another thread reads the snapshot while training continues.
 
 During the hold, only device rows are copied. The other parts of the snapshot are read afterwards:
 
-- Entries are copied. The table worker keeps images of entries that it changes.
-- Home rows are read in place. Plans keep images of rows that they change.
+- Entries are copied. Before the table worker changes an entry that was not copied yet, it stores an image of the entry.
+- Home rows are read in place. Before a step changes a home row that was not read yet, it stores an image of the row.
 - If a table has rows on disk, the reader reads the entries again to locate the rows.
 """
 import contextlib
@@ -24,7 +24,9 @@ from ascpipe.tf.running.hold_between_steps import Hold, TableState
 @contextlib.contextmanager
 def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, TableState],
                   log_bytes: int) -> Iterator["FrozenTables"]:
-    """Take a snapshot of some tables, and release the snapshot after the block. A process has at most one snapshot.
+    """Take a snapshot of the given tables, and release the snapshot after the block.
+
+    A process has at most one snapshot.
 
     Args:
         held: hold of any kind.
@@ -42,9 +44,9 @@ def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, T
 
 
 class FrozenTables:
-    """State of tables during a hold.
+    """Snapshot of tables, as they were during a hold.
 
-    ``frozen_tables`` creates an object, and its docstring explains the other arguments.
+    ``frozen_tables`` creates the object. The docstring of ``frozen_tables`` explains the other arguments.
 
     Args:
         save: native number of the snapshot.
@@ -63,7 +65,10 @@ class FrozenTables:
                    for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
 
     def tables(self) -> Dict[str, TableState]:
-        """Return the states by name. They are invalid after the release. Call this method once, in any thread."""
+        """Return the table states by name, which are valid until the snapshot is released.
+
+        Call this method once, in any thread.
+        """
         return {name: self._table(name, number) for name, number in self._numbers.items()}
 
     def _copy(self, table: int, index: int, rows: int) -> np.ndarray:
@@ -88,14 +93,14 @@ class FrozenTables:
 
 
 def _name_rows_by_entry(entries: np.ndarray) -> None:
-    """Replace the home rows in entries by entry numbers, because rows move between memory and disk."""
+    """Replace the home row in each entry by the number of the entry, because rows move between memory and disk."""
     for start in range(0, len(entries), BLOCK_ENTRIES):
         homes = entries["home"][start:start + BLOCK_ENTRIES]
         homes[homes != HOME_NONE] = start + np.flatnonzero(homes != HOME_NONE)
 
 
 def _not_on_device(state: TableState) -> np.ndarray:
-    """Return int32[n], the home rows of keys that are not on the device. These home rows are up to date."""
+    """Return the home rows, int32[n], of keys that are not in the device table. These home rows are up to date."""
     found = _array(len(state.entries), np.dtype(np.int32))
     n = 0
     for entries in entry_blocks(state):
@@ -112,7 +117,10 @@ def _array(count: int, dtype: np.dtype) -> np.ndarray:
 
 
 class _HomeRows:
-    """Home rows of the snapshot with the indexing of float32[rows, row floats]. Each row is read once, as a copy."""
+    """Home rows of one table in a snapshot. Index the object like an array float32[rows, row floats].
+
+    An access returns copies. Access each row at most once.
+    """
 
     def __init__(self, save: int, table: int, rows: int, floats: int) -> None:
         self._save = save
@@ -124,7 +132,7 @@ class _HomeRows:
         return self._rows
 
     def want(self, homes: np.ndarray) -> None:
-        """Restrict the snapshot to these rows. The call must happen before the first read."""
+        """Restrict the snapshot to the given home rows. The call must happen before the first read."""
         wanted = np.ascontiguousarray(homes, np.int32)
         native.call("asc_save_want", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted))
 

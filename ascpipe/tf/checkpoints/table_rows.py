@@ -8,14 +8,14 @@ from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, columns
 from ascpipe.layout.words import HOME_DISK, HOME_NONE, TRAINED
 from ascpipe.tf.running.hold_between_steps import TableState
 
-BLOCK_ENTRIES = 1 << 14  #: size at which a block is still in the CPU cache when it is written
+BLOCK_ENTRIES = 1 << 14  #: entries per block. A block of this size is still in the CPU cache when it is written
 
 
 Which = Callable[[np.ndarray], np.ndarray]  #: ENTRY[n] -> bool[n], True for selected entries
 
 
 def trained(entries: np.ndarray) -> np.ndarray:
-    """Return bool[n], which is True for entries with trained state."""
+    """Return a mask bool[n] of the entries whose state is ``TRAINED``."""
     return entries["state"] == TRAINED
 
 
@@ -31,8 +31,7 @@ def count(state: TableState, which: Which = trained) -> Tuple[int, int]:
 
 
 def blocks(state: TableState, which: Which = trained) -> Iterator[PartedBlock]:
-    """Yield blocks of keys that have a row, in the order of their entries. Rows may be views of the table, not copies.
-    """
+    """Yield blocks of keys that have a row, in the order of their entries. The rows may be views of the table."""
     for entries in entry_blocks(state):
         with contextlib.nullcontext() if state.disk is None else state.disk.reading():
             chosen = entries[which(entries) & _has_row(entries)]
@@ -93,7 +92,9 @@ def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], t
 
 def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
                 widths: Sequence[int]) -> List[Optional[np.ndarray]]:
-    """Return the destination of each part in ``write_rows``, or None if the destination is not contiguous in memory.
+    """Return the destination of each part of ``write_rows`` in the device table.
+
+    An item is None if the part has no contiguous destination there. A reader can read parts into the destinations.
 
     Args:
         taken: the same as in ``write_rows``.
@@ -123,7 +124,10 @@ def _has_row(entries: np.ndarray) -> np.ndarray:
 
 
 def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]:
-    """Return the parts of rows. Rows on the device are read from the device, because they are newer than home rows."""
+    """Return the rows of entries, divided into arrays by columns.
+
+    A row in the device table is read there, because it is newer than the home row.
+    """
     slots = entries["slot"]
     homes = entries["home"]
     if not len(state.homes):
@@ -143,7 +147,7 @@ def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]
 
 
 def _at(array: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return rows of an array.
+    """Return the rows of an array at the indices ``places``.
 
     The result is a view if the rows are consecutive, for example rows of new keys. Otherwise, the result is a copy.
     """

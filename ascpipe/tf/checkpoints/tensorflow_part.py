@@ -166,7 +166,7 @@ def _variables(state: Optional[GraphState]) -> List[str]:
 
 
 class _Mark(saveable_object.SaveableObject):
-    """Number that is saved if there are no variables."""
+    """Saveable object for the mark."""
 
     def __init__(self, number: tf.Tensor) -> None:
         super().__init__(number, [saveable_object.SaveSpec(number, "", MARK)], MARK)

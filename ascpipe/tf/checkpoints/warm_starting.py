@@ -100,7 +100,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
         allow_unverified: True to accept a checkpoint without a manifest of ascpipe, such as a checkpoint of Rec SDK.
 
     Returns:
-        A function that loads the tables. It raises ``RuntimeError`` before ``start_asc_pipeline``. It raises
+        A function that loads the tables. It raises ``RuntimeError`` if the pipeline was not started. It raises
         ``CheckpointError`` if a checkpoint is damaged or unverified, or contains other tables. It raises
         ``tf.errors.OpError`` for the same reasons as ``Saver.restore``.
 
@@ -156,7 +156,10 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
 
 @patches.WARM_START.by
 def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
-    """Load the tables when a scaffold of the graph initializes a session."""
+    """Replacement for the ``warm_start`` that Estimators call.
+
+    The tables are loaded when a scaffold of the graph initializes a session.
+    """
     state = GraphState.known(tf.compat.v1.get_default_graph())
     if state is None or not state.tables:
         patches.WARM_START.plain(*settings, **named_settings)
@@ -165,7 +168,10 @@ def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
 
 
 def _init_fn(scaffold: tf.compat.v1.train.Scaffold) -> Optional[Callable[[tf.compat.v1.Session], Any]]:
-    """Return the program's ``init_fn``, followed by the loads of tables."""
+    """Return a function that calls the program's ``init_fn`` and then loads the tables of warm starts.
+
+    Return the program's ``init_fn`` if the graph has no warm start.
+    """
     plain: Optional[Callable[[tf.compat.v1.Session], Any]] = patches.SCAFFOLD_INIT_FN.plain.fget(scaffold)
     state = GraphState.known(tf.compat.v1.get_default_graph())
     loads = [] if state is None else _WarmStarts.of(state).loads

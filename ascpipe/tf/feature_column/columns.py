@@ -42,8 +42,8 @@ _RULES: Dict[str, Rule] = {
 class _Sized:
     """Mixin that adds the sizes of the table to a column of TensorFlow. Such a column is a tuple.
 
-    The sizes are part of the column's value. They are also part of the column's text, because TensorFlow sorts columns
-    by their texts.
+    The sizes are part of the column's value. They are also part of ``repr(column)``, because TensorFlow sorts columns
+    by this string.
     """
 
     table_sizes: TableSizes = TableSizes()
@@ -63,7 +63,7 @@ class _Sized:
 
 
 class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
-    """Column from ``embedding_column`` of this module."""
+    """Column that ``embedding_column`` of this module returns."""
 
     def create_state(self, state_manager: Any) -> None:
         """Create the table for ``DenseFeatures``.
@@ -85,7 +85,7 @@ class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
 
 
 class TableSharedEmbeddingColumn(_Sized, internals.OldSharedEmbeddingColumn):
-    """Column from ``shared_embedding_columns`` of this module."""
+    """Column that ``shared_embedding_columns`` of this module returns."""
 
     def _get_dense_tensor_internal(self, *args: Any, **kwargs: Any) -> Any:
         _begin_use()
@@ -99,7 +99,7 @@ def _begin_use() -> None:
 
 class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategoricalColumn,
                              NamedTuple("Int64CategoricalColumn", [("key", str)])):
-    """Column from ``categorical_column_with_int64``."""
+    """Column that ``categorical_column_with_int64`` returns."""
 
     @property
     def _is_v2_column(self) -> bool:
@@ -154,8 +154,8 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 def categorical_column_with_int64(key: str) -> Int64CategoricalColumn:
     """Return a column whose integers are keys of a table. The integers are not hashed and have no upper limit.
 
-    ``categorical_column_with_hash_bucket`` would convert each integer to text. This conversion needs about 100 ns per
-    id.
+    ``categorical_column_with_hash_bucket`` would convert each integer to a string. This conversion needs about 100 ns
+    per id.
 
     Args:
         key: name of the feature, a sparse or dense tensor of integers. Negative integers are ignored. In a dense
@@ -209,7 +209,7 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
                              max_norm: Optional[float] = None, trainable: bool = True, *,
                              device_vocabulary_size: Optional[int] = None,
                              host_vocabulary_size: int = 0) -> List[Any]:
-    """Return ``tf.compat.v1.feature_column.shared_embedding_columns`` whose embeddings are one table.
+    """Return columns like ``tf.compat.v1.feature_column.shared_embedding_columns``, whose embeddings are one table.
 
     Args:
         categorical_columns: categorical columns of one kind with equal numbers of buckets.

@@ -157,7 +157,7 @@ class _Plan:
 
     @contextlib.contextmanager
     def making(self) -> Iterator[None]:
-        """Let ``get_variable`` create the variable without rows in the block if a table replaces the variable."""
+        """Make ``getter`` the custom getter of ``get_variable`` in the block, if the program requests tables."""
         if not self.is_requested():
             yield
             return
@@ -166,7 +166,7 @@ class _Plan:
             yield
 
     def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Create the variable. This is the custom getter of a scope, and TensorFlow passes arguments by these names."""
+        """Create the variable, without rows if a table replaces it. TensorFlow calls this custom getter of a scope."""
         if name.rpartition("/")[2] != self.name or not self.has_table(name):
             return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())

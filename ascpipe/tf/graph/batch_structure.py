@@ -55,9 +55,9 @@ def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
 def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
     """Return the dict key or the position of a feature's ids in a batch, or None if the batch has no such key.
 
-    The function uses the first of these that exists in the batch: ``index_key``, the name of the feature, the name of
-    the table. A warning is logged if the batch contains the feature's name and also the table's name, because Rec SDK's
-    documentation uses the table's name.
+    The key is ``index_key`` if the program passed it. Otherwise, the key is the name of the feature, or the name of the
+    table if the batch does not have the name of the feature. A warning is logged if the batch contains both names,
+    because Rec SDK's documentation uses the table's name.
 
     Raises:
         ValueError: a str key for a batch without a dict.
@@ -103,7 +103,7 @@ def tensors_of(batch: Any) -> List[tf.Tensor]:
 
 
 def describe(batch: Any) -> str:
-    """Describe a batch for error messages."""
+    """Return a description of a batch for error messages."""
     if isinstance(batch, Mapping):
         return "a dict with the keys {}".format(", ".join(sorted(
             repr(key) for key in batch if not str(key).endswith(TICKET_SUFFIX))))
@@ -123,7 +123,7 @@ def missing(batch: Any, spec: FeatureSpec) -> str:
 
 
 def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
-    """Return the rows of a training lookup with ``default_row`` at two kinds of positions.
+    """Return the rows of a training lookup, with ``default_row`` at positions without a row.
 
     These positions are missing positions and positions of keys that were not admitted.
 

@@ -77,7 +77,7 @@ class DatasetGraph:
         return [op for op in self._graph.get_operations() if op.type in GET_NEXT]
 
     def tickets(self, get_next: tf.Operation) -> Tickets:
-        """Find the outputs of a ``get_next`` that contain tickets.
+        """Return the outputs of a ``get_next`` that contain tickets, and the streams of the tickets.
 
         Raises:
             ValueError: a dataset stage reorders tickets, or the datasets of the iterator contain different streams.

@@ -75,13 +75,13 @@ def collect(local: tf.Tensor, handles: tf.Tensor) -> None:
 
 
 def new_lookup(table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> TableLookup:
-    """Create the lookup of a table in a channel."""
+    """Create the ``ExpansionLookup`` or ``TableLookup`` of a table in a channel."""
     kind = ExpansionLookup if table.shape.expands and channel == TRAIN else TableLookup
     return kind(table, channel, stream, ticket)
 
 
 def lookup_of(handles: Any) -> ExpansionLookup:
-    """Return the lookup that created handles. Raise ``ValueError`` for any other object."""
+    """Return the lookup whose op returned ``handles``. Raise ``ValueError`` for any other object."""
     if isinstance(handles, tf.Tensor):
         op = origin_of(handles)
         for lookup in GraphState.of(op.graph).lookups.values():

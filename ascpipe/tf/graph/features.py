@@ -19,7 +19,7 @@ OFF = Thresholds()  #: neither admission nor eviction
 
 
 def clean_table_name(name: str) -> str:
-    """Return a table's name without the characters that the name of a variable cannot contain."""
+    """Return a table's name without characters other than ASCII letters, digits and underscores."""
     cleaned = re.sub(r"\W", "", name, flags=re.ASCII)
     if not cleaned:
         raise TableError("Table name {!r} has no letter, digit or underscore".format(name))
@@ -27,7 +27,7 @@ def clean_table_name(name: str) -> str:
 
 
 class FeatureSpec:
-    """A feature, which is a tensor of ids in each batch.
+    """Feature of the batches, which is a tensor of ids or the time of the batch.
 
     Args:
         name: str of 1 to 255 characters.
@@ -134,7 +134,7 @@ class Feature:
 
 @dataclasses.dataclass
 class Stream:
-    """One insert function in one graph.
+    """Batches that one insert function submits in one graph.
 
     Attributes:
         number: number that is unique since ``init``. The ops of the stream have it as an attribute.
@@ -169,7 +169,7 @@ class TableThresholds:
             require_same(table_name, *self._said.setdefault(table_name, (said, by)), said, by)
 
     def of(self, table_name: str) -> Thresholds:
-        """Return the thresholds of a table."""
+        """Return the recorded thresholds of a table, or ``OFF`` if none are recorded."""
         return self._said[table_name][0] if table_name in self._said else OFF
 
 
@@ -194,6 +194,6 @@ def _text(said: Thresholds) -> str:
 
 
 def thresholds(access: Optional[int], eviction: Optional[int], coefficient: Optional[int]) -> Thresholds:
-    """Return thresholds from arguments. None means that an argument was omitted."""
+    """Return ``Thresholds`` from arguments of a FeatureSpec or lookup. None means that an argument was omitted."""
     return Thresholds(-1 if access is None else int(access), -1 if eviction is None else int(eviction),
                       1 if coefficient is None else int(coefficient))

@@ -23,11 +23,11 @@ class Accumulation(NamedTuple):
 
 @dataclasses.dataclass
 class GradientState:
-    """Gradients of the tables of one graph. ``GradientState.of`` creates an object.
+    """Records about the gradients of the tables of one graph. ``GradientState.of`` creates an object.
 
     Attributes:
         losses: tensors that the program differentiated, by a key from name and graph.
-        applied_sums: ops that sum gradients. Their sums were applied.
+        applied_sums: ops whose sums of gradients were passed to ``apply_gradients``.
         applied: pairs of graph versions, before and after each ``apply_gradients``.
         checked_version: graph version at the last check of the uses of tables.
         home_slots: optimizer slots of expansion tables, by table name.

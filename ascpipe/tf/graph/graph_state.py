@@ -31,10 +31,10 @@ REBUILD_ADVICE = ". To build the model again, as in a notebook, call asc.reset()
 
 @dataclasses.dataclass(frozen=True)
 class Attachment:
-    """Ops that let the variables of a session share the memory of the tables.
+    """Ops that connect the variables of a session to the memory of the tables.
 
     Attributes:
-        op: attaches the variables.
+        op: op that connects the variables.
         instance: int64 scalar, input of ``op``. Evaluations of the session read this instance, or the live tables if it
             is ``LIVE``.
         is_live: bool scalar, True if evaluations of the session read the live tables.
@@ -46,7 +46,7 @@ class Attachment:
 
 
 class Served(abc.ABC):
-    """Tables that an exported graph reads from files."""
+    """Interface of the tables that an exported graph reads from files."""
 
     @abc.abstractmethod
     def look_up(self, request: LookupRequest) -> tf.Tensor:
@@ -114,7 +114,7 @@ class GraphState:
         return any(channel == TRAIN for _, channel in self.lookups)
 
     def attach(self, session: tf.compat.v1.Session, instance: int = LIVE) -> None:
-        """Let the variables of a session share the memory of the tables.
+        """Connect the variables of a session to the memory of the tables.
 
         Args:
             instance: instance number from ``instances.instance_of``. Evaluations of the session then read the rows of
@@ -133,7 +133,7 @@ class GraphState:
         return self.attachment
 
     def streams(self) -> List[Stream]:
-        """Return all streams, by number."""
+        """Return all streams in the order of their numbers."""
         return list(self._streams.values())
 
     def enter_stream(self, insert_function: Any, channel: int, features: List[Feature],

@@ -1,6 +1,6 @@
 """Uniform view of dense, sparse and ragged ids as values and positions.
 
-Sparse ids have a dense form. Some positions of the dense form have no id.
+Sparse and ragged ids can be converted to a dense form, in which some positions have no id.
 """
 import dataclasses
 import logging
@@ -43,7 +43,7 @@ class Ids:
 
     @property
     def is_dense(self) -> bool:
-        """True if each position has an id."""
+        """True if the ids are a dense tensor."""
         return self.values is self.given
 
     @property

@@ -11,9 +11,9 @@ from ascpipe.tf.running import native
 @tf.RegisterGradient("AscLookup")
 @tf.RegisterGradient("AscRestoreRows")
 def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
-    """Sum the gradients of each row over all lookups.
+    """Return the gradient of the table, in which each row is the sum of its gradients over all lookups.
 
-    The lookups are summed in the order in which the program created them.
+    The gradients are added in the order in which the program created the lookups.
     """
     count = op.get_attr("k")
     if op.type == "AscLookup" and op.get_attr("table") >= 0:

@@ -30,7 +30,7 @@ _REDUCES = ("All", "Any")
 
 
 class Occurrences(NamedTuple):
-    """Gradient of a table's lookups before rows of the same key are added.
+    """Gradient of a table's lookups before the rows of each key are summed.
 
     Attributes:
         values: float[n, dim], one row per occurrence of a trained key. Bags of ids have one row per key and lookup,
@@ -45,7 +45,7 @@ class Occurrences(NamedTuple):
 
 
 def occurrences_of(summing: tf.Operation) -> Occurrences:
-    """Return the rows that an op of type ``SUM`` adds. Repeated calls return the same tensors."""
+    """Return the rows that an op of type ``SUM`` sums. Repeated calls return the same tensors."""
     if _has_all_occurrences(summing):
         return Occurrences(summing.outputs[0], summing.outputs[1])
     made: Dict[tf.Operation, Occurrences] = internals.stored_on(summing.graph, "occurrences", dict)
@@ -58,7 +58,7 @@ def occurrences_of(summing: tf.Operation) -> Occurrences:
 def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[tf.Tensor, bool]]]:
     """Return the scalars by which a sum was multiplied (False) or divided (True) to compute ``values``.
 
-    The result is None if other ops changed the sum.
+    The result contains no factor for a negation. It is None if other ops changed the sum.
     """
     found: List[Tuple[tf.Tensor, bool]] = []
     while values is not summing.outputs[0]:
@@ -72,7 +72,7 @@ def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[
 
 
 def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
-    """Let the program's ops on gradients of tables read occurrences, and return the pairs to apply.
+    """Rewire the program's ops on gradients of tables to read occurrences. Return the pairs to apply.
 
     Programs for Rec SDK are not changed, because gradients in these programs contain each key once.
 
@@ -92,7 +92,7 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
 
 
 def read_occurrences(state: GraphState) -> None:
-    """Let ops that were created after ``apply_gradients`` read occurrences, before a session runs these ops."""
+    """Rewire ops that were created after ``apply_gradients`` to read occurrences, before a session runs these ops."""
     if Process.current().configuration.rank_size > 1:
         return
     for summing in dict.fromkeys(GradientState.of(state).applied_sums):
@@ -113,7 +113,7 @@ class _Reader(NamedTuple):
 
 
 class _GradientOps:
-    """The program's ops between the gradient of one table and its optimizer."""
+    """The program's ops between the gradient of one table and the optimizer that applies the gradient."""
 
     def __init__(self, state: GraphState, table: Table, gradient: tf.IndexedSlices) -> None:
         self._state = state

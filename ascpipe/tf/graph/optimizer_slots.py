@@ -17,7 +17,7 @@ GRADIENT_COUNT = "gradient_count"
 
 @dataclasses.dataclass
 class HomeSlots:
-    """State of an optimizer that is stored with each row of an expansion table.
+    """Optimizer slots that are stored in the home rows of an expansion table.
 
     Attributes:
         initial: name of an optimizer slot -> initial value of its elements, in the order of slots in a home row. Each

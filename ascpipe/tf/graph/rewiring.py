@@ -12,7 +12,7 @@ _PASSING = ("Identity", "StopGradient", "PreventGradient")
 
 @contextlib.contextmanager
 def outside_scopes(graph: tf.Graph, scope: Optional[str] = None) -> Iterator[None]:
-    """Build ops on the CPU, outside all scopes, devices, control dependencies and conditionals of the program.
+    """Place the ops of the block on the CPU, outside all scopes, devices and control dependencies of the program.
 
     Args:
         scope: name scope of the ops, or None.

@@ -18,7 +18,7 @@ SUM = "AscLookupGrad"  #: type of the ops that sum the gradient of a table's loo
 
 
 def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return the inputs of an op whose row numbers appear in the outputs of the op."""
+    """Return the inputs from which an op copies row numbers to its outputs."""
     inputs = list(op.inputs)
     if op.type in _OF_FIRST_INPUT:
         return inputs[:1]
@@ -68,5 +68,5 @@ def sums_each_row(op: tf.Operation) -> bool:
 
 
 def is_choice(op: tf.Operation) -> bool:
-    """Return True if an op of ascpipe selects the slot of each occurrence."""
+    """Return True if an op is the op of ascpipe that selects the slot of each occurrence."""
     return op.type.startswith("Gather") and op.name.startswith("ascpipe/")

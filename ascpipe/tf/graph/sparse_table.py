@@ -53,7 +53,7 @@ class Table:
         The function waits until the last step is finished.
 
         Raises:
-            RuntimeError: ``start_asc_pipeline`` was not called.
+            RuntimeError: the pipeline was not started.
             tf.errors.OpError: the pipeline failed.
         """
         pipeline = self._pipeline()
@@ -75,7 +75,7 @@ class Table:
             self.optimizer_variables.append(variable)
 
     def building(self, purpose: str) -> ContextManager[None]:
-        """Build ops outside all scopes of the program, named ``ascpipe/<variable of the table>_<purpose>``."""
+        """Place the ops of the block in the name scope ``ascpipe/<variable of the table>_<purpose>``."""
         return outside_scopes(self.variable.graph, "ascpipe/{}_{}".format(self.variable.op.name, purpose))
 
     def _pipeline(self) -> Optional[Pipeline]:

@@ -44,7 +44,7 @@ class StandIns(Dict[str, StandIn]):
         return self.get(variable.op.name) if isinstance(variable, tf.Variable) else None
 
     def variables(self) -> Dict[str, str]:
-        """Return a dict from table name to the name of the table's variable."""
+        """Return a dict from table name to the name of the stand-in variable."""
         return {stand_in.table.table_name: variable for variable, stand_in in self.items()}
 
     def name_of_slot(self, variable: str) -> Optional[str]:

@@ -1,4 +1,4 @@
-"""Lookups of one table in one channel, which are one op with an output per feature.
+"""Lookups of one table in one channel. One op implements these lookups, with an output per feature.
 
 The first lookup builds the op with a provisional plan op as its input. The start of the pipeline replaces the
 provisional plan op. The gradient of the lookup op has one sum per row (``lookup_gradients.py``).
@@ -18,7 +18,7 @@ from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.unseen_rows import with_initial_rows
 from ascpipe.tf.running import native
 
-MAX_LOOKUPS = 128  #: of one table in one channel
+MAX_LOOKUPS = 128  #: maximum number of lookups of one table in one channel
 
 
 class TableLookup:
@@ -108,7 +108,7 @@ class TableLookup:
             self.send_count = max(send_count, self.send_count or 0)
 
     def take_ticket(self, ticket: tf.Tensor) -> None:
-        """Let the lookup read the batches of another ticket."""
+        """Replace the ticket tensor, which selects the batch that the lookup reads."""
         repoint(self.ticket, ticket)
         self.ticket = ticket
 

@@ -2,8 +2,8 @@
 
 In the next step, the row of a key may have another position in the variable, or the variable may not contain the row.
 So a program may access the variable and slot variables of a table only by row numbers of the same step. A program may
-not keep row numbers, or a gradient that contains row numbers, for a later step. Other uses would not raise an error.
-They would train rows of other keys.
+not keep row numbers, or a gradient that contains row numbers, for a later step. TensorFlow would raise no
+error for other uses, but they would train rows of other keys.
 """
 from typing import Any, Dict, Iterator, List, NamedTuple
 
@@ -69,7 +69,7 @@ class WrongUse(NamedTuple):
     instead: str
 
     def sentence(self) -> str:
-        """Return the text of the error."""
+        """Return the error message."""
         return "{} {}. {}".format("op {!r} ({})".format(self.op.name, self.op.type), self.what, self.instead)
 
 

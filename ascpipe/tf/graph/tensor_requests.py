@@ -67,7 +67,7 @@ class TensorLookup:
 
 
 class Requests:
-    """Graph modification of one graph.
+    """Lookups of tensors in one graph, and the results of the graph modification.
 
     Attributes:
         lookups: lookups in order of creation.
@@ -81,8 +81,8 @@ class Requests:
             ``get_next``.
         moves_ids_without_iterator: True if ids that are not computed from an iterator are moved into a dataset.
         done: True if the datasets contain the ids.
-        extend_new_ops: function that extends new ops of extended iterators. An op is new if it was created after the
-            last call of the function.
+        extend_new_ops: function that extends new ops of extended iterators. An op is new if no earlier call has
+            extended it.
     """
 
     def __init__(self) -> None:

@@ -16,8 +16,8 @@ class Unseen(enum.Enum):
     Attributes:
         DEFAULT_ROW: the program's default value, or zeros if there is no default value.
         INITIAL: the initial row of the key.
-        INITIAL_UNLESS_ADMITTING: the initial row of the key. If the table has an access threshold when the pipeline
-            starts: zeros.
+        INITIAL_UNLESS_ADMITTING: the initial row of the key, or zeros if the table has an access threshold when the
+            pipeline starts.
     """
 
     DEFAULT_ROW = "default"

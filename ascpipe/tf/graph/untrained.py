@@ -1,4 +1,4 @@
-"""Text that explains how to train a table with the API that a program uses."""
+"""Advice on how to train a table with the API that a program uses."""
 from typing import Sequence
 
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS

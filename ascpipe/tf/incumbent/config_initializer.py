@@ -1,6 +1,7 @@
 """``ConfigInitializer``, the interface of Rec SDK to the arguments of ``init`` and to the running pipeline.
 
-Two parts are empty, because insert functions store the FeatureSpecs, and tables store their slot variables.
+``feature_spec_config`` and ``optimizer_config`` are empty, because insert functions store the FeatureSpecs, and tables
+store their slot variables.
 """
 from typing import Any, ClassVar, Dict, Optional
 
@@ -17,14 +18,14 @@ from ascpipe.tf.validation import Text
 
 
 class SubConfig:
-    """Part of ``ConfigInitializer``. Programs may set additional attributes on it."""
+    """Attribute ``*_config`` of ``ConfigInitializer``. Programs may set additional attributes on the object."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
 
 class SparseEmbedConfig(SubConfig):
-    """The tables of the default graph."""
+    """Access to the tables of the default graph."""
 
     @property
     def table_instance_dict(self) -> Dict[Any, Table]:
@@ -53,7 +54,7 @@ class SparseEmbedConfig(SubConfig):
 
 
 class HybridManagerConfig(SubConfig):
-    """The pipeline."""
+    """Access to the pipeline."""
 
     @property
     def asc_manager(self) -> Optional[Pipeline]:
@@ -67,7 +68,7 @@ class HybridManagerConfig(SubConfig):
 
 
 class TrainParamsConfig(SubConfig):
-    """The collection of table variables, and the results of graph modification."""
+    """Access to the collection of table variables and to the results of graph modification."""
 
     @property
     def ascend_global_hashtable_collection(self) -> str:
@@ -96,7 +97,9 @@ class TrainParamsConfig(SubConfig):
 
 
 class ConfigInitializer:
-    """Object with the arguments of ``init`` as attributes. Attributes ``*_config`` contain the state of the pipeline.
+    """Access to the arguments of ``init``, which are attributes of the object, and to the pipeline.
+
+    The attributes ``*_config`` return tables, the pipeline and results of graph modification.
     """
 
     _current: ClassVar[Optional["ConfigInitializer"]] = None
@@ -111,7 +114,7 @@ class ConfigInitializer:
 
     @staticmethod
     def get_instance() -> "ConfigInitializer":
-        """Return the instance for the current ``init``. Raise ``EnvironmentError`` before ``init``."""
+        """Return the ``ConfigInitializer`` of the last ``init``. Raise ``EnvironmentError`` before ``init``."""
         process = Process.current()
         current = ConfigInitializer._current
         if current is None or current.process is not process:

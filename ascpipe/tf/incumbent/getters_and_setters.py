@@ -29,7 +29,7 @@ def get_rank_size() -> int:
 
 
 def get_device_id() -> int:
-    """Return the device number of this process. The function may be called before ``init``."""
+    """Return the device number of this process, which is its rank. The function may be called before ``init``."""
     return get_rank_id()
 
 
@@ -49,7 +49,7 @@ def get_use_hot() -> bool:
 
 
 def get_if_load() -> bool:
-    """Return the argument ``if_load`` of ``init``."""
+    """Return the argument ``if_load`` of ``init``, or the value that ``set_if_load`` has set."""
     return Process.current().configuration.if_load
 
 

@@ -20,7 +20,7 @@ _INSTEAD = {
 
 
 class HostOps:
-    """The result of ``import_host_pipeline_ops``. Programs use the object like a module."""
+    """Host ops that ``import_host_pipeline_ops`` returns. Programs use the object like a module."""
 
     set_threshold = staticmethod(set_threshold)
 

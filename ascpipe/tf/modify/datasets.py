@@ -1,8 +1,8 @@
-"""Extension of an iterator by more tensors.
+"""Functions that add tensors to the batches of an iterator.
 
-A ``map`` is added to its dataset, and outputs are added to its ``get_next``. The iterator, its initializer and its
-existing outputs do not change, so the program can continue to use them. Only the dataset changes. The new ``map`` is
-inserted before the last ``prefetch`` and the stages after this ``prefetch``.
+They add a ``map`` to the dataset of the iterator, and outputs to each ``get_next``. The iterator, its initializer and
+its existing outputs do not change, so the program can continue to use them. Only the dataset changes. The new ``map``
+is inserted before the last ``prefetch`` and the stages after this ``prefetch``.
 """
 from typing import List, NamedTuple, Sequence, Tuple
 
@@ -49,7 +49,7 @@ def initializers_of(iterator: tf.Operation) -> List[tf.Operation]:
 
 
 def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], extend: Extend) -> Extension:
-    """Let every ``get_next`` of an iterator return more tensors.
+    """Add tensors to the batches of an iterator, so that every ``get_next`` returns more tensors.
 
     Args:
         datasets: datasets of the graph.
@@ -83,13 +83,13 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
 
 
 def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
-    """Let a ``get_next`` of an extended iterator return all tensors of a batch."""
+    """Add outputs to a ``get_next`` of an extended iterator, so that it returns all tensors of a batch."""
     internals.set_element_specs(get_next, specs)
     internals.add_outputs(get_next, specs[len(get_next.outputs):])
 
 
 def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
-    """Let an initializer of an extended iterator use an extended dataset.
+    """Replace the dataset of an initializer of an extended iterator by an extended dataset.
 
     A second call for an initializer has no effect. Errors of ``extend`` are raised.
     """
@@ -103,7 +103,10 @@ def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
 
 def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
                  extend: Extend) -> Tuple[str, List[tf.TensorSpec]]:
-    """Copy the function that creates the dataset of a one-shot iterator, and add the map."""
+    """Copy the function that creates the dataset of a one-shot iterator, and extend the dataset in the copy.
+
+    Return the name of the copy and the specs of the extended batches.
+    """
     old = internals.function_in(graph, name).definition
     definition = internals.graph_of_function(old)
     (returned,) = old.ret.values()
@@ -120,7 +123,10 @@ def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
 
 
 def _rebuild(dataset: tf.Tensor, specs: List[tf.TensorSpec], extend: Extend) -> _Rebuilt:
-    """Insert the map at its position in a dataset. The default graph must contain the dataset."""
+    """Return a copy of a dataset with ``map(extend)`` before the last ``prefetch``. Add a missing ``prefetch``.
+
+    The default graph must contain the dataset.
+    """
     stages = _trailing_stages(dataset)
     kinds = [stage_kind(op.type) for op in stages]
     prefetches = [place for place, kind in enumerate(kinds) if kind == "PrefetchDataset"]

@@ -17,7 +17,7 @@ from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
 from ascpipe.tf.validation import ListOf, Text, boolean, checked
 
-#: Ops whose type or name contains one of these texts are never moved.
+#: Ops whose type or name contains one of these strings are never moved.
 _REFUSED_TYPES = ("Dataset", "Summary")
 _REFUSED_NAMES = ("save", "report_", "loss")
 
@@ -39,7 +39,7 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
         self._modify = modify_graph
 
     def begin(self) -> None:
-        """Modify the graph and mark the graph. The pipeline starts when the graph is finalized."""
+        """Modify and mark the graph. The pipeline starts when the graph is finalized."""
         if self._modify:
             modify_graph_and_start_emb_cache(dump_graph=self._dump)
         else:
@@ -81,7 +81,7 @@ class _Slicer(tf.estimator.SessionRunHook):
 
 
 class LookupSubgraphSlicerHook(_Slicer):
-    """Hook that moves ops of some types completely into the dataset. Only ops that compute ids of lookups are moved.
+    """Hook that moves ops of the given types completely into the dataset, if the ops compute ids of lookups.
 
     Ops that compute ids are always copied into the dataset. With this hook, all readers of the selected ops read the
     outputs from the batch, so the outputs are computed once. Names of moved ops begin with ``sliced/``. List this hook
@@ -138,7 +138,7 @@ class OrphanLookupKeySlicerHook(_Slicer):
 
 
 class ACGPushOpsToDatasetHook(OrphanLookupKeySlicerHook):
-    """Alias of ``OrphanLookupKeySlicerHook`` from older versions.
+    """Alias of ``OrphanLookupKeySlicerHook`` in older versions of Rec SDK.
 
     Args:
         dump_graph: has no effect, because the report in ``./orphan_slicing`` contains the graph before and after the

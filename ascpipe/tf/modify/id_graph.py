@@ -26,7 +26,7 @@ _TABLE_READS = ("LookupTableFindV2", "LookupTableSizeV2")
 
 
 class IdGraph(NamedTuple):
-    """Ops that compute some tensors.
+    """Ops that compute given tensors.
 
     Attributes:
         get_nexts: the ops that return the batches.
@@ -42,7 +42,7 @@ class IdGraph(NamedTuple):
 def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGraph:
     """Return the ops that compute tensors, including control inputs.
 
-    Tensors whose names are in ``given`` are not searched.
+    The search stops at tensors whose names are in ``given``.
     """
     get_nexts: Dict[str, tf.Operation] = {}
     lookup_tables: Dict[str, tf.Operation] = {}
@@ -64,8 +64,7 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
 
 
 def require_movable(graph: IdGraph, what: str) -> None:
-    """Raise ``ValueError`` with the names of ops that cannot run in a dataset. ``what`` is the subject of the message.
-    """
+    """Raise ``ValueError`` if an op cannot run in a dataset. ``what`` is the subject of the message."""
     refused = [op for op in graph.ops if _refusal_reason(op) is not None]
     if not refused:
         return
@@ -80,7 +79,7 @@ def require_movable(graph: IdGraph, what: str) -> None:
 
 
 def _refusal_reason(op: tf.Operation) -> Optional[str]:
-    """Return the reason why an op cannot run in a dataset, or None if there is no reason."""
+    """Return the reason why an op cannot run in a dataset, or None if it can run there."""
     if op.type in _FED:
         return "it is fed"
     handles = [tensor.op.name for tensor in op.inputs if tensor.op.type == "VarHandleOp"]
@@ -101,10 +100,10 @@ def _refusal_reason(op: tf.Operation) -> Optional[str]:
 
 def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scope: str, *,
               finds_tables: bool = False) -> List[tf.Tensor]:
-    """Copy ops into the default graph, which is a function of a dataset. The copies are one function call.
+    """Copy the ops that compute tensors into the default graph, which is a function of a dataset.
 
-    The copies are in a separate function. In the dataset's function, TensorFlow would add control dependencies to the
-    copies, and would not recognize branches and loops of the copies.
+    The copies are in a separate function, which the default graph calls. In the dataset's function, TensorFlow would
+    add control dependencies to the copies, and would not recognize branches and loops of the copies.
 
     Args:
         tensors: tensors to compute.
@@ -197,7 +196,7 @@ class _Copies:
             definition.node.add().CopyFrom(node)
 
     def connect(self, definition: tf.compat.v1.GraphDef) -> None:
-        """Resolve inputs again after all ops are added.
+        """Replace inputs by shared copies again, after all ops are added.
 
         The second pass is necessary because an op in a branch is older than its switches.
         """
@@ -213,7 +212,7 @@ class _Copies:
 
 
 def _add_functions(definition: tf.compat.v1.GraphDef, graph: tf.Graph) -> None:
-    """Add the functions that the nodes call, directly or indirectly."""
+    """Add to a graph definition the functions that its nodes call, directly or indirectly."""
     known: Set[str] = set()
     waiting = list(_called(definition.node))
     while waiting:

@@ -88,8 +88,7 @@ def _modified() -> List["weakref.ref[tf.Graph]"]:
 
 
 def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
-    """Create the initializer op of each channel. The ops are created early, because the graph may be finalized later.
-    """
+    """Create the initializer op of each channel now, because the graph may be finalized later."""
     requests = state.requests
     for channel, iterators in requests.initializers.items():
         found = [op for initializers in iterators for op in initializers[:1]]
@@ -104,7 +103,7 @@ def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
 def extend_new_ops(state: GraphState) -> None:
     """Extend each new ``get_next`` and initializer of extended iterators.
 
-    An op is new if the last call did not extend it.
+    An op is new if no earlier call has extended it.
     """
     for iterator, extension in state.requests.extensions.items():
         for op in iterator.outputs[0].consumers() if iterator.outputs else ():
@@ -126,8 +125,5 @@ def _get_next(self: Any, name: Optional[str] = None) -> Any:
 
 
 def _batches(graph: tf.Graph) -> Dict[tf.Operation, Any]:
-    """Return the result of each ``get_next`` of a graph.
-
-    The dict is stored on the graph, so Python frees the two together.
-    """
+    """Return a dict from each ``get_next`` op of a graph to its result. The dict is stored on the graph."""
     return internals.stored_on(graph, "batches", dict)

@@ -42,7 +42,7 @@ _SEVERAL = (
 
 
 class _Iterator:
-    """An iterator whose batches contain ids, and the tensors to add to its batches.
+    """Iterator whose batches contain ids, with the tensors to add to these batches.
 
     Args:
         get_next: op whose batches lookups use.
@@ -99,7 +99,9 @@ class _Iterator:
 
     @tf.autograph.experimental.do_not_convert
     def extend(self, *batch: tf.Tensor) -> Tuple[tf.Tensor, ...]:
-        """Return the batch, the sliced and carried tensors, and a ticket for each channel. ``map`` calls this function.
+        """Return the tensors of an extended batch. ``map`` calls this function.
+
+        These are the tensors of the batch, the sliced and carried tensors, and a ticket for each channel.
         """
         given = {output.name: tensor for output, tensor in zip(self.get_next.outputs, batch)}
         sliced = copy_into(self.sliced, given, "sliced", finds_tables=self._is_one_shot)
@@ -115,11 +117,12 @@ class _Iterator:
 
 @checked(full_graph=Instance(tf.Graph, optional=True), dump_graph=boolean())
 def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump_graph: bool = False) -> None:
-    """Move the ops that compute ids of ``sparse_lookup(modify_graph=True)`` into datasets, and mark the graph.
+    """Move the ops that compute ids of ``sparse_lookup(modify_graph=True)`` into datasets.
 
-    Call this function after all gradients are computed and before the session is created. Iterators, initializers and
-    batches remain valid. ``get_initializer`` returns the initializers. The pipeline starts as described for
-    ``start_asc_pipeline``. The call has no effect in a graph that is built for export or already modified.
+    The function also declares the graph complete, and the pipeline starts as described for ``start_asc_pipeline``. Call
+    this function after all gradients are computed and before the session is created. Iterators, initializers and
+    batches remain valid. ``get_initializer`` returns the initializers. The call has no effect in a graph that is built
+    for export or already modified.
 
     Args:
         full_graph: graph to modify. It defaults to the default graph.
@@ -251,7 +254,7 @@ def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operat
 def _assign_orphan(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
     """Assign ids that are not computed from an iterator to an iterator.
 
-    The iterator is the first that exists of these:
+    The function uses the first iterator that exists in this list:
 
     - an iterator that lookups of the same table and channel use
     - an iterator that lookups of the same channel use
@@ -286,7 +289,7 @@ def _source(ids: IdGraph, what: str) -> tf.Operation:
 
 
 def _extend(state: GraphState, iterator: _Iterator) -> None:
-    """Let an iterator return tickets, and connect the tickets to the lookups."""
+    """Add tickets to the batches of an iterator, and connect the tickets to the lookups."""
     op = state.datasets.iterator(iterator.get_next)
     before = len(iterator.get_next.outputs)
     state.requests.extensions[op] = extend_iterator(state.datasets, iterator.siblings, iterator.extend)

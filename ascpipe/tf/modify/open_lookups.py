@@ -17,7 +17,7 @@ from ascpipe.tf.modify.id_graph import id_graph
 
 
 def close_open_lookups(state: GraphState, loss: Any) -> None:
-    """Assign the open lookups of tables that a loss trains to training or evaluation.
+    """Make each open lookup a training or evaluation lookup, if a loss trains the table of the lookup.
 
     A lookup trains if a gradient of the loss reaches the lookup. A lookup also trains if it uses the same batches as
     such a lookup of the same table. Other lookups of the table evaluate. Lookups of tables that the loss does not train

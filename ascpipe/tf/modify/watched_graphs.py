@@ -1,4 +1,4 @@
-"""Functions that run before a graph is run or finalized.
+"""Replacements for methods of a graph that TensorFlow calls before it runs or finalizes the graph.
 
 They start the pipeline of the graph, and extend ops that were created after the graph was modified.
 """
@@ -22,7 +22,9 @@ def waits(graph: tf.Graph) -> bool:
 
 @patches.RUN_LOCK.by
 def _session_run_lock(self: tf.Graph) -> Any:
-    """Replacement for the method of TensorFlow that every run of a session calls before it adds new ops to the runtime.
+    """Replacement for ``Graph._session_run_lock`` that first starts the pipeline of a marked graph and checks new ops.
+
+    Every run of a session calls this method before it adds new ops to the runtime.
     """
     start_marked(self)
     check_new_ops(self)
@@ -31,7 +33,9 @@ def _session_run_lock(self: tf.Graph) -> Any:
 
 @patches.FINALIZE.by
 def _finalize(self: tf.Graph) -> None:
-    """Replacement for the method of TensorFlow that managed sessions and supervisors call before they create a session.
+    """Replacement for ``Graph.finalize`` that first starts the pipeline of a marked graph and checks new ops.
+
+    Managed sessions and supervisors call this method before they create a session.
     """
     start_marked(self)
     if waits(self):

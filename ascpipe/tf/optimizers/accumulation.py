@@ -34,14 +34,14 @@ class _IsOptimizer(Rule):
 
 @checked(optimizer=_IsOptimizer(), k=Integer(1, 1000), mean=boolean())
 def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = False) -> tf.compat.v1.train.Optimizer:
-    """Let an optimizer apply the sum of the gradients of ``k`` batches, once for each ``k`` batches.
+    """Return an optimizer that sums the gradients of ``k`` batches, and applies the sums once for each ``k`` batches.
 
     A cycle has ``k`` batches. Rows and variables do not change until the last batch of a cycle. The last batch applies
     the sums once to each variable and to each row that had a gradient in the cycle. The result equals the result of a
     TensorFlow program that adds gradients in variables for ``k`` steps and then applies the sums. Sparse gradients
     remain sparse.
 
-    Numbers of batches start at 1. Each batch whose number is a multiple of ``k`` is the last batch of a cycle. Batches
+    Batches are numbered from 1. Each batch whose number is a multiple of ``k`` is the last batch of a cycle. Batches
     that are fetched but not trained have a number. Batches that an iterator has read ahead have no number if they are
     dropped with the iterator. If the last batch of a cycle is not trained, the sums remain. The next cycle in which the
     key occurs then applies the sum. ``global_step`` is the number of batches, not of cycles.
@@ -102,7 +102,7 @@ class _Accumulated(CustomizedOptimizer):
         self._by_rows: Set[int] = set()
 
     def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
-        """Compute gradients with the other optimizer."""
+        """Compute gradients with the optimizer that applies the sums."""
         pairs: List[Tuple[Any, Any]] = self._optimizer.compute_gradients(loss, *args, **kwargs)
         return pairs
 
@@ -146,8 +146,7 @@ class _Accumulated(CustomizedOptimizer):
         accumulated[name] = Accumulation(self, self._steps)
 
     def _prepare(self) -> None:
-        """Return without an effect, because the other optimizer prepares its hyper-parameters in ``apply_gradients``.
-        """
+        """Do nothing, because the other optimizer prepares its hyper-parameters in ``apply_gradients``."""
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         self._sums.append((var, False))
@@ -203,7 +202,7 @@ class _Accumulated(CustomizedOptimizer):
                         _scattered(self.get_slot(variable, GRADIENT_COUNT), "update", gradient.indices, none))
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
-        """Return the sums of rows that had a gradient in the cycle."""
+        """Return the gradient sums, times the factor, of the rows that had a gradient in the cycle."""
         total = self.get_slot(variable, GRADIENT_SUM)
         count = self.get_slot(variable, GRADIENT_COUNT)
         shape = tf.constant(variable.shape.as_list())
@@ -288,7 +287,9 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         return tf.IndexedSlices(found.values, found.indices)
 
     def _read(self, table: tf.Variable) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return the sums of the batch's rows and the numbers of added gradients, float[keys, dim] and float[keys, 1].
+        """Return the gradient sums of the batch's rows, float[keys, dim], and the counts of summed gradients.
+
+        The counts are float[keys, 1].
         """
         before = self._floats_before(table)
         dim = table_of(table).emb_size
@@ -296,7 +297,7 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         return rows[:, before:before + dim], rows[:, before + dim:]
 
     def _added(self, table: tf.Variable, rows: tf.Tensor, values: tf.Tensor, count: Any) -> tf.Operation:
-        """Return an op that adds ``values`` to the sums of rows, and ``count`` to the numbers of added gradients."""
+        """Return an op that adds ``values`` to the gradient sums of rows, and ``count`` to the counts of the rows."""
         n = tf.size(rows)
         columns = [tf.zeros([n, self._floats_before(table)]), values, count + tf.zeros([n, 1])]
         return native.ops().asc_write_rows(

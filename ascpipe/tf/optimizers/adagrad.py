@@ -37,7 +37,7 @@ _RULES = {"learning_rate": base.LearningRate(), "initial_accumulator_value": Flo
 @checked(**_RULES)
 def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value: float = 0.9,
                           use_locking: bool = False, name: str = "Adagrad") -> CustomizedAdagrad:
-    """Create Adagrad.
+    """Create an Adagrad optimizer for tables with variables.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
@@ -57,9 +57,10 @@ def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value:
 def create_hash_optimizer_by_address(learning_rate: Any = 0.001, initial_accumulator_value: float = 0.9,
                                      use_locking: bool = False,
                                      name: str = "AdagradByAddr") -> CustomizedAdagradByAddress:
-    """Create Adagrad for expansion tables. Pass pairs (gradient of local rows, handles) to ``apply_gradients``.
+    """Create an Adagrad optimizer for expansion tables.
 
-    The arguments are the same as in ``create_hash_optimizer``. ``use_locking`` has no effect.
+    Pass pairs (gradient of local rows, handles) to ``apply_gradients``. The arguments are the same as in
+    ``create_hash_optimizer``. ``use_locking`` has no effect.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is off.

@@ -1,5 +1,4 @@
-"""Base classes and functions of the optimizers for tables with variables, and of the optimizers for expansion tables.
-"""
+"""Base classes and functions of the optimizers for tables."""
 import collections
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
@@ -23,7 +22,9 @@ _NAME = Text(1, 200)
 
 
 class LearningRate(Rule):
-    """Rule for a float in [0, 10], a tensor or a variable. Tensors and variables are read when gradients are applied.
+    """Rule for a float in [0, 10], a tensor or a variable.
+
+    An optimizer reads tensors and variables when gradients are applied.
     """
 
     def _check(self, name: str, value: Any) -> None:
@@ -71,7 +72,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 
     @property
     def _lr(self) -> Any:
-        """Alias of ``_learning_rate``, as in Adam."""
+        """Alias of ``_learning_rate``. TensorFlow's Adam uses this name."""
         return self._learning_rate
 
     @_lr.setter
@@ -93,8 +94,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
                 self._create_table_slots(table)
 
     def _create_table_slots(self, table: tf.Variable) -> None:
-        """Create the slot variables of one table with ``_table_slot``. An optimizer with state overrides this method.
-        """
+        """Create the slot variables of one table with ``_table_slot``. Optimizers with slots override this method."""
 
     def _table_slot(self, table: tf.Variable, initial: float, slot_name: str, op_name: str) -> Any:
         """Return a slot variable with the width of the embedding.
@@ -115,10 +115,10 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 
 
 class OptimizerByAddress(CustomizedOptimizer):
-    """Base class of the optimizers by address. List this class before the class for tables with variables.
+    """Base class of the optimizers for expansion tables. These optimizers update rows by the handles of the rows.
 
-    State is stored in the home row after the embedding. Names and initial values are the names and initial values of
-    the other class's slot variables.
+    A subclass lists this class before the optimizer class for tables with variables. Optimizer slots are stored in the
+    home row after the embedding. The slots have the names and initial values of the other class's slot variables.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -161,8 +161,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         return super().apply_gradients(pairs, global_step, name)
 
     def share_handles(self, table: tf.Variable, handles: tf.Tensor) -> HomeSlots:
-        """Create and return the state of a table. The program has passed the handles of the table to another optimizer.
-        """
+        """Create and return the slots of a table whose handles the program has passed to another optimizer."""
         self._handles[table.op.name] = handles
         self._create_slots([table])
         return self._own(table)
@@ -183,7 +182,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         self._own(table).initial[slot_name] = initial
 
     def _own(self, table: tf.Variable) -> HomeSlots:
-        """Return the state of a table. The first optimizer that calls this method owns the state."""
+        """Return the optimizer slots of a table. The first optimizer that calls this method owns the slots."""
         lookup = lookup_of(self._handles[table.op.name])
         name = lookup.table.table_name
         slots = GradientState.of(GraphState.of(table.graph)).home_slots

@@ -55,7 +55,7 @@ class CustomizedGradientDescentByAddress(base.OptimizerByAddress, CustomizedGrad
 def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent",
                           use_fusion_optim: bool = False,
                           weight_decay: Optional[float] = None) -> CustomizedGradientDescent:
-    """Create gradient descent.
+    """Create a gradient descent optimizer for tables with variables.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
@@ -76,7 +76,7 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
 @checked(learning_rate=base.LearningRate(), weight_decay=Float(0.0, 1.0), use_locking=boolean(), name=Text(1, 200))
 def create_hash_optimizer_by_addr(learning_rate: Any, weight_decay: float = 0.0001, use_locking: bool = False,
                                   name: str = "GradientDescentByAddr") -> CustomizedGradientDescentByAddress:
-    """Create gradient descent for expansion tables.
+    """Create a gradient descent optimizer for expansion tables.
 
     Pass pairs (gradient of local rows, handles) to ``apply_gradients``.
 

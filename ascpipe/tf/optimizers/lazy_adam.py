@@ -68,7 +68,7 @@ RULES = {
 @checked(use_fusion_optim=boolean(), **RULES)
 def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
                           name: str = "LazyAdam", use_fusion_optim: bool = False) -> CustomizedLazyAdam:
-    """Create Lazy Adam.
+    """Create a Lazy Adam optimizer for tables with variables.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
@@ -89,9 +89,10 @@ def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2:
 def create_hash_optimizer_by_address(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                                      epsilon: float = 1e-8,
                                      name: str = "LazyAdamByAddress") -> CustomizedLazyAdamByAddress:
-    """Create Lazy Adam for expansion tables. Pass pairs (gradient of local rows, handles) to ``apply_gradients``.
+    """Create a Lazy Adam optimizer for expansion tables.
 
-    The arguments are the same as in ``create_hash_optimizer``.
+    Pass pairs (gradient of local rows, handles) to ``apply_gradients``. The arguments are the same as in
+    ``create_hash_optimizer``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or dynamic expansion mode is off.

@@ -182,7 +182,10 @@ _ARGUMENTS = tuple(inspect.signature(create_table).parameters)[:-1]
 
 
 def _number(process: Process, name: str, before: Sequence[str]) -> int:
-    """Return the number of a table. ``before`` contains the names of the earlier tables of the graph."""
+    """Return the number of the pipeline's table with this name, or the number of a new table.
+
+    ``before`` contains the names of the earlier tables of the graph.
+    """
     known = {} if process.pipeline is None else {
         other: table.shape.number for other, table in process.pipeline.tables.items()}
     for graph in process.deferred.graphs():
@@ -201,7 +204,7 @@ def _require_consistent(name: str, device: int, host: int, ssd: int) -> None:
 
 
 def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str, ...]:
-    """Return absolute paths of directories for the rows of a table. A test file is created in each directory."""
+    """Return absolute paths of directories for rows on disk. Create a test file in each directory to check it."""
     found = []
     for path in paths:
         directory = os.path.abspath(path)

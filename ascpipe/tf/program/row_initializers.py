@@ -1,8 +1,9 @@
 """Translation of TensorFlow's initializers into parameters from which the native library computes initial rows.
 
-An initial row depends only on the table's seed and the key. The usual initializers are not run. The scale of the
-variance scaling family depends on the shape. For this scale, a row is a vector of ``dim`` inputs and outputs. For any
-other initializer, TensorFlow samples a pool of rows. The hash of a key selects the initial row from the pool.
+An initial row depends only on the table's seed and the key. The native library replaces TensorFlow's constant, uniform,
+normal and variance scaling initializers. The scale of a variance scaling initializer is computed with ``dim`` inputs
+and ``dim`` outputs. For any other initializer, TensorFlow samples a pool of rows. The hash of a key selects the initial
+row from the pool.
 """
 import contextlib
 import copy
@@ -110,7 +111,7 @@ def without_shared_thread_pool() -> Iterator[None]:
 
 
 def _distribution(initializer: Any, table_name: str, dim: int) -> Optional[Tuple[int, float, float]]:
-    """Return the kind and parameters of an initializer, or None if its class is unknown."""
+    """Return the kind and parameters of an initializer, or None if a pool of its rows must be sampled."""
     if not _is_tensorflows(initializer):
         return None
     if isinstance(initializer, internals.initializer_classes("Zeros")):
@@ -138,7 +139,7 @@ def _distribution(initializer: Any, table_name: str, dim: int) -> Optional[Tuple
 
 
 def _is_tensorflows(initializer: Any) -> bool:
-    """Return False for a class of the program, whose ``__call__`` comes from another module, even if it is derived."""
+    """Return whether an initializer has TensorFlow's ``__call__``. A class of the program may override the method."""
     return getattr(type(initializer).__call__, "__module__", None) in internals.INITIALIZER_MODULES
 
 
@@ -154,8 +155,7 @@ def _variance_scaling(initializer: Any, dim: int) -> Tuple[int, float, float]:
 
 
 def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]:
-    """Return the parameters as floats. Return None if a parameter has several values, which TensorFlow allows.
-    """
+    """Return the kind and the parameters as floats, or None if a parameter has several values."""
     first = np.asarray(a, np.float64)
     second = np.asarray(b, np.float64)
     if first.size != 1 or second.size != 1:
@@ -164,7 +164,10 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
 
 
 def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.ndarray]:
-    """Return float32[1, dim] if the initializer is a constant with one value per element. Otherwise, return None."""
+    """Return the row, float32[1, dim], of a constant initializer with one value per element.
+
+    Return None for other initializers.
+    """
     if not isinstance(initializer, internals.initializer_classes("Constant")) or not _is_tensorflows(initializer):
         return None
     values = np.asarray(initializer.value, np.float64)
@@ -199,7 +202,7 @@ def _without_tensors(initializer: Any, table_name: str) -> Any:
 
 
 def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.ndarray:
-    """Return rows float32[rows, dim] from an initializer. Rows are equal in each run with the same seed.
+    """Sample a pool of rows, float32[rows, dim], with an initializer. Rows are equal in each run with the same seed.
 
     The initializer runs in a separate graph with the graph seed ``seed``. This seed is used if the initializer has no
     seed.

@@ -38,7 +38,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
                   is_train: bool = True, name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
                   access_and_evict_config: Optional[Dict[str, Optional[int]]] = None, is_grad: bool = True,
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
-    """Look up the rows of a feature's ids.
+    """Look up the rows of ids.
 
     In a graph that is built for export (docs/how-to/saved_models.md), rows are read from a checkpoint. ``ids`` may then
     be computed from any tensor.
@@ -244,5 +244,5 @@ def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
 
 
 def _sources_of(tensors: List[tf.Tensor], types: Collection[str]) -> List[tf.Operation]:
-    """Return the ops of some types from which tensors are computed."""
+    """Return the ops of the given types from which tensors are computed."""
     return [op for op in ops_feeding(tensors, types) if op.type in types]

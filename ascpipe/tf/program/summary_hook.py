@@ -170,8 +170,7 @@ class _Writing(threading.Thread):
             self._waits += pipeline.waits()
 
     def _write(self, job: _Job, *, is_current: bool) -> None:
-        """Write the scalars of a job. Values from the daemon's current status are included if ``is_current`` is True.
-        """
+        """Write the scalars of a job. Include values of the daemon's current status if ``is_current`` is True."""
         values = {}
         answer = self._ask() if is_current else None
         if self._before is not None and job.at > self._before.at and job.step > self._before.step:

@@ -225,10 +225,10 @@ def _spec_of(table: Table, ids: tf.Tensor, name: str) -> FeatureSpec:
 
 
 def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool) -> tf.Tensor:
-    """Return an Identity with the shape of the ids followed by dim. The merge makes the rows its input.
+    """Return an Identity tensor with the shape of the ids followed by dim. ``merge`` later replaces its input by rows.
 
-    If the lookup trains an expansion table, provisional local rows and handles are added to the collections, because
-    programs may read the collections before they request gradients.
+    If the lookup trains an expansion table, this function adds provisional local rows and handles to the collections,
+    because programs may read the collections before they request gradients.
     """
     graph = table.variable.graph
     with table.building("unmodified"):

@@ -2,9 +2,9 @@
 
 A thread of every other rank executes a request. If the rank trains, the thread executes the request before the next
 step. Otherwise, the thread executes the request immediately. Requests may overlap, because the answer to a background
-save arrives late. Therefore, all state of a request is stored by its number until END. A wait for a rank fails if that
-rank makes no progress for ``wait_timeout_s``. Progress is the CPU time of the threads that execute the request. Message
-headers contain this time.
+save arrives late. Therefore, each rank stores the data of a request under the request's number until rank 0 sends END.
+A wait for a rank fails if that rank makes no progress for ``wait_timeout_s``. Progress is the CPU time of the threads
+that execute the request. Message headers contain this time.
 """
 import collections
 import contextlib
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class RefusedError(Exception):
-    """Error if another rank could not execute a request of rank 0, or makes no progress with the request."""
+    """Another rank could not execute a request of rank 0, or makes no progress with the request."""
 
     def __init__(self, rank: int, reason: str) -> None:
         super().__init__(rank, reason)
@@ -122,7 +122,8 @@ class Asked:
 def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) -> Iterator[Asked]:
     """Send a request from rank 0 to the other ranks between two steps.
 
-    All ranks have received the request when the block starts.
+    All ranks have received the request when the block starts. After the block, rank 0 sends the result to the other
+    ranks, unless the block has called ``tell``.
 
     Args:
         what: dict with the name of the handler in ``"what"`` and the arguments of the handler. It is sent as JSON.
@@ -270,7 +271,7 @@ class Follower:
 
 
 def answer(number: int, said: str) -> None:
-    """Send the answer to a request of rank 0, a text of one line."""
+    """Send the answer to a request of rank 0. The answer is a string of one line."""
     native.call("asc_ranks_answer", number, ("+" + said).encode())
 
 
@@ -283,13 +284,13 @@ def leave(cause: str) -> None:
     """Announce the end of this rank, and wait for the other ranks. This rank serves requests of rank 0 during the wait.
 
     Args:
-        cause: text for the errors of the other ranks if the program fails, or "" for a normal end.
+        cause: cause of a failure of the program, for the errors of the other ranks, or "" for a normal end.
     """
     native.call("asc_ranks_leave", cause.encode())
 
 
 def _text(name: str, *arguments: Any) -> str:
-    """Call a function that fills a text buffer, and return the text."""
+    """Call a native function that fills a buffer with a string, and return the string."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     native.call(name, *arguments, text, _TEXT_BYTES)
     return text.value.decode("utf-8", "replace")

@@ -32,7 +32,7 @@ class ColumnChoice(NamedTuple):
 
 
 class Models(abc.ABC):
-    """Switch between the pipelines of several Estimators. Each Estimator has separate tables."""
+    """Interface of ``ColumnModels``, which keeps the tables of several Estimators separate."""
 
     @abc.abstractmethod
     def begin(self, folder: str, mode: str) -> None:
@@ -45,14 +45,15 @@ class Models(abc.ABC):
 
 @dataclasses.dataclass
 class Columns:
-    """Feature columns of a process. ``Columns.of`` creates an object.
+    """Data about the feature columns of a process. ``Columns.of`` creates an object.
 
     Attributes:
         choice: choice of the columns that get tables, or None if no column gets a table.
         told: variable name -> reason why the column has no table, not yet printed. The reason is "" if the column has a
             table.
         printed: variable name -> printed reason.
-        models: switch between Estimators. It is set if the program has Estimators and uses only feature columns.
+        models: object that keeps the tables of Estimators separate, or None. It is set if the program uses only feature
+            columns.
     """
 
     choice: Optional[ColumnChoice] = None

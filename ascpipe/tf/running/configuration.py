@@ -25,7 +25,7 @@ class Configuration:
         use_dynamic_expansion: True if all tables are expansion tables.
         is_incremental_checkpoint: True if hooks save a full checkpoint every ``save_checkpoint_due_time`` seconds and a
             delta every ``save_delta_checkpoints_secs`` seconds.
-        recent_key_count_threshold: minimum number of occurrences of a key that a delta contains.
+        recent_key_count_threshold: minimum number of occurrences, since the last save, of a key that a delta contains.
         restore_model_version: step that the first restore uses, or None.
         daemon: name of a running daemon, or None for the default choice.
         rank_id, rank_size: number of this process, and number of processes.

@@ -22,7 +22,7 @@ class _Marked(NamedTuple):
 
 
 class DeferredStarts:
-    """Weak references to graphs that are marked and not started.
+    """Marked graphs whose pipelines have not started. The object has only weak references to the graphs.
 
     Attributes:
         mark_on_demand: function that marks a graph if necessary, called when the graph is needed. It is None if
@@ -48,7 +48,7 @@ class DeferredStarts:
         return [graph for graph in (marked.graph() for marked in self._marked) if graph is not None]
 
     def start(self, graph: tf.Graph) -> None:
-        """Start a graph if it is marked.
+        """Start the pipeline of a graph if the graph is marked.
 
         Graphs that were marked earlier start first if their tables have lower numbers. A second thread waits for the
         first thread, which has a timeout for each wait for the daemon. If the start fails, the graph stays marked. The
@@ -66,7 +66,7 @@ class DeferredStarts:
                 self._start(each)
 
     def start_all(self) -> None:
-        """Start every marked graph."""
+        """Start the pipeline of every marked graph."""
         with self._starting:
             for graph in self.graphs():
                 self._start(graph)
@@ -87,8 +87,7 @@ class DeferredStarts:
 
 @contextlib.contextmanager
 def _raise_keyboard_interrupt() -> Iterator[None]:
-    """Raise ``KeyboardInterrupt`` instead of the SystemError that Python raises if TensorFlow's C code is interrupted.
-    """
+    """Raise ``KeyboardInterrupt`` instead of the ``SystemError`` of an interrupt in TensorFlow's C code."""
     try:
         yield
     except SystemError as error:

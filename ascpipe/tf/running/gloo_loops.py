@@ -1,4 +1,4 @@
-"""Scheduling of gloo's event loops, which prevents preemption of Horovod threads by event loops.
+"""Scheduling policy for gloo's event loops, so that the loops do not preempt Horovod's threads.
 
 A Horovod thread holds the lock of a connection while it writes a message. On one machine, the write wakes the event
 loop of the reading rank, and this event loop often preempts the writer. The event loop of the writing rank then spins,
@@ -50,7 +50,7 @@ def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
     """Return whether a gloo loop waits for these files. A gloo loop waits for connections and one pipe.
 
     Args:
-        watched: names of the files, as links in ``/proc/self/fd``.
+        watched: names of the files, which are targets of symbolic links in ``/proc/self/fd``.
         connections: names of all TCP sockets.
     """
     others = [name for name in watched if name not in connections]
@@ -71,7 +71,7 @@ def _watched_by(thread: int) -> List[str]:
 
 
 def _connections() -> List[str]:
-    """Return the inodes of all TCP sockets of this machine."""
+    """Return the inodes of all TCP sockets of this process's network namespace."""
     found: List[str] = []
     for table in ("tcp", "tcp6"):
         try:

@@ -42,7 +42,9 @@ class DiskRows:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Keep disk slots valid until the end of the block. The block must copy the entries that contain these slots.
+        """Keep disk slots valid until the end of the block.
+
+        The block must copy the entries from which it reads the disk slots.
         """
         epoch = native.number("asc_disk_begin", self._hold, self._table)
         with cleaning_up(lambda: native.call("asc_disk_end", self._hold, self._table, epoch),
@@ -50,13 +52,13 @@ class DiskRows:
             yield
 
     def read(self, entries: np.ndarray) -> np.ndarray:
-        """Return float32[n, row floats], the rows of ENTRY[n]. The rows must be on disk."""
+        """Return the rows, float32[n, row floats], of the entries ENTRY[n]. The rows must be on disk."""
         rows = np.empty((len(entries), self._row_floats), np.float32)
         self._move(entries, rows, writes=False)
         return rows
 
     def write(self, entries: np.ndarray, rows: np.ndarray) -> None:
-        """Write float32[n, row floats] to the disk slots of ENTRY[n] of a table that is being loaded."""
+        """Write the rows, float32[n, row floats], to the disk slots of the entries ENTRY[n] during a load."""
         self._move(entries, np.ascontiguousarray(rows, np.float32), writes=True)
 
     def _move(self, entries: np.ndarray, rows: np.ndarray, *, writes: bool) -> None:
@@ -86,7 +88,10 @@ def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int
 
 
 class Hold:
-    """The trainer between two steps. ``hold`` creates an object. Its docstring lists the errors of all methods."""
+    """Hold of the trainer between two steps, which ``hold`` creates.
+
+    The docstring of ``hold`` lists the errors of all methods.
+    """
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -112,7 +117,7 @@ class Hold:
         return native.number("asc_stream_trained", self._number, stream)
 
     def begin_load(self, table: int, entries: int, rows: int) -> None:
-        """Delete the content of a table. Until ``end_load``, the caller writes the first ``entries`` entries and rows.
+        """Delete the content of a table. Until ``end_load``, the caller writes the new entries and rows.
 
         Args:
             entries: number of keys.
@@ -136,7 +141,7 @@ class Hold:
                     *(values.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)) for values in arrays), int(with_rows))
 
     def end_entries(self, table: int) -> None:
-        """Let the table worker index the entries while the rows are written."""
+        """Notify the table worker that the entries are complete. It indexes them while the caller writes the rows."""
         native.call("asc_load_keyed", self._number, table)
 
     def abort_load(self, table: int) -> None:

@@ -33,16 +33,18 @@ def ops() -> Any:
 
 
 def register_ops() -> None:
-    """Let TensorFlow import graphs with ascpipe ops.
+    """Load the native library, so that TensorFlow can import graphs with ascpipe ops.
 
-    If the library is missing, an error is raised when an op is created.
+    If the library is missing, this function raises no error. An error is raised when an op is created.
     """
     with contextlib.suppress(load.OpsMissingError, load.OpsMismatchError, tf.errors.OpError):
         ops()
 
 
 def begin_program() -> None:
-    """Notify the C++ library of a call of ``init``. Pass the function names that error messages of the library contain.
+    """Notify the native library of a call of ``init``, if the library is loaded.
+
+    The call passes the names of functions that error messages of the library contain.
     """
     if _library.cache_info().currsize:
         _begin_program(_library())
@@ -56,7 +58,7 @@ class NativePipeline:
     Args:
         run: upper bits of every ticket. The daemon assigns the value.
         session_fd: descriptor of the session segment.
-        lifeline_fd: socket whose end of file means that the daemon has ended.
+        lifeline_fd: socket whose end of file means that the daemon has exited.
         spin_us: maximum time that the waiter spins before it sleeps.
         wait_timeout_s: timeout of a wait.
     """
@@ -67,8 +69,7 @@ class NativePipeline:
     def add_table(self, table: TableShape, segment: Piece) -> None:
         """Map a table's segment. The pipeline may already run. The table may replace a table that was never trained.
 
-        The native library duplicates the descriptor of the
-        segment.
+        The native library duplicates the descriptor of the segment.
         """
         fd, size = segment
         keys = (ctypes.c_int64 * len(table.padding_keys))(*table.padding_keys)
@@ -98,25 +99,26 @@ class NativePipeline:
         call("asc_pipeline_accumulate", table, steps)
 
     def set_trained_batches(self, stream: int, batches: int) -> None:
-        """Set the number of batches that were trained before a restored checkpoint. No step may train during the call.
+        """Set the number of batches that were trained before a restored checkpoint.
+
+        No step may train during the call.
         """
         call("asc_stream_began_after", stream, batches)
 
     def set_unapplied_keys(self, table: int, keys: np.ndarray) -> None:
-        """Add distinct keys int64[n] to the next cycle of a trained table. The cycle also needs the rows of these keys.
-        """
+        """Add distinct keys, int64[n], to the next cycle of a trained table. The cycle then needs their rows, too."""
         keys = np.ascontiguousarray(keys, np.int64)
         call("asc_stream_began_with", table, keys.ctypes.data_as(_INT64), len(keys))
 
     def set_ranks(self, rank: int, size: int, library: str, alike: Tuple[str, str], spans: Piece) -> None:
-        """Let the pipeline exchange keys and rows with the other ranks.
+        """Enable the exchange of keys and rows with the other ranks.
 
         The caller must add all streams after this call.
 
         Args:
             library: path of Horovod's library. The library is loaded and Horovod runs.
-            alike: two texts with one item per line. The first text contains properties that must be equal on all ranks.
-                The second text contains Horovod's ops in the graph.
+            alike: two strings with one item per line. The first string contains properties that must be equal on all
+                ranks. The second string contains Horovod's ops in the graph.
             spans: segment in which exchanges are recorded. The descriptor is -1 if there is no such segment.
         """
         call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
@@ -127,7 +129,7 @@ class NativePipeline:
         call("asc_pipeline_add_local_stream", stream.number, ring, *segment, len(tables), tables)
 
     def share_stream(self, stream: StreamShape, known: int) -> None:
-        """Let ops of ``stream`` use the stream ``known``. The two streams have the same channel and tables."""
+        """Connect the ops of ``stream`` to the ring of ``known``, a stream with the same channel and tables."""
         call("asc_pipeline_share_stream", stream.number, known, *_features(stream))
 
     def start(self) -> None:

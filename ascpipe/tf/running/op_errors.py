@@ -1,7 +1,7 @@
-"""Shorter errors of steps, whose last sentence is the advice.
+"""Errors of steps without the text that TensorFlow appends, so that the last sentence of an error is the advice.
 
 TensorFlow appends the place in the program where the op was created. For ops of ascpipe, the place is described by
-about forty lines of ascpipe's source.
+about forty lines of ascpipe's source. A coded text is an error message of ascpipe, which begins with an error code.
 """
 import re
 
@@ -21,7 +21,7 @@ def coded(message: str) -> str:
 
 
 def raise_coded(error: tf.errors.OpError) -> None:
-    """Raise an op's error with only its coded text. Return without an error if the error has no coded text."""
+    """Raise an error with only the coded text of an op's error. Return without an error if there is no coded text."""
     text = coded(error.message)
     if text:
         raise type(error)(error.node_def, None, text) from None

@@ -1,4 +1,4 @@
-"""The running pipeline of a process, with the link to the daemon, the native pipeline, tables and streams."""
+"""The running pipeline of a process, with the connection to the daemon, the native pipeline, tables and streams."""
 import contextlib
 import uuid
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -19,7 +19,9 @@ _LOCAL_RINGS = 1 << 20  # the local ring of a stream has this number plus the nu
 
 
 def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
-    """Return the descriptions of the rings of a stream for the daemon. With several ranks, the local ring is included.
+    """Return the descriptions of the rings of a stream for the daemon.
+
+    With several ranks, the result includes the local ring.
     """
     rings = [messages.Stream(stream.number, stream.channel, stream.tables)]
     if ranks > 1:
@@ -28,7 +30,7 @@ def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
 
 
 class Tip(NamedTuple):
-    """The newest save with a certain directory and base name. The next delta is based on this save.
+    """Description of the newest save with a given directory and base name. The next delta is based on this save.
 
     Attributes:
         prefix: prefix of the checkpoint.
@@ -52,7 +54,7 @@ class Tip(NamedTuple):
 
 
 class Pipeline:
-    """A running pipeline. It owns the link to the daemon and the native pipeline.
+    """A running pipeline. It owns the connection to the daemon and the native pipeline.
 
     Args:
         tables: tables of the graph that started the pipeline.
@@ -137,16 +139,16 @@ class Pipeline:
         self.rings[shape.number] = shape.number
 
     def share_ring(self, shape: StreamShape, ring: StreamShape) -> None:
-        """Let a stream use the ring of another stream with the same channel and tables."""
+        """Connect a stream to the ring of another stream with the same channel and tables."""
         places = [ring.tables.index(number) for number in shape.tables]
         parts = tuple(part if part == NO_TABLE else places[part] for part in shape.parts)
         self.native_side.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)
         self.rings[shape.number] = ring.number
 
     def close(self) -> None:
-        """Wait for the background save, cancel all waits, and close the link.
+        """Wait for the background save, cancel all waits, and close the connection to the daemon.
 
-        A private daemon exits when the link is closed.
+        A private daemon exits when the connection is closed.
 
         Raises:
             NotSavedError: the last background save has failed. The pipeline is closed.

@@ -45,7 +45,7 @@ class Process:
 
     @staticmethod
     def current() -> "Process":
-        """Return the process that ``init`` created. Raise ``EnvironmentError`` before ``init``."""
+        """Return the ``Process`` that ``init`` created. Raise ``EnvironmentError`` before ``init``."""
         if Process._current is None:
             raise InitializationError("ascpipe is not initialized. Call asc.init() first")
         return Process._current
@@ -61,7 +61,7 @@ class Process:
         return self.pipeline is not None or bool(self.deferred.graphs())
 
     def is_first(self, warning: str) -> bool:
-        """Return True for the first warning of this name."""
+        """Return True if no earlier call had this name of a warning. Record the name."""
         is_first = warning not in self.warned
         self.warned.add(warning)
         return is_first
@@ -107,7 +107,10 @@ class Process:
 
     @staticmethod
     def begin(configuration: Configuration) -> "Process":
-        """Make the ``current`` process. Raise ``EnvironmentError`` if there is one, or TensorFlow 2 behavior is on."""
+        """Create the ``Process`` that ``current`` returns.
+
+        Raise ``EnvironmentError`` if it already exists, or if TensorFlow has the behavior of TensorFlow 2.
+        """
         if internals.has_v2_behavior():
             raise InitializationError(
                 "asc.init() was called while TensorFlow has the behavior of TensorFlow 2, but tables need graphs and "
@@ -121,13 +124,13 @@ class Process:
 
     @staticmethod
     def take_current() -> Optional["Process"]:
-        """Return the ``current`` process and unset it. The caller must close the returned process."""
+        """Unset the current ``Process`` and return it, or None. The caller must close the returned ``Process``."""
         process, Process._current = Process._current, None
         return process
 
 
 def init(*use_mpi: bool, **kwargs: Any) -> None:
-    """Start using ascpipe in this process.
+    """Initialize ascpipe in this process.
 
     The keyword arguments are the arguments of ``init`` in all versions of Rec SDK. Step counts and performance hints
     have no effect. Unknown arguments are ignored with a warning.

@@ -76,7 +76,7 @@ class StreamShape(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """Admission and eviction of a table.
+    """Thresholds of the admission and eviction of a table.
 
     Attributes:
         access: number of occurrences before a key gets a row. With 0, admission is on and every key gets a row. With

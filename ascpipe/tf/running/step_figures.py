@@ -1,5 +1,4 @@
-"""Computation of scalars from two answers of ``status``. The scalars describe the steps between the two answers.
-"""
+"""Computation of scalars from two answers of the daemon to ``status``, for the steps between the two answers."""
 from typing import Any, Dict, NamedTuple, Optional
 
 from ascpipe.layout.words import TRAIN

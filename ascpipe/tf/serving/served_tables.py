@@ -1,4 +1,6 @@
-"""Graphs for export. Their lookups read table files that are written from a checkpoint (docs/how-to/saved_models.md).
+"""Graphs for export. Their lookups read table files, which ascpipe writes from a checkpoint.
+
+See docs/how-to/saved_models.md.
 
 Estimators build such graphs in ``export_saved_model`` and similar methods.
 """
@@ -152,7 +154,7 @@ class ServedTables(Served):
         return handle
 
     def _returns_initial_rows(self, table: Table, unseen: Unseen) -> bool:
-        """Return whether lookups return initial rows.
+        """Return whether lookups return initial rows for keys that are not in the table file.
 
         The result depends on thresholds of the checkpoint and of this graph.
         """
@@ -206,10 +208,11 @@ class ServedTables(Served):
 
 @contextlib.contextmanager
 def serving_tables(prefix: str) -> Iterator[None]:
-    """Let lookups of the default graph read the tables of a checkpoint. The block needs no daemon.
+    """Context manager in which lookups of the default graph read the tables of a checkpoint, without a daemon.
 
     In the block, build the model with placeholders as inputs and with ``is_train=False``. Restore the variables from
-    the same checkpoint, and export the model. The op that loads the SavedModel must run ``tf.tables_initializer()``.
+    the same checkpoint, and export the model. The op that runs when the SavedModel is loaded must be
+    ``tf.tables_initializer()`` or a group that contains it.
 
     Args:
         prefix: prefix of the checkpoint, ``dir/base-step``. The first lookup verifies the checkpoint.
@@ -243,7 +246,7 @@ def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
 
 @patches.EXPORT_DIRECTORY.by
 def _export_directory(base: Any) -> bytes:
-    """Return a different directory on each rank.
+    """Replacement for ``get_timestamped_export_dir`` that returns a different directory on each rank.
 
     Returns:
         ``base/SECOND``. SECOND is the first second, starting with the current time, for which ``SECOND % ranks ==
@@ -263,7 +266,7 @@ def _export_directory(base: Any) -> bytes:
 @patches.ADD_META_GRAPH.by
 def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
                     **kwargs: Any) -> Any:
-    """Let the graph of each mode read table files.
+    """Replacement for ``Estimator._add_meta_graph_for_mode``. Lookups in the exported graph of a mode read table files.
 
     TensorFlow's method creates the graph and then calls the input receiver of the mode. This function wraps the input
     receivers.

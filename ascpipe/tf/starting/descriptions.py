@@ -17,9 +17,9 @@ from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, KnownTable, Stre
 
 
 def with_homes(shape: TableShape, slots: Sequence[OptimizerSlot]) -> TableShape:
-    """Return a shape whose home rows include the optimizer slots.
+    """Return the shape of a table with the width of its home rows, which include the optimizer slots.
 
-    Only memory limits the number of rows of expansion tables.
+    For an expansion table, also set the maximum number of home rows, which only memory limits.
     """
     shape = shape._replace(row_floats=shape.dim + sum(slot.width for slot in slots))
     if not shape.expands:

@@ -35,7 +35,7 @@ def warn_of_unknown_tables(state: GraphState) -> None:
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:
-    """Warn if a dataset prefetches less than ``wanted`` batches. Plans then cannot use the keys of later batches."""
+    """Warn if a dataset prefetches fewer than ``wanted`` batches. Plans then cannot use the keys of later batches."""
     for stream in state.streams():
         hosted = [name for name in stream.table_names() if name in state.tables and state.tables[name].shape.home_rows]
         if stream.channel != TRAIN or not hosted:

@@ -1,4 +1,6 @@
-"""Code that lets another graph join the running pipeline. The graph shares rings and equal tables, and may add tables.
+"""``join``, which adds another graph to the running pipeline.
+
+The graph shares rings and equal tables, and may add tables.
 """
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
@@ -23,9 +25,9 @@ Fact = Tuple[str, Any, Any]
 
 
 def join(pipeline: Pipeline, state: GraphState) -> None:
-    """Let another graph use the tables of a pipeline and add new tables.
+    """Connect another graph to the tables of a pipeline, and add the new tables of the graph to the pipeline.
 
-    If an error is raised, all trained state is unchanged. A training stream shares the ring of an earlier training
+    If an error is raised, trained tables are unchanged. A training stream shares the ring of an earlier training
     stream that contains all tables of the new stream. An evaluation stream shares the ring of an evaluation stream with
     the same features. All tickets of a ring have a single order. So batches of a graph are trained or dropped before
     later batches of another graph.
@@ -58,7 +60,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
 
 
 def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
-    """Raise ``NotBuiltYetError`` if an earlier graph has restored a table without optimizer slots.
+    """Raise ``NotBuiltYetError`` if a table has keys but no optimizer slots, because no earlier graph trains it.
 
     ``begun`` contains the numbers of the tables that the new graph is the first to train.
     """

@@ -18,14 +18,16 @@ from ascpipe.tf.running import native
 
 
 def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]]:
-    """Return the optimizer slots of each training table by name. Raise ``ValueError`` for an invalid slot variable."""
+    """Return a dict from the name of each training table to its optimizer slots.
+
+    Raise ``ValueError`` for an invalid slot variable.
+    """
     return {name: optimizer_slots(state.tables[name], GradientState.of(state).home_slots)
             for name, channel in state.lookups if channel == TRAIN}
 
 
 def complete_graph(state: GraphState) -> None:
-    """Build the plan op of each (table, channel). All ops that read the provisional plan op are rewired to the new op.
-    """
+    """Replace the provisional plan ops of a graph by final plan ops, and prepare the variables of its tables."""
     for lookup in state.lookups.values():
         plan = _plan_op(lookup, state.slots.get(lookup.table.table_name, []))
         for provisional, final in zip(lookup.plan, plan):
@@ -46,7 +48,7 @@ def complete_graph(state: GraphState) -> None:
 
 
 def _refuse_restore(table: Table) -> None:
-    """Let a restore of TensorFlow's Saver fail at run time, because the Saver would restore rows without keys.
+    """Add a failing assertion to TensorFlow's restore of a table variable, which would restore rows without keys.
 
     If the program creates the Saver later, its restore replaces the memory of the variable. The plan op then raises an
     error.
@@ -60,7 +62,7 @@ def _refuse_restore(table: Table) -> None:
 
 
 def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
-    """Let Horovod's broadcasts of table variables fail at run time.
+    """Add a failing assertion to Horovod's broadcasts of the variables of a table.
 
     A broadcast would copy the rows of one rank to all ranks.
     """
@@ -78,7 +80,7 @@ def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
 
 
 def _attachment(state: GraphState) -> Attachment:
-    """Return ops that let the variables of a session share the memory of the tables.
+    """Return ops that connect the variables of a session to the memory of the tables.
 
     The variables need not be initialized.
     """

@@ -41,7 +41,10 @@ _AVERAGE = ("moving averages of all trainable variables exclude the rows of %s, 
 
 
 def warn_of_tables_left_out(state: GraphState) -> None:
-    """Log one warning if norms, histograms or moving averages of all trainable variables include no rows of tables."""
+    """Log a warning for norms, histograms or moving averages of all trainable variables that include no rows of tables.
+
+    Each kind of value causes one warning per process.
+    """
     behind = StandIns.of(state).variables()
     trained = sorted(name for name, channel in state.lookups if channel == TRAIN and name not in behind)
     if not trained:

@@ -1,1 +1,1 @@
-"""Code that records the losses of a program, and lets the program's optimizers train tables."""
+"""Code that records the losses of a program, and enables the program's optimizers to train tables."""

@@ -16,7 +16,7 @@ Pairs = List[Tuple[Any, Any]]
 
 
 class _Source(NamedTuple):
-    """A source of a gradient.
+    """Variable or tensor by which a loss is differentiated.
 
     Attributes:
         tensor: variable or tensor of rows by which the loss is differentiated.
@@ -30,7 +30,7 @@ class _Source(NamedTuple):
 
 
 def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
-    """Replace variables of columns with the rows of their tables in the sources of ``tf.gradients``.
+    """Return the sources of ``tf.gradients``, in which the rows of tables replace the variables of columns.
 
     Args:
         losses: tensors to differentiate.
@@ -55,7 +55,7 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
 
 
 def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
-    """Convert gradients of rows to gradients of the variables of columns, and record tables without a gradient.
+    """Return the gradients, with ``of_column`` applied to gradients of columns. Record tables without a gradient.
 
     Args:
         sources: variables and tensors that the program passed.
@@ -127,7 +127,7 @@ def of_column(gradient: Any) -> Any:
 
 
 def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
-    """Replace variables of columns with the rows of their tables in pairs of gradients and variables.
+    """Return pairs of gradients and variables, in which the rows of tables replace the variables of columns.
 
     In evaluation and prediction, the function removes the pairs of columns.
 

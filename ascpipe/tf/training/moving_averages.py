@@ -1,5 +1,4 @@
-"""Refusal of moving averages of table variables. These variables contain rows of different keys in each step.
-"""
+"""Check that refuses moving averages of table variables, which contain rows of different keys in each step."""
 from typing import Any
 
 import tensorflow as tf

@@ -1,7 +1,7 @@
-"""Code that lets TensorFlow's optimizers train tables, including the tables of feature columns.
+"""Patches of TensorFlow's optimizers, so that these optimizers also train tables and the tables of feature columns.
 
-Some variables of a program are stand-ins for tables. The gradient of a stand-in is the gradient of rows of the table. A
-table optimizer applies this gradient with the formula of the program's optimizer.
+The variables of feature columns may be stand-ins for tables. The gradient of a stand-in is the gradient of rows of the
+table. A table optimizer applies this gradient with the formula of the program's optimizer.
 """
 import functools
 import logging
@@ -63,7 +63,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
     def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
         """Compute gradients like TensorFlow.
 
-        Gradients of tables are added if ``var_list`` contains exactly all trainable variables.
+        Gradients of all tables are added if ``var_list`` is None or contains exactly all trainable variables.
         """
         if var_list is None or {id(each) for each in tf.nest.flatten(var_list)} == {id(each) for each in _trainable()}:
             state = GraphState.of(tf.compat.v1.get_default_graph())

@@ -1,4 +1,4 @@
-"""Ranks."""
+"""Functions for ranks."""
 from mx_rec.util.communication import hccl_ops
 
 __all__ = ["hccl_ops"]

@@ -35,7 +35,9 @@ def install() -> None:
 
 
 def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigProto:
-    """Return a copy of a session configuration that requests ``deterministic``. None means the default of Estimators.
+    """Return a copy of a session configuration, with a request for deterministic sessions.
+
+    None means the default configuration of Estimators.
     """
     copy = run_config.get_default_session_config()
     if config is not None:

@@ -95,7 +95,7 @@ def load_iterations(session: Any, loop: tf.Operation, count: int) -> None:
 
 
 class _Loops:
-    """Replacement for ``run`` of a session that repeats training ops.
+    """Replacements for the methods ``run`` and ``make_callable`` of one session. ``run`` repeats training ops.
 
     Attributes:
         counts: op of ``loop_op`` -> number of iterations.
@@ -111,14 +111,14 @@ class _Loops:
         patches.apply_to_session(session, self.run, self.make_callable)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Run fetches, and repeat each training op for its number of iterations. This replaces ``tf.Session.run``."""
+        """Replacement for ``tf.Session.run`` that repeats each training op for its number of iterations."""
         counts = {loop: self.counts[loop] for loop in self._loops_of(fetches)}
         for done in range(1, max(counts.values(), default=1)):
             self._run([loop for loop, count in counts.items() if count > done], feed_dict)
         return self._run(fetches, feed_dict, options, run_metadata)
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        """Raise ``ArgumentError`` for ops with iterations. This replaces ``tf.Session.make_callable``."""
+        """Replacement for ``tf.Session.make_callable`` that raises ``ArgumentError`` for ops with iterations."""
         if self._loops_of(fetches):
             raise ArgumentError("make_callable() was called with an op that trains several iterations, which it does "
                                 "not support. Call Session.run(), or pass the op that was passed to "
