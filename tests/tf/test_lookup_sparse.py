@@ -9,6 +9,7 @@ import ascpipe.tf as asc
 from ascpipe.errors import CombinerError
 from tests.support.covering import some
 from tests.support.on_disk import on_disk
+from tests.support.tensorflows import require_as_tensorflow
 from tests.tf import combined, programs
 from tests.tf.combined import KINDS
 
@@ -26,11 +27,11 @@ def require_equal(ours, theirs, batches):
     for step, batch in enumerate(batches):
         for kind in KINDS:
             assert (ours.combined[step][kind][batch.sizes == 0] == 0).all()
-            np.testing.assert_array_equal(ours.combined[step][kind], theirs.combined[step][kind], err_msg=kind)
+            require_as_tensorflow(ours.combined[step][kind], theirs.combined[step][kind], kind)
             if kind in theirs.weights[step]:
-                np.testing.assert_array_equal(ours.weights[step][kind], theirs.weights[step][kind], err_msg=kind)
+                require_as_tensorflow(ours.weights[step][kind], theirs.weights[step][kind], kind)
     for kind in KINDS:
-        np.testing.assert_array_equal(ours.rows[kind], theirs.rows[kind], err_msg=kind)
+        require_as_tensorflow(ours.rows[kind], theirs.rows[kind], kind)
 
 
 def require_fused(ops):

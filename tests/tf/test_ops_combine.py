@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.python.ops import math_ops
 
 from ascpipe.tf.running import native
+from tests.support.tensorflows import HAS_OUR_BITS, require_as_tensorflow
 from tests.tf import combined, programs
 
 ROWS = 300
@@ -126,7 +127,7 @@ def test_bits_are_those_of_embedding_lookup_sparse(dim, threads, combiner, weigh
     for is_in_table in (True, False):
         found = ours(threads, given, combiner, weighted == "weighted", 0.0, is_in_table)
         for mine, theirs in zip(found, expected):
-            np.testing.assert_array_equal(mine, theirs)
+            require_as_tensorflow(mine, theirs)
 
 
 @pytest.mark.parametrize("combiner, weighted", combined.KINDS.values(), ids=list(combined.KINDS))
@@ -137,12 +138,13 @@ def test_rows_that_are_too_long_are_cut_before(dim, threads, combiner, weighted)
     expected = tensorflows(*arguments)
     without = ours(threads, given, combiner, weighted == "weighted", 0.0)
     for mine, theirs, uncut in zip(ours(threads, *arguments), expected, without):
-        np.testing.assert_array_equal(mine, theirs)
+        require_as_tensorflow(mine, theirs)
         assert not np.allclose(mine, uncut)
     for mine, theirs in zip(ours(threads, *arguments, is_in_table=False), expected):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)  # of each position, then summed
 
 
+@pytest.mark.skipif(not HAS_OUR_BITS, reason="TensorFlow 2.15 sums the rows of a bag in another order")
 @pytest.mark.parametrize("combiner, weighted, cut", [
     ("sqrtn", True, False), pytest.param("sum", False, True, marks=pytest.mark.long),
     pytest.param("mean", True, True, marks=pytest.mark.long)])

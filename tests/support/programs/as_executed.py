@@ -14,6 +14,8 @@ import ascpipe.tf.api.installing  # noqa: F401
 from ascpipe.cli import program
 from ascpipe.cli import run as command
 
+tf.compat.v1.disable_v2_behavior()
+
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18  #: of sched.h and sys/mount.h
 
 # Imported once for all programs. TensorFlow imports `estimator` when it is first used, and

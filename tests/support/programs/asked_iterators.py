@@ -14,6 +14,8 @@ import tensorflow as tf
 from mx_rec.graph.modifier import GraphModifierHook, modify_graph_and_start_emb_cache
 from tests.tf import programs
 
+tf.compat.v1.disable_v2_behavior()
+
 SOURCE = programs.batches(6)
 
 

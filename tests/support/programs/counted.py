@@ -21,6 +21,8 @@ from mx_rec.core.asc.helper import get_asc_insert_func
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers.gradient_descent import create_hash_optimizer
 
+tf.compat.v1.disable_v2_behavior()
+
 DIM = 2
 KEYS = 40  #: of each table
 WIDTH = 6  #: ids of a batch

@@ -22,6 +22,8 @@ from tests.support.programs.counted import CountedTable, Feed, two_tiers
 from tests.support.programs.scenarios import Background, main, seconds_of, session, started, status, workers
 from tests.support.waiting import wait_until
 
+tf.compat.v1.disable_v2_behavior()
+
 
 class Killer:
     """Kills the workers of some kinds in turn, again and again, each some steps and milliseconds after it has come up.

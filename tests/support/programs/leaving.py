@@ -11,6 +11,8 @@ from tests.support.programs.counted import CountedTable, Feed, Stages, trained_c
 from tests.support.programs.scenarios import Background, main, seconds_of, session, started, status, wait_full, workers
 from tests.support.waiting import wait_until
 
+tf.compat.v1.disable_v2_behavior()
+
 BATCHES = 400
 
 

@@ -16,6 +16,8 @@ from tests.support.programs.counted import Feed, is_table, segments, two_tiers
 from tests.support.programs.scenarios import Background, main, started
 from tests.support.programs.tiers import STEPS, Everything
 
+tf.compat.v1.disable_v2_behavior()
+
 CODE = re.compile(r"\bE[1-9][0-9][0-9]\b")
 
 

@@ -15,6 +15,8 @@ import tensorflow as tf  # noqa: E402
 
 from tests.support.tensorflow_attributes import attributes, changed  # noqa: E402
 
+tf.compat.v1.disable_v2_behavior()
+
 v1 = tf.compat.v1
 v1.logging.set_verbosity(v1.logging.ERROR)
 BEFORE = attributes()

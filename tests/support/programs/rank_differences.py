@@ -17,6 +17,8 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 
+tf.compat.v1.disable_v2_behavior()
+
 v1 = tf.compat.v1
 
 #: what is other on the last rank

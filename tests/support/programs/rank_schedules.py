@@ -27,6 +27,8 @@ from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.tf.running import native
 from tests.support.checkpoints import by_key
 
+tf.compat.v1.disable_v2_behavior()
+
 RANK, RANKS = (ranks.get_rank_id(), ranks.get_rank_size()) if ranks.launched() else (0, 1)
 KEYS, BATCH, DIM = 120, 24, 4
 AGE = 3  #: of keys that are evicted, in steps

@@ -45,6 +45,8 @@ from tests.support.programs.ranked_lines import Lines
 from tests.support.programs.ranked_terms import Cancelled
 from tests.support.programs.scenarios import daemon_name, status
 
+tf.compat.v1.disable_v2_behavior()
+
 tf.compat.v1.disable_eager_execution()
 #: Adam turns rounding of a gradient that is nearly nothing into a step of about its rate.
 RATES = {"adagrad": 0.1, "ftrl": 0.1, "gradient_descent": 0.1, "lazy_adam": 0.01}

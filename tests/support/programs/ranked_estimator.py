@@ -28,6 +28,8 @@ from mx_rec.util.initialize import init, terminate_config_initializer
 from mx_rec.util.variable import get_dense_and_sparse_variable
 from tests.support.programs import ranked_faults
 
+tf.compat.v1.disable_v2_behavior()
+
 RANK, RANKS = (ranks.get_rank_id(), ranks.get_rank_size()) if ranks.launched() else (0, 1)
 FOLDER, MODIFY, SAVES, SHARED = sys.argv[1], "modify" in sys.argv, "saves" in sys.argv, "shared" in sys.argv
 GIVEN = dict(argument.split("=", 1) for argument in sys.argv[2:] if "=" in argument)

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from tests.support.programs.ranked_case import RANK, RANKS, Case, Feature, Table
 
+tf.compat.v1.disable_v2_behavior()
+
 STALL_S = 3.0
 _REFUSED = 9  # the label of a line that a filter takes out
 

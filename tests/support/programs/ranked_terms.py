@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from tests.support.programs.ranked_lines import Lines
 
+tf.compat.v1.disable_v2_behavior()
+
 CANCELS = 1e-4  #: a gradient's size to the sum of its terms' sizes
 _MISSING = np.iinfo(np.int64).min
 

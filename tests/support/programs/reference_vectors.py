@@ -24,6 +24,8 @@ from mx_rec.util.initialize import init, terminate_config_initializer
 from mx_rec.util.variable import get_dense_and_sparse_variable
 from tests.support.waiting import wait_until
 
+tf.compat.v1.disable_v2_behavior()
+
 RANK, FOLDER = int(os.environ["HOROVOD_RANK"]), sys.argv[1]
 BATCHES, LATER = 6, 1
 ARRAYS = {LOCAL: ("unique", "restore", "occurrences"), TRAIN: ("ids", "unique", "restore", "occurrences", "slots")}

@@ -29,6 +29,8 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.support import traces
 from tests.tf import programs
 
+tf.compat.v1.disable_v2_behavior()
+
 STEPS, SAVED_AT, BATCH_ROWS, DIM = 200, 100, 64, 4
 SAVED_BEFORE, DIES_AT = 60, 110
 RATES = {"adagrad": 0.2, "ftrl": 0.2, "gradient_descent": 0.2, "lazy_adam": 0.05}

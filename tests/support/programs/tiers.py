@@ -23,6 +23,8 @@ from tests.support.programs.counted import table_view
 from tests.support.programs.scenarios import Background, main, started, status
 from tests.support.waiting import wait_until
 
+tf.compat.v1.disable_v2_behavior()
+
 DIM, KEYS, WIDTH, STEPS = 4, 150, 12, 160
 HOMES = 20  #: of a table with rows on disk, beside those of the device
 EVICT_EVERY, EVICT_AGE = 20, 90

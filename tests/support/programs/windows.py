@@ -7,6 +7,8 @@ import tensorflow as tf
 from tests.support.programs.counted import CountedTable, Feed, two_tiers
 from tests.support.programs.scenarios import Background, main, started, status, wait_full
 
+tf.compat.v1.disable_v2_behavior()
+
 PREFETCH = 100
 
 

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Runs a part of the tests, or the demo, with CPython 3.11 or 3.10 and TensorFlow 2.15, in a copy of this tree in build/tf2.
+# A tree has one environment and one library of ops, so the copy has its own.
+#
+# Arguments: check = only find an interpreter; demo = run the demo; else arguments for pytest.
+# Environment: PYTHON = the CPython to use.  Exit: that of the tests, 2 = there is no such CPython.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/find_python.sh
+
+VERSIONS="3.11 3.10"
+if ! find_python; then
+  printf 'second runtime: there is no CPython 3.11 or 3.10. What was tried:\n' >&2
+  printf '  %s\n' "${TRIED[@]}" >&2
+  exit 2
+fi
+[ "${1:-}" != check ] || exit 0
+
+# Remove the files of the last copy, except what was built there: a deleted test must not run.
+mkdir -p build/tf2
+find build/tf2 -type f -not -path '*/.venv/*' -not -path 'build/tf2/build/*' -not -path '*/tfops/build/*' \
+  -not -name '*.so' -not -name build_info.json -delete
+git ls-files -z --cached --others --exclude-standard |
+  tar --null --files-from=- --ignore-failed-read --warning=no-failed-read -cf - | tar -xf - -C build/tf2
+cd build/tf2
+if [ "${1:-}" = demo ]; then
+  PYTHON=$FOUND exec make demo
+fi
+PYTHON=$FOUND make dev-setup
+# pyproject.toml makes every warning an error; those of TensorFlow 2.15 and of newer packages are not ours.
+exec .venv/bin/python -m pytest -q -o filterwarnings=ignore "$@"
