@@ -9,6 +9,7 @@
 #   make test                                every test but the long ones, and a table of suites at the end
 #   make check                               lint, types, and a part of the tests in three minutes: for each small change
 #   make test-long                           faults in number; make test-sweeps runs all that is long, hours
+#   make test-tf2                            a part of the tests on TensorFlow 2.15, in a copy of the tree
 #   make test-unit ARGS="-k ring"            one suite, with arguments for pytest
 #   make soak [HOURS=0.5] [SEED=7]           trains while faults happen, and judges results and memory (docs/internals/testing.md)
 #   make ranks                               Horovod for training on several ranks, and for its tests
@@ -28,7 +29,7 @@ SUITES := test-integration test-fault test-tf-o test-ranks test-tf-f test-tf-a t
 
 LONG := test-long-kills test-long-attacks test-long-hangs test-unit-bounds test-long-changes
 
-.PHONY: setup dev-setup build python wheels sdist ranks fmt lint types test check test-smoke test-long test-sweeps test-tf soak demo docs \
+.PHONY: setup dev-setup build python wheels sdist ranks fmt lint types test check test-smoke test-long test-sweeps test-tf test-tf2 soak demo docs \
 	bench bench-usual bench-ranks clean $(SUITES) $(LONG)
 .DEFAULT_GOAL := test
 
@@ -122,9 +123,19 @@ test-tf-o: dev-setup
 test-ranks test-conformance test-cpp test-integration test-fault test-house test-model: test-%: dev-setup
 	@test -z "$$(find tests/$* -name 'test_*.py' 2>/dev/null)" || (set -x; $(PYTEST) tests/$* $(ARGS))
 
+# The second runtime, CPython 3.11 or 3.10 with TensorFlow 2.15: tests of what differs by TensorFlow, and one of faults.
+TF2_TESTS := tests/tf/test_reached_patches.py tests/tf/test_documented_program.py tests/tf/test_lookup_fusion.py \
+	tests/tf/test_graph_modification.py tests/tf/test_saving.py tests/tf/test_warm_start.py \
+	tests/tf/test_managed_sessions.py tests/tf/test_ops_load.py tests/tf/test_ops_lookup.py tests/tf/test_ops_plan.py \
+	tests/tf/test_ops_tables.py tests/tf/test_ops_apply.py tests/fault/test_kills_of_workers.py
+
+test-tf2:
+	@scripts/second_runtime.sh $(TF2_TESTS) $(ARGS)
+	@scripts/second_runtime.sh demo
+
 # Three at once, which keep two cores busy: processes that hang use none. -s: their figures.
 test-long: dev-setup
-	@$(MAKE) -k -j3 --output-sync=target $(LONG)
+	@$(MAKE) -k -j3 --output-sync=target $(LONG); code=$$?; $(MAKE) test-tf2 && exit $$code
 
 test-long-kills: dev-setup
 	$(PYTEST) -s -m long tests/fault/test_kills_in_number.py tests/fault/test_kills_of_workers.py \

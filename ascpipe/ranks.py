@@ -225,7 +225,8 @@ def _number(what: str) -> int:
 
 
 def number_in(text: str) -> Optional[int]:
-    """Parse the number in a variable. Return None unless it has one to nine digits, which all programs parse
-    equally.
+    """Return the number in a variable, or None if the value is not a number of one to nine digits.
+
+    Other notations are refused, because Horovod, MPI and ascpipe may parse them differently.
     """
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else None

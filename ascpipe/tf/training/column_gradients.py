@@ -16,7 +16,7 @@ Pairs = List[Tuple[Any, Any]]
 
 
 class _Source(NamedTuple):
-    """Variable or tensor by which a loss is differentiated.
+    """Variable or tensor with respect to which a loss is differentiated.
 
     Attributes:
         tensor: variable or tensor of rows by which the loss is differentiated.

@@ -1,4 +1,4 @@
-// Rows on disk in saves and loads. The disk worker reads and writes the rows in chunks.
+// Reads and writes of rows on disk for saves and loads. The disk worker reads and writes the rows in chunks.
 #ifndef ASCPIPE_BRIDGE_DISK_MOVES_H_
 #define ASCPIPE_BRIDGE_DISK_MOVES_H_
 

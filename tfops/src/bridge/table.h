@@ -62,7 +62,7 @@ class Table {
   HomeRows home() const;
   // Returns the lowest valid value of `slots` in an answer of the table worker to an evaluation.
   std::int64_t LowestAnswer() const { return is_on_disk() ? layout::kSlotDisk : LowestCode(home().ready); }
-  // Returns an error unless these state arrays fill a home row exactly.
+  // Returns an error if the total width of the arrays in `state` is not the width of a home row.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
   // Returns true if the table has rows on disk. Such a table has two readers: 0 for evaluations, 1 for saves and
   // loads.

@@ -23,7 +23,7 @@ class Shapes {
   // Reads the dimensions of a tensor. An unknown dimension is -1. Returns false if the rank is unknown.
   bool Read(const Port& port, Numbers* dims) const;
   bool IsMatrix(const Port& port) const;
-  // Returns the number of columns of a matrix. Returns -1 if the number is unknown or the tensor is no matrix.
+  // Returns the number of columns of a matrix. Returns -1 if the number is unknown or the tensor is not a matrix.
   std::int64_t Columns(const Port& port) const;
 
  private:
