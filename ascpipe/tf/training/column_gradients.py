@@ -19,7 +19,7 @@ class _Source(NamedTuple):
     """Variable or tensor with respect to which a loss is differentiated.
 
     Attributes:
-        tensor: variable or tensor of rows by which the loss is differentiated.
+        tensor: variable or tensor of rows with respect to which the loss is differentiated.
         variable: variable or tensor that the program passed.
         stand_in: stand-in of the variable, or None if no table contains the rows of the variable.
     """
@@ -34,7 +34,7 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
 
     Args:
         losses: tensors to differentiate.
-        sources: variables and tensors to differentiate by.
+        sources: variables and tensors with respect to which to differentiate.
     """
     given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
     graphs = {internals.outermost(each.graph) for each in given if isinstance(each, tf.Variable)}
@@ -170,7 +170,7 @@ def require_trains(state: GraphState, stand_in: StandIn) -> None:
 
 
 def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
-    """Return the tensors by which the loss is differentiated.
+    """Return the tensors with respect to which the loss is differentiated.
 
     The list contains the variable of a table, or the local rows of an expansion table.
     """

@@ -112,7 +112,8 @@ class PlanBatch {
   std::int64_t frame_ = 0;
 };
 
-// Returns the state of a ticket and of one table. With this state, a step decides whether it claims or reads the ticket.
+// Returns the state of a ticket and of one table. With this state, a step decides whether it claims or reads the
+// ticket.
 ClaimWords WordsOf(const RingView& ring, int index, const Ticket& ticket, const Table& table);
 
 // Functions that create policies.
