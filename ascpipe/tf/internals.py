@@ -287,8 +287,9 @@ def initializer_classes(name: str) -> Tuple[Any, ...]:
 #: Base classes of TensorFlow's older feature columns.
 OldCategoricalColumn = feature_column._CategoricalColumn
 OldSharedEmbeddingColumn = feature_column._SharedEmbeddingColumn
-_StateManagerOfKeras = _first("_StateManagerImplV2", KERAS + ".feature_column.dense_features_v2",
-                              feature_column_v2.__name__)
+#: The module of layers of columns of TensorFlow 2.
+COLUMN_LAYERS = KERAS + ".feature_column.dense_features_v2" if KERAS == "keras.src" else feature_column_v2.__name__
+_StateManagerOfKeras = _first("_StateManagerImplV2", COLUMN_LAYERS)
 
 
 def buckets_of(column: Any) -> int:

@@ -226,6 +226,8 @@ KERAS_DATA = Patch(internals.KERAS_MODELS, "Model._standardize_user_data",
 
 CREATE_VARIABLE = Patch(_COLUMNS, "_StateManagerImpl.create_variable", "a table replaces the variable of a column",
                         COLUMNS)
+CREATE_LAYER_VARIABLE = Patch(internals.COLUMN_LAYERS, "_StateManagerImplV2.create_variable",
+                              "a large column in a layer of TensorFlow 2 is listed as not replaced", COLUMNS)
 EMBEDDING_COLUMN = Patch(_COLUMNS, "EmbeddingColumn._old_get_dense_tensor_internal",
                          "a table replaces the variable of a column in input_layer", COLUMNS)
 SHARED_COLUMN = Patch(_OLD_COLUMNS, "_SharedEmbeddingColumn._get_dense_tensor_internal",

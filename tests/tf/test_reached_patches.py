@@ -12,6 +12,8 @@ import ascpipe.tf.api.installing  # noqa: F401  the modules with all replacement
 import mx_rec.util.ops  # noqa: F401
 from ascpipe.errors import AscpipeError
 from ascpipe.tf import patches
+from ascpipe.tf.running.column_choice import Columns
+from ascpipe.tf.running.process import Process
 from mx_rec.util.initialize import init
 
 v1 = tf.compat.v1
@@ -204,13 +206,17 @@ def sentences():
     return {"words": given, "others": given}
 
 
-@program(patches.CREATE_VARIABLE, patches.SHARED_WEIGHTS)
+@program(patches.CREATE_VARIABLE, patches.SHARED_WEIGHTS, patches.CREATE_LAYER_VARIABLE)
 def layers_of_columns(folder):
     asc.init()
     v1.keras.layers.DenseFeatures([asc.feature_column.embedding_column(words(), DIM)])(sentences())
     asc.use_for_feature_columns(min_buckets=1)
     shared = tf.compat.v2.feature_column.shared_embeddings([words(), words("others")], DIM)
     v1.keras.layers.DenseFeatures(shared)(sentences())
+    tf.compat.v2.keras.layers.DenseFeatures([v1.feature_column.embedding_column(words(), DIM)], name="later")(
+        sentences())
+    told = Columns.of(Process.current()).told
+    assert told["later/words_embedding/embedding_weights"].startswith("its layer is a layer of TensorFlow 2; use ")
 
 
 @program(patches.EMBEDDING_COLUMN, patches.SHARED_COLUMN, patches.LINEAR_COLUMN, patches.SAFE_LOOKUP)
@@ -262,7 +268,8 @@ def keras_optimizer(folder):
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_a_program_reaches_the_attributes_that_are_replaced_for_it(name, tmp_path, request):
     run = PROGRAMS[name]
-    given = [str(tmp_path)] + ([request.getfixturevalue("trained")] if "trained" in run.__code__.co_varnames else [])
+    others = run.__code__.co_varnames[1:run.__code__.co_argcount]
+    given = [str(tmp_path), *map(request.getfixturevalue, others)]
     v1.reset_default_graph()
     with recorded() as reached:
         try:

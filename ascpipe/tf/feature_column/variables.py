@@ -45,6 +45,15 @@ def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *arg
     return plan.stand_in(variable)
 
 
+@patches.CREATE_LAYER_VARIABLE.by
+def _create_layer_variable(self: Any, feature_column: Any, name: str, shape: Any, *args: Any, **kwargs: Any) -> Any:
+    """List the variable of a large column as not replaced. A layer of TensorFlow 2 creates its variables itself."""
+    if name == EMBEDDINGS:
+        plan = _Plan(feature_column, name, int(shape[0]), int(shape[1]), kwargs.get("initializer"))
+        plan.leave("{}/{}/{}".format(self._layer.name, feature_column.name, name))
+    return patches.CREATE_LAYER_VARIABLE.plain(self, feature_column, name, shape, *args, **kwargs)
+
+
 @patches.EMBEDDING_COLUMN.by
 def _embedding_column(self: Any, sparse_tensors: Any, weight_collections: Any, trainable: Any) -> Any:
     plan = _Plan(self, EMBEDDINGS, internals.buckets_of(self.categorical_column), self.dimension, self.initializer)
@@ -154,6 +163,13 @@ class _Plan:
                                              "TensorFlow, raise min_buckets")
         columns.told.setdefault(variable_name, reason or "")
         return reason is None
+
+    def leave(self, variable_name: str) -> None:
+        """Record that a layer of TensorFlow 2 keeps the variable, if the program requests tables for large columns."""
+        columns = Columns.of(Process.current()) if Process.is_initialised() else None
+        if columns is not None and columns.choice is not None and self.buckets >= columns.choice.min_buckets:
+            columns.told.setdefault(variable_name, "its layer is a layer of TensorFlow 2; use "
+                                                   "tf.compat.v1.keras.layers.DenseFeatures")
 
     @contextlib.contextmanager
     def making(self) -> Iterator[None]:
