@@ -93,7 +93,7 @@ USAGE: Dict[str, Explanation] = {
         "Call `asc.serving_tables()` in a graph without tables. Look up rows and export inside the `with` block "
         "(docs/how-to/saved_models.md)."),
     "E276": Explanation(
-        "This TensorFlow has no attribute that ascpipe has to replace, so tables would be left out of a save, a "
-        "warm start or a gradient.", "Nothing was started.",
+        "This TensorFlow lacks an attribute that ascpipe must replace. Without the replacement, saves, warm starts or "
+        "gradients would omit tables.", "Nothing was started.",
         "Install a supported version of TensorFlow (docs/how-to/install.md); `ascpipe doctor` checks it."),
 }

@@ -226,4 +226,5 @@ METRICS: Tuple[Metric, ...] = (
 )
 
 #: The exporter writes this metric even if the daemon does not answer.
-UP = Metric("ascpipe_up", GAUGE, "", (), "1: the daemon answered; otherwise the only metric.", _number(lambda _: 1))
+UP = Metric("ascpipe_up", GAUGE, "", (), "1: the daemon answered; 0: it did not, and other metrics are absent.",
+            _number(lambda _: 1))
