@@ -111,7 +111,7 @@ _OTHERS: Dict[str, Explanation] = {
     "E222": Explanation(
         "The TensorFlow ops were built for another TensorFlow, C++ ABI, version of ascpipe or memory layout.", NOTHING,
         "Run `make build` in the source tree, or install the TensorFlow that the wheel was built for. `ascpipe doctor` "
-        "shows the two versions."),
+        "shows the versions."),
     "E223": Explanation(
         "The file system of the run directory or kernel cache has no free space or inodes.",
         "Nothing was started, and a running session continues.",
