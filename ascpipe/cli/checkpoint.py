@@ -45,8 +45,8 @@ def list_checkpoints(directory: str, as_json: bool) -> None:
     printing.show([str(looked.problem) for looked in found if looked.problem is not None], [])
 
 
-@command.command("verify", help="Verify the checksums of a checkpoint, DIR/BASE-STEP, or of all in DIR. Exit code 1 if "
-                                "one is damaged.")
+@command.command("verify", help="Verify the checksums of a checkpoint, DIR/BASE-STEP, or of all checkpoints in DIR. "
+                                "The exit code is 1 if a checkpoint is damaged.")
 @click.argument("path", metavar="DIR[/BASE-STEP]")
 @_as_json
 def verify(path: str, as_json: bool) -> None:

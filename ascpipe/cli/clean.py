@@ -24,7 +24,7 @@ _WHEELS = "wheels"  # of `make ranks`, in the user's cache
 @click.option("--all-kernels", is_flag=True,
               help="Also remove kernels of other versions that were used within a day.")
 @click.option("--everything", is_flag=True,
-              help="Remove all files of this user before ascpipe is uninstalled. Fails if a daemon runs.")
+              help="Remove all files of this user before ascpipe is uninstalled. Stop all daemons first.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -> None:

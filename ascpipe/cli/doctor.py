@@ -51,7 +51,7 @@ class Finding(NamedTuple):
     cure: str = ""
 
 
-@click.command("doctor", help="Check the requirements of daemon and trainer. Exit code 1 if there is a problem.")
+@click.command("doctor", help="Check the requirements of daemon and trainer. The exit code is 1 if there is a problem.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool) -> None:
     """Run all checks. The command changes no files and starts no processes."""

@@ -38,7 +38,8 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 @click.option("--restarts", type=click.IntRange(min=0), default=0, show_default=True,
               help="Number of restarts of all ranks after a failure.")
 @click.option("--daemon", "daemon", default=None, metavar="NAME",
-              help="Running daemon to use. Each local rank needs its own: NAME-{local_rank}.")
+              help="Running daemon to use. Each rank of a machine needs a separate daemon, such as "
+                   "'NAME-{local_rank}'.")
 @click.option("--columns", is_flag=True,
               help="Replace large variables of TensorFlow's feature columns by tables.")
 @click.option("--min-buckets", type=click.IntRange(min=1), default=None,

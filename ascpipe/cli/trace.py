@@ -38,7 +38,7 @@ def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
 
 @command.command("start", help="Start recording and discard earlier records.")
 @click.option("--spans", type=click.IntRange(1, messages.MAX_SPANS), default=SPANS, show_default=True,
-              help="Number of spans per worker; older ones are overwritten.")
+              help="Number of spans per worker; newer spans overwrite older spans.")
 @_daemon_options
 def start(spans: int, given: Tuple[str, ...], of_all: bool, as_json: bool) -> None:
     """Start recording spans. Workers start to record between two batches, and training continues."""

@@ -66,10 +66,12 @@ _OTHERS: Dict[str, Explanation] = {
         "pass `asc.StartHook()` as a hook."),
     "E210": Explanation(
         "The daemon already serves another trainer.", "The other session is not affected.",
-        "Wait for the other trainer, start another daemon with `--name`, or unset ASCPIPE_NAME to use a private one."),
+        "Wait for the other trainer, start another daemon with `--name`, or unset ASCPIPE_NAME to use a private "
+        "daemon."),
     "E211": Explanation(
         "A daemon of that name is already running.", "The running daemon is not affected.",
-        "Stop it with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running daemons."),
+        "Stop that daemon with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running "
+        "daemons."),
     "E212": Explanation(
         "No daemon of that name runs, or several daemons run and the call names none.", NOTHING,
         "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, name another daemon, or "
@@ -105,11 +107,11 @@ _OTHERS: Dict[str, Explanation] = {
         "Install the same version, then restart the daemon."),
     "E221": Explanation(
         "The TensorFlow ops are not built.", NOTHING,
-        "Run `make build` in the source tree, or install a wheel, which contains them."),
+        "Run `make build` in the source tree, or install a wheel."),
     "E222": Explanation(
-        "The TensorFlow ops were built for another TensorFlow, C++ ABI, version or layout.", NOTHING,
+        "The TensorFlow ops were built for another TensorFlow, C++ ABI, version of ascpipe or memory layout.", NOTHING,
         "Run `make build` in the source tree, or install the TensorFlow that the wheel was built for. `ascpipe doctor` "
-        "shows the two versions."),
+        "shows the versions."),
     "E223": Explanation(
         "The file system of the run directory or kernel cache has no free space or inodes.",
         "Nothing was started, and a running session continues.",
@@ -131,7 +133,7 @@ _OTHERS: Dict[str, Explanation] = {
         "(docs/how-to/install.md)."),
     "E230": Explanation(
         "A control message does not match the schema and was dropped.", _SESSION,
-        "The sender has another version, which its log names."),
+        "The sender has another version of ascpipe; see the sender's log."),
     "E231": Explanation(
         "The peer closed a control socket.", "The next error has the details.",
         "See the log of the peer (`ascpipe logs`)."),
@@ -139,7 +141,7 @@ _OTHERS: Dict[str, Explanation] = {
         "A control message did not arrive completely in time.", _SESSION,
         "The peer is stopped or too slow. See `ascpipe logs`."),
     "E240": Explanation(
-        "Ranks cannot be started or cannot join.", NOTHING, "The message names the rank and the reason."),
+        "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
     "E241": Explanation("Several ranks need Horovod, which cannot be imported.", NOTHING, _RANKS),
     "E242": Explanation("The installed version of Horovod is not supported.", NOTHING, _RANKS),
     "E243": Explanation(
@@ -266,8 +268,8 @@ _OTHERS: Dict[str, Explanation] = {
         "A checkpoint does not match the program. It has another dim or optimizer, or lacks a table. The message names "
         "the difference.", NOTHING,
         "Restore another checkpoint, or run the program that saved this one. If the program adds a table, name it in "
-        "`allow_missing` of `restore`. For an Estimator, use a new `model_dir` and `warm_start_from`, "
-        "or list the tables that start empty in ASCPIPE_ALLOW_MISSING."),
+        "`allow_missing` of `restore`. For an Estimator, use `warm_start_from` with a new "
+        "`model_dir`, or set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
     "E525": Explanation(
         "A checkpoint was not removed. ascpipe did not write it, deltas depend on it, or the file system refused.",
         "The checkpoint is unchanged, unless the message says otherwise.",

@@ -25,10 +25,10 @@ USAGE: Dict[str, Explanation] = {
         "The message describes the expected call."),
     "E260": Explanation(
         "An argument of a function has a value or type that is not allowed.", NOTHING,
-        "The message names the function, the argument, its value and what is allowed."),
+        "The message names the function, the argument, its value and the allowed values."),
     "E261": Explanation(
         "A function was called with an argument that it does not have, or without a required argument.", NOTHING,
-        "The message names the argument. It suggests an argument with a similar name if there is one."),
+        "The message names the argument. It suggests an argument with a similar name, if any."),
     "E262": Explanation(
         "`asc.init()` was not called before another function, or was called twice.", NOTHING,
         "Call `asc.init()` once, before the first table. To build the model again in the same process, as in a "
@@ -93,7 +93,7 @@ USAGE: Dict[str, Explanation] = {
         "Call `asc.serving_tables()` in a graph without tables. Look up rows and export inside the `with` block "
         "(docs/how-to/saved_models.md)."),
     "E276": Explanation(
-        "This TensorFlow has no attribute that ascpipe has to replace, so tables would be left out of a save, a "
-        "warm start or a gradient.", "Nothing was started.",
+        "This TensorFlow lacks an attribute that ascpipe must replace. Without the replacement, saves, warm starts or "
+        "gradients would omit tables.", "Nothing was started.",
         "Install a supported version of TensorFlow (docs/how-to/install.md); `ascpipe doctor` checks it."),
 }

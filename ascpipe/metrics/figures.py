@@ -173,7 +173,7 @@ METRICS: Tuple[Metric, ...] = (
     Metric("ascpipe_disk_under_way", GAUGE, "", _DISK, "Operations in flight.", _disks("under_way")),
     Metric("ascpipe_disk_deepest", GAUGE, "", _DISK, "Maximum number of operations in flight.",
            _disks("deepest")),
-    Metric("ascpipe_disk_delayed_total", COUNTER, "", _DISK, "Operations delayed by one on the same block.",
+    Metric("ascpipe_disk_delayed_total", COUNTER, "", _DISK, "Operations that waited for another on the same block.",
            _disks("delayed")),
     Metric("ascpipe_disk_rows_read_total", COUNTER, "", _DISK, "Rows read.", _disks("rows_read")),
     Metric("ascpipe_disk_rows_written_total", COUNTER, "", _DISK, "Rows written.", _disks("rows_written")),
@@ -199,7 +199,8 @@ METRICS: Tuple[Metric, ...] = (
 
     Metric("ascpipe_process_asleep", GAUGE, "", _PROCESS, "1: the process sleeps until it is woken.",
            _processes("asleep")),
-    Metric("ascpipe_process_sleeps_total", COUNTER, "", _PROCESS, "Times that it went to sleep.", _processes("sleeps")),
+    Metric("ascpipe_process_sleeps_total", COUNTER, "", _PROCESS, "Times that the process went to sleep.",
+           _processes("sleeps")),
     Metric("ascpipe_process_late_total", COUNTER, "", _PROCESS, "Lost wake-ups; must stay 0.",
            _processes("late")),
     Metric("ascpipe_process_waits", GAUGE, "", (*_PROCESS, "waits_for", "table"),
@@ -220,9 +221,10 @@ METRICS: Tuple[Metric, ...] = (
            "Duration of the current exchange; absent if there is none.", _exchanges("since_s")),
     Metric("ascpipe_slowest_rank", GAUGE, "", (), "The rank that other ranks have waited for longest.",
            _exchanges("slowest")),
-    Metric("ascpipe_slowest_rank_wait_seconds", GAUGE, "seconds", (), "Time that other ranks have waited for it.",
-           _exchanges("slowest_s")),
+    Metric("ascpipe_slowest_rank_wait_seconds", GAUGE, "seconds", (),
+           "Time that other ranks have waited for that rank.", _exchanges("slowest_s")),
 )
 
 #: The exporter writes this metric even if the daemon does not answer.
-UP = Metric("ascpipe_up", GAUGE, "", (), "1: the daemon answered; otherwise the only metric.", _number(lambda _: 1))
+UP = Metric("ascpipe_up", GAUGE, "", (), "1: the daemon answered; 0: it did not, and other metrics are absent.",
+            _number(lambda _: 1))
