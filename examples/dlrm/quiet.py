@@ -7,7 +7,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # warnings about dtypes and sizes that numpy changed after the build of this wheel
     import tensorflow as tf
 
-tf.compat.v1.disable_v2_behavior()
 tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
+tf.compat.v1.disable_v2_behavior()  # after set_verbosity, because TensorFlow 1.15 logs a warning
 
 __all__ = ["tf"]

@@ -1,4 +1,4 @@
-"""Compares results with those of TensorFlow.
+"""The two releases of TensorFlow: their behavior, and their results.
 
 TensorFlow 1.15 gives the bits of ascpipe. TensorFlow 2.15 sums bags and applies Adagrad and FTRL in another order, so
 its results differ by rounding errors.
@@ -18,3 +18,9 @@ def require_as_tensorflow(found, expected, err_msg=""):
     else:
         largest = np.abs(expected).max() if expected.size else 0
         np.testing.assert_allclose(found, expected, rtol=WITHIN, atol=WITHIN * largest, err_msg=err_msg)
+
+
+def use_tensorflow_1():
+    """Switch off the behavior of TensorFlow 2. TensorFlow 1.15 does not have it, and would log a warning."""
+    if not HAS_OUR_BITS:
+        tf.compat.v1.disable_v2_behavior()

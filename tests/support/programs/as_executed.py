@@ -13,8 +13,9 @@ import tensorflow as tf
 import ascpipe.tf.api.installing  # noqa: F401
 from ascpipe.cli import program
 from ascpipe.cli import run as command
+from tests.support.tensorflows import use_tensorflow_1
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18  #: of sched.h and sys/mount.h
 

@@ -12,9 +12,10 @@ import sys
 import tensorflow as tf
 
 from mx_rec.graph.modifier import GraphModifierHook, modify_graph_and_start_emb_cache
+from tests.support.tensorflows import use_tensorflow_1
 from tests.tf import programs
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 SOURCE = programs.batches(6)
 

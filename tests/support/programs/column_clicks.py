@@ -14,7 +14,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import random_seed
 
-tf.compat.v1.disable_v2_behavior()
+from tests.support.tensorflows import use_tensorflow_1
+
+use_tensorflow_1()
 
 random_seed.get_seed = lambda op_seed: (1, 2) if op_seed is None else (1, op_seed)
 

@@ -20,8 +20,9 @@ from mx_rec.core.asc.feature_spec import FeatureSpec
 from mx_rec.core.asc.helper import get_asc_insert_func
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers.gradient_descent import create_hash_optimizer
+from tests.support.tensorflows import use_tensorflow_1
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 DIM = 2
 KEYS = 40  #: of each table

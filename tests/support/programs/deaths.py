@@ -20,9 +20,10 @@ from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support.programs.counted import CountedTable, Feed, two_tiers
 from tests.support.programs.scenarios import Background, main, seconds_of, session, started, status, workers
+from tests.support.tensorflows import use_tensorflow_1
 from tests.support.waiting import wait_until
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 
 class Killer:

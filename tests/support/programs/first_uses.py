@@ -18,8 +18,9 @@ import ascpipe.tf as asc  # noqa: E402
 from ascpipe.control import trainer_link  # noqa: E402
 from ascpipe.tf.graph.graph_state import GraphState  # noqa: E402
 from ascpipe.tf.graph.stand_ins import StandIns  # noqa: E402
+from tests.support.tensorflows import use_tensorflow_1  # noqa: E402
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 v1, fc = tf.compat.v1, tf.feature_column
 tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)

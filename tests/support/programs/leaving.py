@@ -9,9 +9,10 @@ import tensorflow as tf
 
 from tests.support.programs.counted import CountedTable, Feed, Stages, trained_counts, two_tiers
 from tests.support.programs.scenarios import Background, main, seconds_of, session, started, status, wait_full, workers
+from tests.support.tensorflows import use_tensorflow_1
 from tests.support.waiting import wait_until
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 BATCHES = 400
 

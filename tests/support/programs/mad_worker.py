@@ -15,8 +15,9 @@ from ascpipe.shm.ring import RingView, TableView
 from tests.support.programs.counted import Feed, is_table, segments, two_tiers
 from tests.support.programs.scenarios import Background, main, started
 from tests.support.programs.tiers import STEPS, Everything
+from tests.support.tensorflows import use_tensorflow_1
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 CODE = re.compile(r"\bE[1-9][0-9][0-9]\b")
 

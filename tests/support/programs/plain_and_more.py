@@ -14,8 +14,9 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from tests.support.tensorflow_attributes import attributes, changed  # noqa: E402
+from tests.support.tensorflows import use_tensorflow_1  # noqa: E402
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 v1 = tf.compat.v1
 v1.logging.set_verbosity(v1.logging.ERROR)

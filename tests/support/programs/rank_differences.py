@@ -16,8 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 import ascpipe.tf as asc
+from tests.support.tensorflows import use_tensorflow_1
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 v1 = tf.compat.v1
 

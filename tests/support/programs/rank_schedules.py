@@ -26,8 +26,9 @@ from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.tf.running import native
 from tests.support.checkpoints import by_key
+from tests.support.tensorflows import use_tensorflow_1
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 RANK, RANKS = (ranks.get_rank_id(), ranks.get_rank_size()) if ranks.launched() else (0, 1)
 KEYS, BATCH, DIM = 120, 24, 4

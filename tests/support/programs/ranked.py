@@ -44,8 +44,9 @@ from tests.support.programs.ranked_case import RANK, RANKS, Case, Feature, Table
 from tests.support.programs.ranked_lines import Lines
 from tests.support.programs.ranked_terms import Cancelled
 from tests.support.programs.scenarios import daemon_name, status
+from tests.support.tensorflows import use_tensorflow_1
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 tf.compat.v1.disable_eager_execution()
 #: Adam turns rounding of a gradient that is nearly nothing into a step of about its rate.

@@ -27,8 +27,9 @@ from mx_rec.optimizers.lazy_adam import create_hash_optimizer
 from mx_rec.util.initialize import init, terminate_config_initializer
 from mx_rec.util.variable import get_dense_and_sparse_variable
 from tests.support.programs import ranked_faults
+from tests.support.tensorflows import use_tensorflow_1
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 RANK, RANKS = (ranks.get_rank_id(), ranks.get_rank_size()) if ranks.launched() else (0, 1)
 FOLDER, MODIFY, SAVES, SHARED = sys.argv[1], "modify" in sys.argv, "saves" in sys.argv, "shared" in sys.argv

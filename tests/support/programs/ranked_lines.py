@@ -6,8 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from tests.support.programs.ranked_case import RANK, RANKS, Case, Feature, Table
+from tests.support.tensorflows import use_tensorflow_1
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 STALL_S = 3.0
 _REFUSED = 9  # the label of a line that a filter takes out

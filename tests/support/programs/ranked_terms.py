@@ -10,8 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from tests.support.programs.ranked_lines import Lines
+from tests.support.tensorflows import use_tensorflow_1
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 CANCELS = 1e-4  #: a gradient's size to the sum of its terms' sizes
 _MISSING = np.iinfo(np.int64).min

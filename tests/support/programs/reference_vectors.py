@@ -22,9 +22,10 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers.adagrad import create_hash_optimizer
 from mx_rec.util.initialize import init, terminate_config_initializer
 from mx_rec.util.variable import get_dense_and_sparse_variable
+from tests.support.tensorflows import use_tensorflow_1
 from tests.support.waiting import wait_until
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 RANK, FOLDER = int(os.environ["HOROVOD_RANK"]), sys.argv[1]
 BATCHES, LATER = 6, 1

@@ -27,9 +27,10 @@ from ascpipe.tf.running.hold_between_steps import TableState, hold
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.support import traces
+from tests.support.tensorflows import use_tensorflow_1
 from tests.tf import programs
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 STEPS, SAVED_AT, BATCH_ROWS, DIM = 200, 100, 64, 4
 SAVED_BEFORE, DIES_AT = 60, 110

@@ -21,9 +21,10 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.optimizers import adagrad
 from tests.support.programs.counted import table_view
 from tests.support.programs.scenarios import Background, main, started, status
+from tests.support.tensorflows import use_tensorflow_1
 from tests.support.waiting import wait_until
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 DIM, KEYS, WIDTH, STEPS = 4, 150, 12, 160
 HOMES = 20  #: of a table with rows on disk, beside those of the device

@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from tests.support.programs.counted import CountedTable, Feed, two_tiers
 from tests.support.programs.scenarios import Background, main, started, status, wait_full
+from tests.support.tensorflows import use_tensorflow_1
 
-tf.compat.v1.disable_v2_behavior()
+use_tensorflow_1()
 
 PREFETCH = 100
 
