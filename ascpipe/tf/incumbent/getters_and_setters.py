@@ -88,7 +88,7 @@ def get_ascend_global_hashtable_collection() -> str:
 
 @checked(name=Text(1, 255))
 def set_ascend_global_hashtable_collection(name: str) -> None:
-    """Set the name of the collection for the variables of new tables, 1 to 255 characters."""
+    """Set the name, of 1 to 255 characters, of the collection to which variables of new tables are added."""
     Process.current().configuration.hashtable_collection = name
 
 
@@ -113,7 +113,7 @@ def clear_channel(is_train_channel: bool = False) -> tf.Operation:
 
 
 def export_table_instances() -> Dict[Any, Table]:
-    """Return the tables of the default graph by table variable."""
+    """Return a dict from table variable to table, for the default graph."""
     return ConfigInitializer.get_instance().sparse_embed_config.table_instance_dict
 
 
@@ -123,7 +123,7 @@ def get_table_instance(variable: Any) -> Table:
 
 
 def get_table_instance_by_name(table_name: str) -> Table:
-    """Return a table of the default graph by name. Raise ``KeyError`` if the graph has no such table."""
+    """Return the table with this name in the default graph. Raise ``KeyError`` if there is no such table."""
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance_by_name(table_name)
 
 
