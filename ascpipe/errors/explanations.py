@@ -227,7 +227,7 @@ _OTHERS: Dict[str, Explanation] = {
         "A setting has an invalid value, or its name is unknown.", NOTHING,
         "The message names the setting, its value and its origin. `ascpipe config show` lists all settings."),
     "E403": Explanation(
-        "The settings file cannot be read or is not TOML.", NOTHING,
+        "The settings file cannot be read or is not valid TOML.", NOTHING,
         "Correct the file given by ASCPIPE_CONFIG or `--config`."),
     "E420": Explanation(
         "A directory of `ssd_data_path` cannot store rows. The directory is not writable or is full, or its file "

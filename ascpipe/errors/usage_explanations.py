@@ -21,7 +21,7 @@ UNTRAINED = "Nothing was trained."
 
 USAGE: Dict[str, Explanation] = {
     "E259": Explanation(
-        "A call of the program is wrong, and the error has no other code.", NOTHING,
+        "The program called a function incorrectly, and no other code describes the error.", NOTHING,
         "The message describes the expected call."),
     "E260": Explanation(
         "An argument of a function has a value or type that is not allowed.", NOTHING,
