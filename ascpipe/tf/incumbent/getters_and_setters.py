@@ -22,7 +22,7 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """Return the number of ranks. Before ``init``, return the launcher's number, or 1 without a launcher."""
+    """Return the number of ranks. Before ``init``, return the number from the launcher, or 1 without a launcher."""
     if Process.is_initialised():
         return Process.current().configuration.rank_size
     return ranks.get_rank_size() if ranks.launched() else 1
