@@ -20,7 +20,7 @@ _WHEELS = "wheels"  # of `make ranks`, in the user's cache
 
 
 @click.command("clean", help="Remove files of dead daemons and compiled kernels of other versions.")
-@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only list the files that would be removed.")
 @click.option("--all-kernels", is_flag=True,
               help="Also remove kernels of other versions that were used within a day.")
 @click.option("--everything", is_flag=True,

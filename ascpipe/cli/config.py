@@ -14,7 +14,7 @@ def command() -> None:
     """Group of commands."""
 
 
-@command.command("show", help="Show the settings of a daemon started here.")
+@command.command("show", help="Show the settings that a new daemon would use.")
 @click.option("--origin", is_flag=True, help="Also show the origin of each value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @setting_options

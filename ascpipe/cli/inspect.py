@@ -13,7 +13,7 @@ KEY = click.IntRange(-2**63, 2**63 - 1)
 _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned by"]
 
 
-@click.command("inspect", help="Show counts, last batch and row location of keys.",
+@click.command("inspect", help="Show the count, the last batch and the row location of each key.",
                context_settings={"ignore_unknown_options": True})  # keys may be negative
 @click.argument("table")
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True, type=KEY)

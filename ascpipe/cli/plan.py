@@ -39,11 +39,11 @@ class Shape(NamedTuple):
 @click.option("--keys", type=click.IntRange(1, 1 << 40), required=True, help="Number of keys.")
 @click.option("--dim", type=click.IntRange(1, 1 << 16), required=True, help="Dimension of an embedding.")
 @click.option("--optimizer", type=click.Choice(sorted(OPTIMIZERS)), required=True,
-              help="Optimizer, whose slots are part of each row.")
+              help="Optimizer; its slots are part of each row.")
 @click.option("--device-rows", type=click.IntRange(min=1), default=None,
               help="device_vocabulary_size. Default: all keys.")
 @click.option("--host-rows", type=click.IntRange(min=0), default=None,
-              help="host_vocabulary_size. Default: the keys that the other tiers do not hold.")
+              help="host_vocabulary_size. Default: the rows that the other tiers do not hold.")
 @click.option("--ssd-rows", type=click.IntRange(min=0), default=0, show_default=True, help="ssd_vocabulary_size.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], host_rows: Optional[int], ssd_rows: int,

@@ -43,7 +43,7 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 @click.option("--columns", is_flag=True,
               help="Replace large variables of TensorFlow's feature columns by tables.")
 @click.option("--min-buckets", type=click.IntRange(min=1), default=None,
-              help="With --columns: minimum number of buckets of a column with a table.  [default: 10000]")
+              help="With --columns: minimum number of buckets of a column that gets a table.  [default: 10000]")
 @click.option("--device-vocabulary-size", type=click.IntRange(1, 10 ** 9), default=None,
               help="With --columns: device rows of each table. Default: the number of buckets.")
 @click.option("--host-vocabulary-size", type=click.IntRange(0, 10 ** 9), default=None,

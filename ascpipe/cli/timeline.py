@@ -40,7 +40,7 @@ class Recorded(NamedTuple):
               help="All daemons of this user that record spans, for example for all ranks.")
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
-              help="TensorFlow timeline to merge into, with 0.1 s before and after it.")
+              help="TensorFlow timeline to add. The output covers its time and 0.1 s before and after.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
     """Write the trace. The daemons must record spans (see `ascpipe trace` and ``timeline_spans``) and keep running."""

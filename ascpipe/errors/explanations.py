@@ -12,7 +12,7 @@ _LOST = "Training since the last checkpoint is lost."
 _WHOLE = _LOST + " No batch was half-applied."
 _RESTART = "Restart the program from its last checkpoint."
 _RESTART_RANKS = "restart all ranks from the last checkpoint."
-_LOGS = " See `ascpipe logs --worker`, or `ascpipe logs --failed` for private daemons."
+_LOGS = " `ascpipe logs --worker` prints the worker's log. For a private daemon, use `ascpipe logs --failed`."
 _INTACT = "Tables and other checkpoints are unchanged."
 _SESSION = "The session is not affected."
 _KEPT = "This table did not train the batch. Nothing was lost."
@@ -20,9 +20,10 @@ _RANKS = "Run `make ranks` in the source tree, or `pip install --no-build-isolat
 
 _OTHERS: Dict[str, Explanation] = {
     "E110": Explanation(
-        "The daemon died while a trainer used it. It was killed, or the machine had no free memory.", _WHOLE,
-        _RESTART + " See `ascpipe logs --failed` for private daemons, or `ascpipe logs --name`. The kernel's log "
-        "reports out-of-memory kills."),
+        "The daemon died while a trainer used it, for example because a user or the kernel (out of "
+        "memory) killed it.", _WHOLE,
+        _RESTART + " Read the daemon's log: `ascpipe logs --failed` for a private daemon, `ascpipe logs --name` for a "
+        "named daemon. The kernel's log reports out-of-memory kills."),
     "E112": Explanation(
         "Communication with the daemon failed for a reason that has no other code.",
         "The message says what was changed. A running session continues.",
@@ -33,23 +34,23 @@ _OTHERS: Dict[str, Explanation] = {
     "E120": Explanation(
         "A worker failed for a reason that has no other code, or `ascpipe warmup` cannot compile the kernels.",
         "If a program was training, its training since the last checkpoint is lost.",
-        "The message has the reason. Restart a program from its last checkpoint." + _LOGS),
+        "The message has the reason. If a program was training, restart it from its last checkpoint." + _LOGS),
     "E122": Explanation(
-        "A table worker died of an exception or a signal other than SIGKILL. It may have damaged the tables, so they "
-        "are discarded.", "The current step was not applied. " + _LOST, _RESTART + _LOGS),
+        "A table worker died of an exception or a signal other than SIGKILL. The worker may have damaged the tables, "
+        "so the daemon discards them.", "The current step was not applied. " + _LOST, _RESTART + _LOGS),
     "E123": Explanation(
-        "A step waited for its batch longer than `wait_timeout_s`. The message names the process or step that it "
-        "waited for.", "Nothing was lost. The step did not run, and the session continues.",
+        "A step waited for its batch longer than `wait_timeout_s`. The message says which process or which other step "
+        "it waited for.", "Nothing was lost. The step did not run, and the session continues.",
         "`ascpipe status` shows what each process waits for, and `ascpipe stats` shows the bottleneck. Run the step "
         "again, or raise `wait_timeout_s`. Train from one thread, because threads that train on two streams can block "
         "each other."),
     "E130": Explanation("A key worker died of an exception or a signal other than SIGKILL.", _WHOLE, _RESTART + _LOGS),
     "E132": Explanation(
-        "The disk worker died of an exception or a signal other than SIGKILL.", "Its rows on disk are lost. " + _LOST,
+        "The disk worker died of an exception or a signal other than SIGKILL.", "The rows on disk are lost. " + _LOST,
         _RESTART + _LOGS),
     "E140": Explanation(
-        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory, which the "
-        "message names if the kernel reports it.", _WHOLE,
+        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory. The message "
+        "then says so, if the kernel counts out-of-memory kills.", _WHOLE,
         "Raise the memory limit of the cgroup (container, `MemoryMax=`) or reduce tables and rings. " + _RESTART),
     "E199": Explanation(
         "The daemon answered with an unknown error code, because it has a later version of ascpipe.",
@@ -69,20 +70,20 @@ _OTHERS: Dict[str, Explanation] = {
         "Wait for the other trainer, start another daemon with `--name`, or unset ASCPIPE_NAME to use a private "
         "daemon."),
     "E211": Explanation(
-        "A daemon of that name is already running.", "The running daemon is not affected.",
+        "A daemon with the requested name is already running.", "The running daemon is not affected.",
         "Stop that daemon with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running "
         "daemons."),
     "E212": Explanation(
-        "No daemon of that name runs, or several daemons run and the call names none.", NOTHING,
-        "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, name another daemon, or "
-        "unset ASCPIPE_NAME. Program and daemon must have the same XDG_RUNTIME_DIR."),
+        "No daemon with the requested name runs. Or no name was given, and several daemons run.", NOTHING,
+        "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, pass the name of a running daemon, "
+        "or unset ASCPIPE_NAME. Program and daemon must have the same XDG_RUNTIME_DIR."),
     "E213": Explanation(
         "A daemon or worker failed to start.", NOTHING,
         "The message has the reason or names the log. `ascpipe doctor` checks the requirements."),
     "E214": Explanation(
         "A run directory is not private (mode 0700), or a folder of compiled kernels is unusable or writable by "
         "other users. Only this user may write to these directories, because ascpipe trusts their files.", NOTHING,
-        "Correct owner and mode, or use another directory. For the run directory, run `export "
+        "Correct the owner and mode of the directory, or use another directory. For the run directory, run `export "
         "XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that uses the daemon. For compiled kernels, set "
         "ASCPIPE_CACHE_DIR."),
     "E215": Explanation(
@@ -92,19 +93,19 @@ _OTHERS: Dict[str, Explanation] = {
         "The path of a socket is longer than the kernel's limit of 107 bytes.", NOTHING,
         "Use a shorter `--name` or XDG_RUNTIME_DIR."),
     "E217": Explanation(
-        "The daemon refused a request from a process that is not its trainer or belongs to another user.", _SESSION,
+        "The daemon refused a request, because the sender is not its trainer or belongs to another user.", _SESSION,
         "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
     "E218": Explanation(
         "The daemon runs but did not answer in time. A signal has stopped the daemon, the machine is overloaded, or "
-        "the daemon has an earlier version without this request.", _SESSION,
-        "`kill -CONT` continues a stopped daemon; `kill` ends an earlier version. `ascpipe list`, or `owner.json` in "
-        "the run directory, shows the pid."),
+        "the daemon has an earlier version that does not support the request.", _SESSION,
+        "Continue a stopped daemon with `kill -CONT PID`. End a daemon of an earlier version with `kill PID`. `ascpipe "
+        "list` and the file `owner.json` in the run directory show the PID."),
     "E219": Explanation(
         "A request, such as a second start, is not possible in the current state.", _SESSION,
         "The message says what is required first."),
     "E220": Explanation(
-        "Trainer and daemon have different versions, and their shared-memory layouts differ.", NOTHING,
-        "Install the same version, then restart the daemon."),
+        "Trainer and daemon have different versions of ascpipe, whose shared-memory layouts differ.", NOTHING,
+        "Install the same version for both, then restart the daemon."),
     "E221": Explanation(
         "The TensorFlow ops are not built.", NOTHING,
         "Run `make build` in the source tree, or install a wheel."),
@@ -133,10 +134,10 @@ _OTHERS: Dict[str, Explanation] = {
         "(docs/how-to/install.md)."),
     "E230": Explanation(
         "A control message does not match the schema and was dropped.", _SESSION,
-        "The sender has another version of ascpipe; see the sender's log."),
+        "Check whether the sender has another version of ascpipe, and read the sender's log."),
     "E231": Explanation(
-        "The peer closed a control socket.", "The next error has the details.",
-        "See the log of the peer (`ascpipe logs`)."),
+        "The peer closed a control socket.", "The next error message has the details.",
+        "Read the log of the peer (`ascpipe logs`)."),
     "E232": Explanation(
         "A control message did not arrive completely in time.", _SESSION,
         "The peer is stopped or too slow. See `ascpipe logs`."),
@@ -148,40 +149,41 @@ _OTHERS: Dict[str, Explanation] = {
         "Horovod and the launcher report different ranks for this process.", NOTHING,
         "Call `hvd.init()` without arguments, and start all ranks with one launcher."),
     "E250": Explanation(
-        "`lookup_sparse` cannot combine these ids and weights. They are not bags, their rank, shape or dtype is wrong, "
-        "or the combiner is unknown.", "Nothing was added to the graph.",
+        "`lookup_sparse` cannot combine its arguments. The ids are not bags, a rank, shape or dtype is wrong, or the "
+        "combiner is unknown.", "Nothing was added to the graph.",
         "The message has the actual and the expected value."),
     "E251": Explanation(
-        "A feature column with a table is used in a way that only a variable supports. Examples are an optimizer "
-        "without support for tables, a checkpoint to load rows from, and an unknown number of buckets.", UNTRAINED,
+        "A feature column with a table is used in a way that only a variable supports. Examples are an optimizer that "
+        "does not support tables, the argument `ckpt_to_load_from`, and an unknown number of buckets.", UNTRAINED,
         "The message says what to use instead."),
     "E252": Explanation(
-        "The loss depends on rows of a table, but no optimizer of the graph updates it. Optimizers of TensorFlow do "
-        "not find tables, which are not among `tf.trainable_variables()`.", UNTRAINED,
-        "Use an optimizer of `asc.optimizers`. If the program passes a list of variables, add "
-        "`asc.table_variables()`. To freeze a table, look it up with `trainable=False` "
+        "The loss depends on rows of a table, but no optimizer of the graph updates the table. TensorFlow's optimizers "
+        "do not find tables, because tables are not among `tf.trainable_variables()`.", UNTRAINED,
+        "Use an optimizer of `asc.optimizers`. If the program passes a list of variables to the optimizer, add "
+        "`asc.table_variables()` to the list. To freeze a table, look it up with `trainable=False` "
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
-        "The program uses a table like a TensorFlow variable. Examples are a dense gradient of a table, a gradient or "
-        "row numbers kept across steps, an access to the whole variable, and an optimizer that updates all rows, such "
-        "as Nadam and AdamW. The error is also raised for two accumulating optimizers of one table. Graphs that are "
-        "converted to constants or come from `import_meta_graph` cannot read tables either.", UNTRAINED,
+        "The program uses a table in a way that only a TensorFlow variable supports. Examples are a dense gradient, an "
+        "access to the whole variable, and an optimizer that updates all rows, such as Nadam or AdamW. Gradients and "
+        "row numbers must not be kept for a later step. Two accumulating optimizers of one table also raise this "
+        "error. A graph that is converted to constants, or comes from `import_meta_graph`, "
+        "cannot read tables.", UNTRAINED,
         "The message names the op and the alternative (docs/how-to/tables_and_variables.md)."),
     "E301": Explanation(
         "A plan, entry or row number in shared memory is invalid, because a process overwrote it.",
         "The batch was not trained or saved. " + _LOST, _RESTART),
     "E302": Explanation(
         "Shared memory has an unexpected layout and was not mapped.", NOTHING,
-        "Trainer and daemon have different versions. Install the same version, then restart the daemon."),
+        "Trainer and daemon have different versions. Install the same version for both, then restart the daemon."),
     "E310": Explanation(
         "Other ranks did not join an exchange in time.",
-        "The abandoned exchange updated no table, and the rank joins no other exchange. An abandoned exchange of "
-        "gradients raises E311 instead. " + _LOST,
-        "A rank is stopped, late or busy. See its output. Then " + _RESTART_RANKS),
+        "The abandoned exchange updated no table, and the rank takes part in no later exchange. If gradients were "
+        "exchanged, E311 is raised instead. " + _LOST,
+        "Find the rank that is stopped, late or busy, and read its output. Then " + _RESTART_RANKS),
     "E311": Explanation(
         "A step failed on some ranks after other ranks had updated their tables.",
         "The ranks are inconsistent, so nothing more can be trained or saved. " + _LOST,
-        "The message has the cause on each rank. Correct it, and then " + _RESTART_RANKS),
+        "The message has the cause on each rank. Correct the cause, and then " + _RESTART_RANKS),
     "E312": Explanation(
         "The exchange with other ranks ended because a rank exited or was killed.", _LOST,
         "The launcher names the rank. Correct the cause, and then " + _RESTART_RANKS),
@@ -198,38 +200,38 @@ _OTHERS: Dict[str, Explanation] = {
     "E320": Explanation(
         "A table is full. It has no free row on the device, host or disk for keys of a batch.", _KEPT,
         "Increase `device_vocabulary_size`, `host_vocabulary_size` or `ssd_vocabulary_size`. The message names the "
-        "argument and the required size. As an alternative, a higher `access_threshold` excludes rare keys, and "
-        "eviction removes old keys."),
+        "argument and the required size. Alternatively, set a higher `access_threshold` to exclude rare keys, or use "
+        "eviction to remove old keys."),
     "E321": Explanation(
         "There is no free shared memory for new entries or rows of a table.", _KEPT,
-        "Give the machine or container more memory (Docker: `--memory`, `--shm-size`), or make the table smaller. "
-        "`ascpipe plan` computes the memory of a table."),
+        "Increase the memory of the machine or container (Docker: `--memory`, `--shm-size`), or make the table "
+        "smaller. `ascpipe plan` computes the memory of a table."),
     "E322": Explanation(
-        "A batch was trained or read twice, or reached the step after a later batch.",
+        "A batch was trained or read twice, or was used after a later batch.",
         "This step trained nothing. Nothing was lost.",
-        "Fetch and use a batch in one `session.run`, with one plan per table. Make `dataset.map(insert_function)` the "
-        "last stage before `prefetch`, without `num_parallel_calls`."),
+        "Fetch a batch and use it in the same `session.run`. Make `dataset.map(insert_function)` the last stage before "
+        "`prefetch`, without `num_parallel_calls`."),
     "E323": Explanation(
         "A batch is larger than the maximum size of its ring.", "The batch was not trained. Nothing was lost.",
         "Use smaller batches or a larger `ring_bytes`. The message has the required size."),
     "E324": Explanation(
-        "The ids and weights of `lookup_sparse` do not match. Rows are unsorted or outside the dense shape, or the "
-        "indices of the weights differ from the indices of the ids.", "The step trained nothing. Nothing was lost.",
-        "The message names the position. Sort a SparseTensor by `tf.sparse.reorder`. Use the indices of the ids for "
-        "the weights."),
+        "`lookup_sparse` received invalid ids or weights. Rows are unsorted or outside the dense shape, or the indices "
+        "of the weights differ from the indices of the ids.", "The step trained nothing. Nothing was lost.",
+        "The message names the position. Sort a SparseTensor with `tf.sparse.reorder`. The weights must have the "
+        "indices of the ids."),
     "E401": Explanation(
         "There is too little memory for rings or tables. The check runs before memory is allocated.", NOTHING,
         "Reduce `--ring-bytes` or tables (see `ascpipe plan`), or raise the limit (Docker: `--memory`, `--shm-size`). "
         "The message has the required memory and the limits."),
     "E402": Explanation(
         "A setting has an invalid value, or its name is unknown.", NOTHING,
-        "The message has the setting, its value and origin. `ascpipe config show` lists all settings."),
+        "The message names the setting, its value and its origin. `ascpipe config show` lists all settings."),
     "E403": Explanation(
-        "The settings file cannot be read or is not TOML.", NOTHING,
+        "The settings file cannot be read or is not valid TOML.", NOTHING,
         "Correct the file given by ASCPIPE_CONFIG or `--config`."),
     "E420": Explanation(
-        "A directory of `ssd_data_path` cannot store rows. It is not writable, is full, or has an unsuitable file "
-        "system.", NOTHING, "Choose a writable directory on a disk."),
+        "A directory of `ssd_data_path` cannot store rows. The directory is not writable or is full, or its file "
+        "system is unsuitable.", NOTHING, "Choose a writable directory on a disk."),
     "E421": Explanation(
         "A row on disk could not be read for an evaluation or a save.",
         "The evaluation or save failed. Training and earlier checkpoints are unchanged.",
@@ -247,10 +249,10 @@ _OTHERS: Dict[str, Explanation] = {
         "A checkpoint operation failed for a reason that has no other code.", _INTACT,
         "The message has the reason."),
     "E510": Explanation(
-        "A checkpoint was not saved. The message has the bytes written and needed.",
+        "A checkpoint was not saved. The message has the number of bytes written and the number of bytes needed.",
         "Earlier checkpoints are intact, and training may continue.", "Remove the cause and save again."),
     "E511": Explanation(
-        "A checkpoint was saved, but TensorFlow's file names for it were not created.",
+        "A checkpoint was saved, but its files were not linked to the names that TensorFlow uses.",
         "The checkpoint is complete and can be restored by its name.", "Remove the cause and save again."),
     "E520": Explanation(
         "The checkpoint does not exist.", NOTHING,
@@ -260,25 +262,25 @@ _OTHERS: Dict[str, Explanation] = {
         "directory.", "Nothing was read or written.", "Use another path."),
     "E522": Explanation(
         "A checkpoint is damaged. The message names the file.", "Nothing was restored or changed.",
-        "Restore another checkpoint, or a backup of this one."),
+        "Restore another checkpoint, or a backup of this checkpoint."),
     "E523": Explanation(
         "A checkpoint has no manifest of ascpipe, so it cannot be verified. Checkpoints of Rec SDK have no manifest.",
         NOTHING, "If you trust the checkpoint, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
     "E524": Explanation(
         "A checkpoint does not match the program. It has another dim or optimizer, or lacks a table. The message names "
         "the difference.", NOTHING,
-        "Restore another checkpoint, or run the program that saved this one. If the program adds a table, name it in "
-        "`allow_missing` of `restore`. For an Estimator, use `warm_start_from` with a new "
-        "`model_dir`, or set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
+        "Restore another checkpoint, or run the program that saved this checkpoint. If the program adds a table, pass "
+        "its name to `restore` in `allow_missing`. For an Estimator, use `warm_start_from` with a new `model_dir`, or "
+        "set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
     "E525": Explanation(
         "A checkpoint was not removed. ascpipe did not write it, deltas depend on it, or the file system refused.",
         "The checkpoint is unchanged, unless the message says otherwise.",
         "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(
         "A checkpoint has TensorFlow's variables but no tables.", NOTHING,
-        "Use a checkpoint that was saved with tables; tables cannot load embeddings that were trained as variables. "
-        "An Estimator needs a new `model_dir`. To start with empty tables, name them in `allow_missing` of `restore`. "
-        "To restore only variables, use a Saver with a `var_list`."),
+        "Use a checkpoint that was saved with tables; tables cannot load embeddings that were trained as variables. An "
+        "Estimator needs a new `model_dir`. To start with empty tables, pass their names to `restore` in "
+        "`allow_missing`. To restore only variables, use a Saver with a `var_list`."),
     "E527": Explanation(
         "There is not enough memory for a copy of a checkpoint in addition to the live tables.",
         NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),

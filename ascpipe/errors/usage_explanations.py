@@ -21,7 +21,7 @@ UNTRAINED = "Nothing was trained."
 
 USAGE: Dict[str, Explanation] = {
     "E259": Explanation(
-        "A call of the program is wrong, and the error has no other code.", NOTHING,
+        "The program called a function incorrectly, and no other code describes the error.", NOTHING,
         "The message describes the expected call."),
     "E260": Explanation(
         "An argument of a function has a value or type that is not allowed.", NOTHING,
@@ -32,10 +32,10 @@ USAGE: Dict[str, Explanation] = {
     "E262": Explanation(
         "`asc.init()` was not called before another function, or was called twice.", NOTHING,
         "Call `asc.init()` once, before the first table. To build the model again in the same process, as in a "
-        "notebook, call `asc.reset()`, or build it in `with asc.pipeline()`."),
+        "notebook, call `asc.reset()`, or build the model inside `with asc.pipeline()`."),
     "E263": Explanation(
-        "A function was called too early or too late. Create tables, datasets and training lookups before the start "
-        "of the pipeline. Restore, evict and warm-start after it. Nothing can be added to a finalized graph.",
+        "A function was called too early or too late. Create tables, datasets and training lookups before the start of "
+        "the pipeline. Restore, evict and warm-start after the start. Nothing can be added to a finalized graph.",
         "Nothing was changed, and a running session continues.",
         "Move the call as the message says. The order of calls is: `init`, `insert_function`, `create_table`, "
         "`sparse_lookup`, an optimizer, `start`, then a session (docs/tutorial/first_program.md)."),
@@ -57,10 +57,11 @@ USAGE: Dict[str, Explanation] = {
     "E267": Explanation(
         "A lookup does not match its table, its graph, or the other lookups of the table.",
         "Nothing was added to the graph.",
-        "The message has the actual and the expected value. Ids of a lookup are a FeatureSpec or a tensor, and are "
-        "computed from the batch of one iterator."),
+        "The message has the actual and the expected value. Pass a FeatureSpec, or a tensor of ids that is computed "
+        "from the batch of one iterator."),
     "E268": Explanation(
-        "A table cannot be created from these arguments, or differs from the table of that name in another graph.",
+        "A table cannot be created. An argument is wrong, or a table with the same name in another graph has different "
+        "properties.",
         "The table was not created.",
         "The message names the argument or the difference. All graphs of a program use the same tables "
         "(docs/how-to/tables.md)."),
@@ -83,11 +84,11 @@ USAGE: Dict[str, Explanation] = {
         "Nothing was saved or restored, and a running session continues.",
         "The message names the cause (docs/how-to/saving.md)."),
     "E273": Explanation(
-        "A path was refused. Its scheme is unknown, it is a symbolic link, it is in a system directory, or there is "
-        "no such file.", NOTHING, "Pass the path of a regular file or directory that belongs to you."),
+        "A path was refused. It has an unknown scheme, is a symbolic link, is in a system directory, or does not "
+        "exist.", NOTHING, "Pass the path of a regular file or directory that belongs to you."),
     "E274": Explanation(
         "An environment variable is missing or has a value that is not allowed.", NOTHING,
-        "Set the variable as the message says. `ascpipe run` sets the variables of ranks."),
+        "Set the variable as the message says. `ascpipe run` sets the environment variables of ranks."),
     "E275": Explanation(
         "A graph for serving uses tables in a way that a SavedModel does not support.", "Nothing was exported.",
         "Call `asc.serving_tables()` in a graph without tables. Look up rows and export inside the `with` block "
@@ -95,5 +96,5 @@ USAGE: Dict[str, Explanation] = {
     "E276": Explanation(
         "This TensorFlow lacks an attribute that ascpipe must replace. Without the replacement, saves, warm starts or "
         "gradients would omit tables.", "Nothing was started.",
-        "Install a supported version of TensorFlow (docs/how-to/install.md); `ascpipe doctor` checks it."),
+        "Install a supported version of TensorFlow (docs/how-to/install.md). `ascpipe doctor` checks the version."),
 }

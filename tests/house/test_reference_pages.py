@@ -50,8 +50,8 @@ def paths_page():
     import ascpipe.tf as asc
     plain = {id(getattr(asc, name)): name for name in asc.__all__}
     lines = ["# Paths of `mx_rec`", "",
-             "Programs of Rec SDK import these names, given with a summary or the equivalent name of `ascpipe.tf`. See "
-             "[from-mx_rec.md](../how-to/from-mx_rec.md).", ""]
+             "Programs of Rec SDK import these names. Each name has a summary, or the equivalent name of `ascpipe.tf`. "
+             "See [from-mx_rec.md](../how-to/from-mx_rec.md).", ""]
     module, before, equal = None, {}, []
     for here, _, name in sorted(line.rpartition(".") for line in API if line.startswith("mx_rec.")):
         if here != module:

@@ -25,7 +25,7 @@ DICT = "key-emb.npy"  #: file in Rec SDK's format, an array whose only object is
 
 @checked(table_list=ListOf(Text(1, 100), optional=True))
 def export(table_list: Optional[Sequence[str]] = None) -> None:
-    """Export tables of the last checkpoint that was saved since ``init``. The files include files in Rec SDK's format.
+    """Export tables of the last checkpoint that was saved since ``init``. Some of the files have Rec SDK's format.
 
     Args:
         table_list: names of tables, or None for all tables. A warning is logged for a table that is not in the

@@ -97,7 +97,7 @@ class TrainParamsConfig(SubConfig):
 
 
 class ConfigInitializer:
-    """Access to the arguments of ``init``, which are attributes of the object, and to the pipeline.
+    """Object whose attributes are the arguments of ``init``. It also provides access to the pipeline.
 
     The attributes ``*_config`` return tables, the pipeline and results of graph modification.
     """

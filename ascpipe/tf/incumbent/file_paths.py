@@ -25,7 +25,7 @@ def validate_read_file(path: str) -> None:
 
 
 def validate_save_path(path: str) -> None:
-    """Raise ``FilePathError`` if a program must not write a file or directory. The file or directory need not exist.
+    """Raise ``FilePathError`` if a program must not write to a path. The path need not exist.
 
     Args:
         path: the same as in ``validate_read_file``.

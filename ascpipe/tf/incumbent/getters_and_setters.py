@@ -22,7 +22,7 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """Return the number of ranks. Before ``init``, return the launcher's number, or 1 without a launcher."""
+    """Return the number of ranks. Before ``init``, return the number from the launcher, or 1 without a launcher."""
     if Process.is_initialised():
         return Process.current().configuration.rank_size
     return ranks.get_rank_size() if ranks.launched() else 1
@@ -88,7 +88,7 @@ def get_ascend_global_hashtable_collection() -> str:
 
 @checked(name=Text(1, 255))
 def set_ascend_global_hashtable_collection(name: str) -> None:
-    """Set the name of the collection for the variables of new tables, 1 to 255 characters."""
+    """Set the name, of 1 to 255 characters, of the collection to which variables of new tables are added."""
     Process.current().configuration.hashtable_collection = name
 
 
@@ -113,7 +113,7 @@ def clear_channel(is_train_channel: bool = False) -> tf.Operation:
 
 
 def export_table_instances() -> Dict[Any, Table]:
-    """Return the tables of the default graph by table variable."""
+    """Return a dict from table variable to table, for the default graph."""
     return ConfigInitializer.get_instance().sparse_embed_config.table_instance_dict
 
 
@@ -123,7 +123,7 @@ def get_table_instance(variable: Any) -> Table:
 
 
 def get_table_instance_by_name(table_name: str) -> Table:
-    """Return a table of the default graph by name. Raise ``KeyError`` if the graph has no such table."""
+    """Return the table with this name in the default graph. Raise ``KeyError`` if there is no such table."""
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance_by_name(table_name)
 
 

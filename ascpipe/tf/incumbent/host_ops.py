@@ -94,7 +94,7 @@ class HostOps:
 
 
 def import_host_pipeline_ops(so_name: str = "") -> HostOps:
-    """Return the host ops. Ops that ascpipe does not provide raise an error. The error text contains the alternative.
+    """Return the host ops. A host op that ascpipe does not provide raises an error that names an alternative.
 
     Args:
         so_name: is ignored, because there is only one library.

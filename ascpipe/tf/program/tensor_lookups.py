@@ -95,7 +95,7 @@ def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
 
 
 def do_merge_lookup(is_train: bool = True) -> None:
-    """Merge all lookups (``modify_graph=True``) of each table in a channel of the default graph.
+    """For each table, merge all lookups (``modify_graph=True``) in a channel of the default graph.
 
     Call this function before ``tf.gradients``. ``compute_gradients`` and ``minimize`` of an optimizer call it for
     training. ``modify_graph_and_start_emb_cache`` calls it for evaluation. Lookups of FeatureSpecs and merged lookups

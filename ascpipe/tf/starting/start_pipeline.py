@@ -48,7 +48,7 @@ _ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
 
 
 def start_asc_pipeline() -> None:
-    """Declare the tables of the default graph complete. The first run of a session starts the pipeline of the graph.
+    """Declare that the default graph has all its tables. The first run of a session starts the pipeline of the graph.
 
     Until that run, the program may add lookups, apply gradients and create Savers, but not create tables. The pipeline
     starts earlier if a session finalizes the graph, or if the program saves, restores or evicts. A second call for a
