@@ -98,17 +98,18 @@ EXCEPTIONS: Dict[str, Difference] = {
         lambda program: not is_linear(program),
         lambda api, wanted: wanted._replace(form="distinct")
         if api == COLUMNS or api == ASC and wanted.program.pooling == "bags" else wanted,
-        (PAGE, "`lookup_sparse` and feature columns have a row for each distinct id of a lookup, as in TensorFlow.")),
+        (PAGE, "For `lookup_sparse` and feature columns, the op receives a row for each distinct id of a lookup, as in "
+               "TensorFlow.")),
     "ops on gradients read the sum of each key in mx_rec, as in Rec SDK": Difference(
         lambda program: not is_linear(program), of(MX_REC, lambda wanted: wanted._replace(form="sums")),
-        (PAGE, "Programs with the names of Rec SDK always read sums, as with Rec SDK.")),
+        (PAGE, "In programs that use `mx_rec`, these functions always read one sum per key, as in Rec SDK")),
     "only tables of columns are represented in tf.trainable_variables()": Difference(
         lambda program: program.way in OF_TRAINABLE and not program.frozen and not moves_all_rows(program),
         only_columns_train,
         (PAGE, "contains the variables of columns, so their tables are trained")),
     "a moving average of a column's variable averages nothing, with a warning": Difference(
         lambda program: program.way == "with_moving_averages" and not moves_all_rows(program), only_columns_train,
-        ("how-to/feature_columns.md", "`tf.train.ExponentialMovingAverage` does not average it")),
+        ("how-to/feature_columns.md", "`tf.train.ExponentialMovingAverage` averages no rows.")),
     "the variable of a column has no rows that a program can gather": Difference(
         lambda program: "decayed" in program.changes, of(COLUMNS, refuses),
         (PAGE, "the variable of a column has no rows")),
@@ -118,7 +119,7 @@ EXCEPTIONS: Dict[str, Difference] = {
         (PAGE, "by `LazyAdam`, which updates only the rows of a batch; a warning is logged")),
     "the norm of all trainable variables leaves tables out": Difference(
         lambda program: program.penalty == "l2 of variables", lambda api, wanted: wanted,
-        (PAGE, "a norm of all trainable variables does not include rows")),
+        (PAGE, "A sum or norm over `tf.trainable_variables()` does not include rows of tables.")),
     "mx_rec.optimizers.adagrad begins with the accumulator of Rec SDK": Difference(
         lambda program: program.kind == "adagrad" and program.owner == "own",
         of(MX_REC, lambda wanted: wanted._replace(program=wanted.program._replace(kind="adagrad with 0.9"))),
