@@ -135,7 +135,7 @@ def test_a_folder_that_tensorflow_trained_is_left_alone_and_begins_another_as_th
     folder = trained(SMALL).folder
     with columns.on("device"):
         with pytest.raises(NoTablesError, match="embeddings are variables, which tables cannot load. Use another "
-                           "model_dir .*warm_start_from=tf.compat.v1.estimator.WarmStartSettings") as raised:
+                           "model_dir .*warm_start_from=tf.estimator.WarmStartSettings") as raised:
             columns.Job(columns.CANNED[SMALL], folder).train(1)
         assert "allow_missing" not in str(raised.value).lower()
         begun = tf.compat.v1.estimator.WarmStartSettings(str(folder), ["linear/linear_model/(age|bias)"])
