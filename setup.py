@@ -65,22 +65,15 @@ def tensorflow_release():
     return (found or [NEWEST])[0]
 
 
-def is_for_this_python(requirement):
-    """Return whether the marker of a requirement, ``python_version < '3.8'`` and the like, holds for this Python."""
-    marker = re.search(r"python_version (<|>=) '3\.(\d+)'", requirement)
-    if marker is None:
-        return True
-    return (sys.version_info[1] < int(marker.group(2))) == (marker.group(1) == "<")
-
-
 class Narrowed(Distribution):
     """Distribution whose requirement of TensorFlow is one release instead of the range in pyproject.toml."""
 
     def parse_config_files(self, *args, **options):
         super().parse_config_files(*args, **options)
         release = "tensorflow==" + tensorflow_release()
-        self.install_requires = [release if one.startswith("tensorflow==" + SERIES) else one
-                                 for one in self.install_requires if is_for_this_python(one)]
+        # setuptools has moved the requirements with a marker to the extras `:python_version < "3.8"` and the like.
+        for required in self.extras_require.values():
+            required[:] = [release if str(one).startswith("tensorflow==" + SERIES) else one for one in required]
 
 
 class BuildExt(build_ext):

@@ -134,7 +134,7 @@ def compare(trace: Trace, device_rows: int, window: int, home_rows: int = 0, fet
 
 def compare_home(batches: cache_policies.Batches, steps: Sequence[cache_home.Step], home_rows: int, window: int,
                  fetch_ahead: int) -> Dict[str, Any]:
-    """Return the misses of home rows. The arguments are those of ``cache_home.replay``.
+    """Return the misses of home rows. The arguments are the same as in ``cache_home.replay``.
 
     The result has the misses of the rule, of the rule with the whole trace as its window, and of the other policies.
     With the whole trace, the rule is optimal among policies with this ``fetch_ahead``.

@@ -170,8 +170,9 @@ class _Home:
 
 
 def replay_worth(batches: Batches, steps: Sequence[Step], home_rows: int, worth: Worth) -> Traffic:
-    """Replay a trace, and move the row of least worth to the disk, as in ``cache_policies``. The arguments are those of
-    ``replay``.
+    """Replay a trace, and move the row of least worth to the disk, as in ``cache_policies``.
+
+    The arguments are the same as in ``replay``.
 
     With Belady's worth, no policy has fewer fetches for these steps.
     """

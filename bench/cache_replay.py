@@ -99,7 +99,7 @@ def replay(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys
 
 def plans(unique: Sequence[np.ndarray], occurrences: Sequence[np.ndarray], keys: int, device_rows: int,
           window: int) -> Iterator[Plan]:
-    """Yield the plan of each batch. The arguments are those of ``replay``."""
+    """Yield the plan of each batch. The arguments are the same as in ``replay``."""
     truth = empty_truth(keys, device_rows, home_rows=keys)
     batches = Batches(truth, max(map(len, unique)))
     touched = 0

@@ -1,8 +1,8 @@
 """Typical wide and deep model on TensorFlow's feature columns: `python -m bench.usual_columns JSON`.
 
 The program reads a file of tf.Examples and parses them batch by batch. ``write_examples`` writes the file before. JSON
-has the fields of ``Setting``. The sides differ in one call at the start of the program. The answers are those of
-``bench/usual_program.py``. The seconds to the first step start with the call of ``train``.
+has the fields of ``Setting``. The sides differ in one call at the start of the program. The answers have the
+fields of ``bench/usual_program.py``. The seconds to the first step start with the call of ``train``.
 """
 import json
 import sys

@@ -27,5 +27,5 @@ if [ "${1:-}" = demo ]; then
   PYTHON=$FOUND exec make demo
 fi
 PYTHON=$FOUND make dev-setup
-# pyproject.toml makes every warning an error; those of TensorFlow 2.15 and of newer packages are not ours.
+# pyproject.toml makes every warning an error. TensorFlow 2.15 and newer packages issue warnings themselves.
 exec .venv/bin/python -m pytest -q -o filterwarnings=ignore "$@"

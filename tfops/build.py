@@ -33,7 +33,8 @@ OBJECTS = HERE / "build"
 GENERATED = OBJECTS / "generated"  # headers that ascpipe/layout writes
 
 JOBS = min(8, len(os.sched_getaffinity(0)))
-#: Flags for sources without TensorFlow while TensorFlow is not installed: those of its packages for this Python.
+#: Flags for sources without TensorFlow while TensorFlow is not installed. They equal the flags of TensorFlow's packages
+#: for this Python.
 BEFORE_TENSORFLOW = ({"version": "", "abi": 0, "compile": ["-D_GLIBCXX_USE_CXX11_ABI=0"], "link": []}
                      if sys.version_info < (3, 8) else
                      {"version": "", "abi": 1, "link": [],

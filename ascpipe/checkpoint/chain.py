@@ -16,7 +16,7 @@ MAX_DELTAS = 256  #: maximum per full checkpoint; each delta adds open files and
 class Chain(Checkpoint):
     """Full checkpoint and its deltas. The state of a key is read from the newest member that contains the key.
 
-    Specs and position are those of the newest member, but the counts of rows and candidates cover all members.
+    The newest member provides the specs and the position. The counts of rows and candidates cover all members.
     """
 
     def __init__(self, members: Sequence[Checkpoint]) -> None:

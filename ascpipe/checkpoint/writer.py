@@ -88,7 +88,7 @@ class CheckpointWriter(TablesWriter):
         return self._stage().name
 
     def has_dense_of(self, prefix: str) -> bool:
-        """Return whether TensorFlow's variable files equal those of checkpoint ``prefix``, according to their digests.
+        """Return whether this checkpoint and checkpoint ``prefix`` have variable files with equal digests.
         """
         try:
             with contextlib.closing(open_tree(prefix)) as tree:

@@ -1,4 +1,4 @@
-"""Embedding tables for TensorFlow 1.15: ``import ascpipe.tf as asc``.
+"""Embedding tables for TensorFlow 1.15 and 2.15: ``import ascpipe.tf as asc``.
 
 A program calls, in this order: ``init``, ``FeatureSpec`` and ``insert_function`` for its dataset, ``create_table``,
 ``sparse_lookup``, an optimizer of ``optimizers`` and ``start``. Then the program trains in a session. ``mx_rec``

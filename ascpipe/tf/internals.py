@@ -1,4 +1,4 @@
-"""The only module that uses private names of TensorFlow 1.15 and 2.15, except those of savers.
+"""The only module that uses private names of TensorFlow 1.15 and 2.15, except private names of savers.
 
 Each private name that ascpipe calls has a public wrapper in this module. The wrappers of savers are in
 ``checkpoints/saver_parts.py``. Private names that a subclass overrides or reads (``self._name``,

@@ -54,7 +54,10 @@ def _index(batches: List[np.ndarray], known: np.ndarray) -> Callable[[], object]
 
 @contextlib.contextmanager
 def _tf_lookup(batches: List[np.ndarray], known: np.ndarray) -> Iterator[Callable[[], object]]:
-    """Yield a function that looks up keys in TensorFlow's memory. Nothing is fed."""
+    """Yield a function that looks up all batches in a ``DenseHashTable`` of TensorFlow.
+
+    Variables contain the batches, so that the function feeds no arrays to the session.
+    """
     from bench.sessions import DenseHashTable, tf, unoptimised_session
 
     with tf.Graph().as_default(), unoptimised_session(threads=1) as session:

@@ -1,5 +1,6 @@
-"""Processor time per example for several ranks, of all their processes together. The programs are those of
-``ranks``.
+"""Processor time per example for several ranks, of all their processes together.
+
+The case runs the programs of the case ``ranks``.
 """
 import contextlib
 from typing import Iterator

@@ -11,10 +11,12 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import ascpipe
 from ascpipe.daemon import kernel_cache
 from ascpipe.layout import kernel_library
+from ascpipe.tfops import load
 from tests.support import tree
 
 LIBRARIES = {"ascpipe/tfops/" + name for name in ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json")}
@@ -147,6 +149,9 @@ def test_the_wheel_has_the_ops_and_no_source_of_them_and_is_of_this_platform(whe
     assert not [name for name in files if name.endswith((".cc", ".h")) or name.split("/")[0] in ("tests", "mx_rec")]
     assert '"ascpipe": "{}"'.format(ascpipe.__version__).encode() in files["ascpipe/tfops/build_info.json"]
     about = "ascpipe-{}.dist-info/".format(ascpipe.__version__)
+    asked = map(Requirement, Parser().parsestr(files[about + "METADATA"].decode()).get_all("Requires-Dist"))
+    here = [str(one.specifier) for one in asked if one.name == "tensorflow" and one.marker.evaluate({"extra": ""})]
+    assert here == ["==" + load.read_info()["tensorflow"]]
     assert {about + "LICENSE", about + "NOTICE"} <= set(files)
     assert b"Root-Is-Purelib: false" in files[about + "WHEEL"]
 

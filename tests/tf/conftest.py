@@ -17,9 +17,11 @@ with warnings.catch_warnings():
     from tensorflow.python.training import training_util
     from tensorflow.python.util import deprecation
 
+    from tests.support.tensorflows import use_tensorflow_1
+
     tf.compat.v1.estimator.Estimator  # noqa: B018  loads the package, which tf does when it is first used
 
-tf.compat.v1.disable_v2_behavior()  # no effect on TensorFlow 1.15
+use_tensorflow_1()
 tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -6,11 +6,11 @@ from ascpipe.tf.incumbent.ascend.iterations import set_iteration_per_loop
 from tests.tf import programs
 
 
-@pytest.fixture
-def counted():
+@pytest.fixture(params=[False, True], ids=["reference", "resource"])
+def counted(request):
     """Return a session, an op that trains one iteration, and the counter of iterations."""
     with tf.Graph().as_default(), programs.session() as session:
-        done = tf.compat.v1.Variable(0, use_resource=False)
+        done = tf.compat.v1.Variable(0, use_resource=request.param)
         train = tf.compat.v1.assign_add(done, 1)
         session.run(done.initializer)
         yield session, train, done

@@ -1,9 +1,11 @@
 """Optimizers that programs derive from one of TensorFlow's and ``CustomizedOptimizer``, with an update of their own."""
 import functools
+import inspect
 
 import pytest
 import tensorflow as tf
 
+from ascpipe.tf.training import optimizers_of_programs
 from mx_rec.optimizers import gradient_descent
 from mx_rec.optimizers.base import CustomizedOptimizer
 from mx_rec.util.variable import get_dense_and_sparse_variable
@@ -88,3 +90,10 @@ def test_lazy_adam_has_the_learning_rate_where_tensorflows_adam_has_it():
         assert (adam._lr, hasattr(adam, "_learning_rate")) == (0.25, False)
         for kind in ("adagrad", "ftrl", "gradient_descent"):
             assert programs.optimizer(kind, 0.25)._learning_rate == 0.25
+
+
+@pytest.mark.parametrize("kind", optimizers_of_programs._FORMS, ids=lambda kind: kind.__name__)
+def test_each_argument_of_an_optimizer_is_copied_to_its_form_for_tables(kind):
+    names = set(inspect.signature(kind.__init__).parameters) - {"self", "name", "use_locking"}
+    copied = {"learning_rate" if name == "lr" else name for name in optimizers_of_programs._FORMS[kind].arguments}
+    assert copied - {"use_locking"} == names

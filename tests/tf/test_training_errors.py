@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf import patches
+from ascpipe.tf import internals, patches
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.optimizers import adagrad
@@ -192,3 +192,20 @@ def test_the_daemons_death_is_an_error_within_seconds():
                     run.run(program.train)
             assert time.monotonic() - started < 20
     assert len(programs.our_losses(SOURCE[:3], optimizer)) == 3  # which also sweeps what the dead daemon left
+
+
+@pytest.mark.parametrize("text, is_hidden", [
+    ("pybind11::error_already_set: MISMATCH of original and normalized active exception types: ORIGINAL CancelledError "
+     "REPLACED BY KeyboardInterrupt: <EMPTY MESSAGE>", True), ("KeyboardInterrupt", False), ("MISMATCH", False)])
+def test_an_interrupt_that_tensorflow_turned_into_another_error_is_an_interrupt_again(text, is_hidden, monkeypatch):
+    error = RuntimeError(text)
+    assert internals.hides_interrupt(error) is is_hidden
+
+    def fail(*_):
+        raise error
+
+    with programs.ascpipe(), tf.Graph().as_default(), programs.session() as run:
+        monkeypatch.setattr(patches.SESSION_CALL, "_plain", fail)
+        with pytest.raises(KeyboardInterrupt if is_hidden else RuntimeError):
+            run.run(tf.constant(1))
+        monkeypatch.undo()

@@ -76,7 +76,7 @@ _INTS = ctypes.POINTER(ctypes.c_int32)
 def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int], DiskRows]) -> TableState:
     """Return the state of a table whose segment is ``memory``, uint8[bytes].
 
-    ``disk`` is a function that returns the ``DiskRows`` for a number of floats per row.
+    The function ``disk`` returns the ``DiskRows`` of the table. Its argument is the number of floats in a row.
     """
     header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))

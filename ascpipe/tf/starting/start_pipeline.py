@@ -59,16 +59,20 @@ def start_asc_pipeline() -> None:
 
     Raises:
         EnvironmentError: ``init`` was not called.
-        RuntimeError: the graph has no table or no dataset with an insert function, or the graph is finalized. The start
-            raises this error if all training lookups of a table have ``is_grad=False``.
-        UntrainedTableError: E252, raised by the start. No optimizer updates a table that a loss depends on.
-        TableUseError: E253, raised by the start. An op uses rows of a table after the step that read the rows.
+        RuntimeError: the graph has no table or no dataset with an insert function, or the graph is finalized.
         ValueError: a dataset would reorder batches, an insert function has no table, or a table is in two streams of
-            one channel. The start raises this error if rows of a slot variable cannot be initialized. The start also
-            raises it if a table differs from the table with the same name in an earlier graph.
-        NotBuiltYetError: raised by the start. Datasets group tables differently than in earlier graphs, or the graph
-            trains a table that an earlier graph only restored.
-        AscpipeError: raised by the start. The daemon did not start or is busy, or memory is insufficient.
+            one channel.
+
+    The first run of a session, which starts the pipeline, raises other errors:
+
+    - RuntimeError: all training lookups of a table have ``is_grad=False``.
+    - UntrainedTableError (E252): no optimizer updates a table that a loss depends on.
+    - TableUseError (E253): an op uses rows of a table after the step that read the rows.
+    - ValueError: rows of a slot variable cannot be initialized, or a table differs from the table with the same name in
+      an earlier graph.
+    - NotBuiltYetError (E600): datasets group tables differently than in earlier graphs, or the graph trains a table
+      that an earlier graph only restored.
+    - AscpipeError: the daemon did not start or is busy, or memory is insufficient.
     """
     process = Process.current()
     graph = tf.compat.v1.get_default_graph()

@@ -4,6 +4,7 @@ The variables of feature columns may be stand-ins for tables. The gradient of a 
 table. A table optimizer applies this gradient with the formula of the program's optimizer.
 """
 import functools
+import inspect
 import logging
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -98,9 +99,9 @@ class _Form(NamedTuple):
     make_by_address: Optional[Callable[..., CustomizedOptimizer]]
 
 
-_FTRL = ("learning_rate", "learning_rate_power", "initial_accumulator_value", "l1_regularization_strength",
-         "l2_regularization_strength", "use_locking", "accum_name", "linear_name",
-         "l2_shrinkage_regularization_strength")
+#: All arguments of the constructor. TensorFlow 2.15 has ``beta``, too.
+_FTRL = tuple(name for name in inspect.signature(tf.compat.v1.train.FtrlOptimizer.__init__).parameters
+              if name not in ("self", "name"))
 _ADAM = _Form(("lr", "beta1", "beta2", "epsilon"), lazy_adam.CustomizedLazyAdam, lazy_adam.CustomizedLazyAdamByAddress)
 _FORMS: Dict[Any, _Form] = {
     tf.compat.v1.train.GradientDescentOptimizer: _Form(
