@@ -22,7 +22,8 @@ CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18  #: of sched.h and sy
 # Imported once for all programs. TensorFlow imports `estimator` when it is first used, and
 # `contrib` when a program maps a dataset. `mx_rec` imports `installing`, which changes nothing before it is called.
 tf.compat.v1.estimator.Estimator  # noqa: B018
-tf.contrib.framework  # noqa: B018
+if hasattr(tf, "contrib"):  # not in TensorFlow 2.15
+    tf.contrib.framework  # noqa: B018
 
 
 def ascpipe_run(arguments: List[str], folder: str, environment: Dict[str, str]) -> None:
