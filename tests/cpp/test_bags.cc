@@ -26,7 +26,8 @@ Floats RandomFloats(std::int64_t count) {
   return made;
 }
 
-const std::int64_t kDims[] = {1, 8, 10, 16};
+const std::int64_t kDims[] = {1, 8, 10, 16, 74};
+const SumOrder kOrders[] = {SumOrder::kTensorFlow1, SumOrder::kTensorFlow2};
 const Combiner kCombiners[] = {Combiner::kSum, Combiner::kMean, Combiner::kSqrtn};
 constexpr std::int64_t kRows = 50, kHomes = 20, kHomeExtra = 3, kSlots = 40;
 
@@ -91,10 +92,14 @@ Floats Spread(const Floats& rows, std::int64_t dim, std::int64_t stride) {
   return made;
 }
 
-float PlainLaneSum(const Floats& values) {
+// Sums in eight lanes.  TensorFlow 2 sums every multiple of 32 values in 32 lanes, which are then added to eight.
+float PlainLaneSum(SumOrder order, const Floats& values) {
   const std::size_t over = values.size() % 8;
-  float lanes[8] = {0}, left = 0;
-  for (std::size_t i = 0; i + over < values.size(); ++i) lanes[i % 8] += values[i];
+  const std::size_t wide = order == SumOrder::kTensorFlow2 ? values.size() / 32 * 32 : 0;
+  float many[32] = {0}, lanes[8] = {0}, left = 0;
+  for (std::size_t i = 0; i < wide; ++i) many[i % 32] += values[i];
+  for (std::size_t i = 0; i < 32; ++i) lanes[i % 8] += many[i];
+  for (std::size_t i = wide; i + over < values.size(); ++i) lanes[i % 8] += values[i];
   for (std::size_t i = values.size() - over; i < values.size(); ++i) left += values[i];
   if (values.size() < 8) return left;
   const float even = (lanes[0] + lanes[4]) + (lanes[2] + lanes[6]), odd = (lanes[1] + lanes[5]) + (lanes[3] + lanes[7]);
@@ -107,9 +112,10 @@ Floats Product(const Floats& a, const Floats& b) {
   return made;
 }
 
-Floats PlainClip(Floats row, float max_norm) {
+Floats PlainClip(Floats row, const Bags& bags) {
+  const float max_norm = bags.max_norm;
   if (max_norm == 0) return row;
-  const float length = std::sqrt(PlainLaneSum(Product(row, row)));
+  const float length = std::sqrt(PlainLaneSum(bags.order, Product(row, row)));
   for (float& value : row) value = value * max_norm / (length > max_norm ? length : max_norm);
   return row;
 }
@@ -121,11 +127,23 @@ struct Plain {
 
   Floats Row(std::int64_t position) const {
     const auto first = given.rows.begin() + position * given.dim;
-    return PlainClip(Floats(first, first + given.dim), bags.max_norm);
+    return PlainClip(Floats(first, first + given.dim), bags);
   }
   Floats Grad(std::int64_t bag) const {
     const auto first = given.grads.begin() + bag * given.dim;
     return Floats(first, first + given.dim);
+  }
+
+  // Sums one column of weighted rows.  TensorFlow 2 uses four partial sums for 16 rows or more, except in the columns
+  // after the last multiple of eight.
+  float ColumnSum(const std::vector<Floats>& rows, std::size_t column) const {
+    const bool is_four = bags.order == SumOrder::kTensorFlow2 && rows.size() >= 16 && column < rows[0].size() / 8 * 8;
+    const std::size_t in_four = is_four ? rows.size() / 4 * 4 : 0;
+    float partial[4] = {0};
+    for (std::size_t i = 0; i < in_four; ++i) partial[i % 4] += rows[i][column];
+    float sum = is_four ? partial[0] + partial[1] + partial[2] + partial[3] : rows[0][column];
+    for (std::size_t i = is_four ? in_four : 1; i < rows.size(); ++i) sum += rows[i][column];
+    return sum;
   }
 
   // Sums rows without weights in groups of eight.  The first group also contains the remainder.
@@ -133,16 +151,15 @@ struct Plain {
     const std::int64_t begin = bags.splits[bag], end = bags.splits[bag + 1];
     Floats sum(static_cast<std::size_t>(given.dim), 0.0f), group;
     if (begin == end) return sum;
+    if (bags.weights != nullptr) {
+      std::vector<Floats> rows;
+      for (std::int64_t i = begin; i < end; ++i) rows.push_back(Product(Row(i), Floats(sum.size(), bags.weights[i])));
+      for (std::size_t c = 0; c < sum.size(); ++c) sum[c] = ColumnSum(rows, c);
+      return sum;
+    }
     const std::int64_t over = (end - begin) % 8, first = over == 0 ? 8 : over == 1 ? 9 : over;
     for (std::int64_t i = begin; i < end; ++i) {
-      Floats row = Row(i);
-      if (bags.weights != nullptr) {
-        for (std::size_t c = 0; c < row.size(); ++c) {
-          const float product = row[c] * bags.weights[i];
-          sum[c] = i == begin ? product : sum[c] + product;
-        }
-        continue;
-      }
+      const Floats row = Row(i);
       const bool opens = i == begin || (i - begin >= first && (i - begin - first) % 8 == 0);
       if (opens) {
         group = row;
@@ -168,8 +185,11 @@ struct Plain {
   Floats Combined() const {
     Floats out;
     for (std::int64_t bag = 0; bag < bags.count; ++bag) {
+      const std::int64_t ids = bags.splits[bag + 1] - bags.splits[bag];
+      const bool multiplies = bags.order == SumOrder::kTensorFlow2 && bags.weights == nullptr && ids < 10;
       for (const float value : Sum(bag)) {
-        out.push_back(bags.splits[bag] == bags.splits[bag + 1] ? 0.0f : value / Divisor(bag));
+        const float divisor = Divisor(bag);
+        out.push_back(ids == 0 ? 0.0f : multiplies ? value * (1 / divisor) : value / divisor);
       }
     }
     return out;
@@ -193,9 +213,9 @@ struct Plain {
       const float divisor = Divisor(bag);
       Floats shares = Sum(bag);
       for (float& value : shares) value = -value / divisor / divisor;
-      const float common = PlainLaneSum(Product(Grad(bag), shares));
+      const float common = PlainLaneSum(bags.order, Product(Grad(bag), shares));
       for (std::int64_t i = bags.splits[bag]; i < bags.splits[bag + 1]; ++i) {
-        float own = PlainLaneSum(Product(Scaled(bag), Row(i)));
+        float own = PlainLaneSum(bags.order, Product(Scaled(bag), Row(i)));
         if (bags.combiner == Combiner::kMean) own += common;
         if (bags.combiner == Combiner::kSqrtn) own += 0.5f * common / divisor * 2 * bags.weights[i];
         out.push_back(own);
@@ -220,7 +240,9 @@ void EachSetting(const Given& given, const std::function<void(const Bags&)>& che
   for (const Combiner combiner : kCombiners) {
     for (const float* weights : {static_cast<const float*>(nullptr), given.weights.data()}) {
       for (const float max_norm : {0.0f, some}) {
-        check({given.splits.data(), given.count, given.positions, weights, combiner, max_norm});
+        for (const SumOrder order : kOrders) {
+          check({given.splits.data(), given.count, given.positions, weights, combiner, max_norm, order});
+        }
       }
     }
   }
@@ -284,7 +306,7 @@ TEST(GradientsOfRowsAreThoseOfThePlainLoopAndOfTheirClippedForm) {
       for (std::int64_t bag = 0; bag < bags.count; ++bag) {
         for (std::int64_t i = bags.splits[bag]; i < bags.splits[bag + 1]; ++i) {
           Floats one = Plain{given, bags}.OfRow(bag, i);
-          if (bags.max_norm != 0) ClipGradient(&given.rows[i * dim], bags.max_norm, dim, one.data(), one.data());
+          if (bags.max_norm != 0) ClipGradient(&given.rows[i * dim], bags, dim, one.data(), one.data());
           wanted.insert(wanted.end(), one.begin(), one.end());
         }
       }
@@ -301,17 +323,22 @@ TEST(GradientsOfRowsAreThoseOfThePlainLoopAndOfTheirClippedForm) {
 
 TEST(TheGradientOfAClippedRowIsThatOfTheFunction) {
   for (const std::int64_t dim : kDims) {
-    for (const float max_norm : {0.3f, 1000.0f}) {
-      const Floats row = RandomFloats(dim), grad = RandomFloats(dim);
-      Floats made(row.size());
-      ClipGradient(row.data(), max_norm, dim, grad.data(), made.data());
-      double squares = 0, along = 0;
-      for (std::int64_t i = 0; i < dim; ++i) squares += static_cast<double>(row[i]) * row[i];
-      for (std::int64_t i = 0; i < dim; ++i) along += static_cast<double>(row[i]) * grad[i];
-      const bool clips = squares > static_cast<double>(max_norm) * max_norm;
-      for (std::int64_t i = 0; i < dim; ++i) {
-        const double wanted = clips ? max_norm / std::sqrt(squares) * (grad[i] - row[i] * along / squares) : grad[i];
-        CHECK(std::fabs(made[i] - wanted) < 1e-4);
+    for (const SumOrder order : kOrders) {
+      for (const float max_norm : {0.3f, 1000.0f}) {
+        Bags bags = {};
+        bags.max_norm = max_norm;
+        bags.order = order;
+        const Floats row = RandomFloats(dim), grad = RandomFloats(dim);
+        Floats made(row.size());
+        ClipGradient(row.data(), bags, dim, grad.data(), made.data());
+        double squares = 0, along = 0;
+        for (std::int64_t i = 0; i < dim; ++i) squares += static_cast<double>(row[i]) * row[i];
+        for (std::int64_t i = 0; i < dim; ++i) along += static_cast<double>(row[i]) * grad[i];
+        const bool clips = squares > static_cast<double>(max_norm) * max_norm;
+        for (std::int64_t i = 0; i < dim; ++i) {
+          const double wanted = clips ? max_norm / std::sqrt(squares) * (grad[i] - row[i] * along / squares) : grad[i];
+          CHECK(std::fabs(made[i] - wanted) < 1e-4);
+        }
       }
     }
   }
@@ -359,19 +386,21 @@ TEST(SumsForClippedRowsBecomeThoseOfTheRowsThemselves) {
   constexpr std::int64_t kValid = 23;
   std::vector<std::int32_t> indices(kValid);
   for (std::int32_t& index : indices) index = Random(kRows);
+  Bags bags = {};
+  bags.max_norm = 0.7f;
   for (const std::int64_t dim : kDims) {
     const Given given(dim);
     const Floats clipped = RandomFloats(kValid * dim), before = RandomFloats(kValid * dim);
     Floats wanted = before;
     for (std::int64_t i = 0; i < kValid; ++i) {
       Floats one(static_cast<std::size_t>(dim));
-      ClipGradient(&given.table[indices[i] * dim], 0.7f, dim, &clipped[i * dim], one.data());
+      ClipGradient(&given.table[indices[i] * dim], bags, dim, &clipped[i * dim], one.data());
       for (std::int64_t c = 0; c < dim; ++c) wanted[i * dim + c] += one[c];
     }
     for (const std::int64_t parts : {1, 2, 5, 9}) {
       Floats sums = before;
       InThreads(parts, parts, [&](std::int64_t number, std::int64_t) {
-        AddClipped(given.table.data(), indices.data(), 0.7f, clipped.data(), kValid, dim, {number, parts}, sums.data());
+        AddClipped(given.table.data(), indices.data(), bags, clipped.data(), kValid, dim, {number, parts}, sums.data());
       });
       CHECK(Same(sums, wanted));
     }

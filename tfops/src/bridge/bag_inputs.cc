@@ -1,5 +1,6 @@
 #include "bridge/bag_inputs.h"
 
+#include "bridge/compatibility.h"
 #include "bridge/status.h"
 #include "core/error_codes.gen.h"
 
@@ -30,6 +31,7 @@ Status ReadBags(const std::string& op, const Tensor& splits, const Tensor* weigh
   bags->splits = reinterpret_cast<const std::int64_t*>(splits.flat<tensorflow::int64>().data());
   bags->count = splits.NumElements() - 1;
   bags->positions = positions;
+  bags->order = kSumOrder;
   const std::int64_t bad = FirstBadSplit(bags->splits, bags->count, positions);
   if (bad >= 0) {
     return Refuse(kE324, op, ": row split ", bags->splits[bad], " at ", bad, " of ", bags->count, " bags with ",

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "core/bags.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/lib/core/status.h"
@@ -16,11 +17,13 @@ namespace ascpipe {
 #if TF_MAJOR_VERSION >= 2
 using StatusCode = absl::StatusCode;
 using TensorString = tensorflow::tstring;  // element of a string tensor
+constexpr SumOrder kSumOrder = SumOrder::kTensorFlow2;
 
 inline std::string MessageOf(const tensorflow::Status& status) { return std::string(status.message()); }
 #else
 using StatusCode = tensorflow::error::Code;
 using TensorString = std::string;  // element of a string tensor
+constexpr SumOrder kSumOrder = SumOrder::kTensorFlow1;
 
 inline std::string MessageOf(const tensorflow::Status& status) { return status.error_message(); }
 #endif

@@ -107,7 +107,7 @@ void TableSums::AddBags(const SumPart& part) {
     if (clips) ZeroPart(part, valid_, dim_, into);
     bad_[i].Note(AddBagGradients(places_.data(), count_, lookups_[i], dim_, part, into));
     if (!clips) continue;
-    AddClipped(rows_->flat<float>().data(), indices_, lookups_[i].bags.max_norm, into, valid_, dim_, part, sums_);
+    AddClipped(rows_->flat<float>().data(), indices_, lookups_[i].bags, into, valid_, dim_, part, sums_);
   }
 }
 

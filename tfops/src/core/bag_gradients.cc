@@ -114,12 +114,12 @@ std::int64_t AddBagGradients(const std::int32_t* places, std::int64_t place_coun
   });
 }
 
-void AddClipped(const float* rows, const std::int32_t* indices, float max_norm, const float* clipped,
+void AddClipped(const float* rows, const std::int32_t* indices, const Bags& bags, const float* clipped,
                 std::int64_t valid, std::int64_t dim, const SumPart& part, float* sums) {
   std::vector<float> gradient(static_cast<std::size_t>(dim));
   EachGroup(part, valid, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      ClipGradient(rows + indices[i] * dim, max_norm, dim, clipped + i * dim, gradient.data());
+      ClipGradient(rows + indices[i] * dim, bags, dim, clipped + i * dim, gradient.data());
       AddRow(sums + i * dim, gradient.data(), dim);
     }
   });

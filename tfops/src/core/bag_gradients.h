@@ -36,8 +36,8 @@ std::int64_t AddBagGradients(const std::int32_t* places, std::int64_t place_coun
 
 // Converts the gradients of clipped rows to gradients of the rows, and adds these gradients to `sums`. Only rows of
 // the part are converted. `clipped` is float[valid, dim], and `rows` is float[any, dim]. `indices` is int32[valid]
-// and contains indexes into `rows`.
-void AddClipped(const float* rows, const std::int32_t* indices, float max_norm, const float* clipped,
+// and contains indexes into `rows`. Only `max_norm` and `order` of `bags` are used.
+void AddClipped(const float* rows, const std::int32_t* indices, const Bags& bags, const float* clipped,
                 std::int64_t valid, std::int64_t dim, const SumPart& part, float* sums);
 
 }  // namespace ascpipe

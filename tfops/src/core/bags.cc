@@ -67,18 +67,23 @@ class BagSum {
         bags_(bags),
         dim_(constant_dim != 0 ? constant_dim : rows.source.dim),
         group_(static_cast<std::size_t>(dim_)),
-        clipped_(static_cast<std::size_t>(dim_)) {}
+        clipped_(static_cast<std::size_t>(dim_)),
+        four_(bags.order == SumOrder::kTensorFlow2 && bags.weights != nullptr ? static_cast<std::size_t>(4 * dim_)
+                                                                              : 0) {}
 
   // Returns the row of a position, clipped if max_norm is set. The next call may overwrite the row.
   ASC_INLINED const float* Row(std::int64_t position) {
     const float* const row = row_(position);
     if (bags_.max_norm == 0 || row == nullptr) return row;
-    ClipRow(row, bags_.max_norm, dim_, clipped_.data());
+    ClipRow(row, bags_, dim_, clipped_.data());
     return clipped_.data();
   }
 
   ASC_INLINED std::int64_t Add(std::int64_t bag, float* sum) {
-    return bags_.weights != nullptr ? AddOneByOne(bag, sum) : AddGroups(bag, sum);
+    if (bags_.weights == nullptr) return AddGroups(bag, sum);
+    const bool is_four = bags_.order == SumOrder::kTensorFlow2 && dim_ >= kEigenPacket &&
+                         bags_.splits[bag + 1] - bags_.splits[bag] >= kFourSumsFrom;
+    return is_four ? AddInFour(bag, sum) : AddOneByOne(bag, sum);
   }
 
  private:
@@ -95,6 +100,30 @@ class BagSum {
       }
     }
     return -1;
+  }
+
+  // Adds row i of a multiple of four rows to partial sum i % 4. The columns after the last multiple of eight are summed
+  // one by one.
+  ASC_INLINED std::int64_t AddInFour(std::int64_t bag, float* sum) {
+    const std::int64_t begin = bags_.splits[bag], end = bags_.splits[bag + 1], until = begin + (end - begin) / 4 * 4;
+    const std::int64_t whole = dim_ / kEigenPacket * kEigenPacket;
+    std::fill(four_.begin(), four_.end(), 0.0f);
+    float* const first = four_.data();
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (i == until) AddPartialSums(whole);
+      row_.Prefetch(i);
+      const float* const row = Row(i);
+      if (row == nullptr) return i;
+      AddWeighted<false>(i < until ? first + (i - begin) % 4 * dim_ : first, row, bags_.weights[i], whole);
+      AddWeighted<false>(first + whole, row + whole, bags_.weights[i], dim_ - whole);
+    }
+    if (until == end) AddPartialSums(whole);
+    Copy(sum, first, dim_);
+    return -1;
+  }
+
+  ASC_INLINED void AddPartialSums(std::int64_t columns) {
+    for (int partial = 1; partial < 4; ++partial) AddRow(four_.data(), four_.data() + partial * dim_, columns);
   }
 
   // Sums rows in groups of eight. The first group also contains the remainder, so it has two to nine rows. The first
@@ -124,7 +153,7 @@ class BagSum {
   const RowReader<constant_dim, with_homes> row_;
   const Bags& bags_;
   const std::int64_t dim_;
-  std::vector<float> group_, clipped_;
+  std::vector<float> group_, clipped_, four_;  // four_: the partial sums of AddInFour, float[4, dim]
 };
 
 template <std::int64_t constant_dim, bool with_homes>
@@ -140,16 +169,15 @@ ASC_INLINE std::int64_t Combine(const BagRows& rows, const Bags& bags, std::int6
     }
     const std::int64_t bad = sums.Add(bag, sum);
     if (bad >= 0) return bad;
-    if (bags.combiner == Combiner::kSum) continue;
-    const float divisor = DivisorOf(bags, bag);
-    for (std::int64_t i = 0; i < dim; ++i) sum[i] /= divisor;
+    DivideSum(bags, bag, dim, sum);
   }
   return -1;
 }
 
 // Returns the gradient of a bag's divisor, which is equal for all positions of the bag.
-ASC_INLINE float GradientOfDivisor(const float* grad, const float* sum, float divisor, std::int64_t dim) {
-  return LaneSum(dim, [=](std::int64_t i) ASC_INLINED { return grad[i] * (-sum[i] / divisor / divisor); });
+ASC_INLINE float GradientOfDivisor(SumOrder order, const float* grad, const float* sum, float divisor,
+                                   std::int64_t dim) {
+  return LaneSum(order, dim, [=](std::int64_t i) ASC_INLINED { return grad[i] * (-sum[i] / divisor / divisor); });
 }
 
 template <std::int64_t constant_dim, bool with_homes>
@@ -168,7 +196,7 @@ ASC_INLINE std::int64_t OfWeights(const BagRows& rows, const Bags& bags, const f
       const std::int64_t bad = sums.Add(bag, sum);
       if (bad >= 0) return bad;
       const float divisor = DivisorOf(bags, bag);
-      common = GradientOfDivisor(given, sum, divisor, dim);
+      common = GradientOfDivisor(bags.order, given, sum, divisor, dim);
       if (bags.combiner == Combiner::kSqrtn) common = 0.5f * common / divisor;
       ScaleGradient(bags, bag, dim, given, scaled);
       given = scaled;
@@ -176,7 +204,7 @@ ASC_INLINE std::int64_t OfWeights(const BagRows& rows, const Bags& bags, const f
     for (std::int64_t i = first; i < last; ++i) {
       const float* const row = sums.Row(i);
       if (row == nullptr) return i;
-      out[i] = LaneSum(dim, [=](std::int64_t c) ASC_INLINED { return given[c] * row[c]; });
+      out[i] = LaneSum(bags.order, dim, [=](std::int64_t c) ASC_INLINED { return given[c] * row[c]; });
       if (bags.combiner == Combiner::kMean) out[i] += common;
       if (bags.combiner == Combiner::kSqrtn) out[i] += common * 2 * bags.weights[i];
     }
@@ -228,7 +256,7 @@ void RowGradients(const float* rows, const Bags& bags, const float* grad, std::i
       } else {
         AddWeighted<true>(to, given, bags.weights[i], dim);
       }
-      if (bags.max_norm != 0) ClipGradient(rows + i * dim, bags.max_norm, dim, to, to);
+      if (bags.max_norm != 0) ClipGradient(rows + i * dim, bags, dim, to, to);
     }
   }
 }

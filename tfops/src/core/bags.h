@@ -1,5 +1,6 @@
 // Combines the rows of each bag of ids into one row, and computes the gradients. Sums are computed in the order of
-// TensorFlow's embedding_lookup_sparse, so the results are bit-identical to TensorFlow's results.
+// TensorFlow's embedding_lookup_sparse, so the results are bit-identical to TensorFlow's results. TensorFlow 1.15 and
+// 2.15 contain different versions of Eigen, which sum in different orders.
 #ifndef ASCPIPE_CORE_BAGS_H_
 #define ASCPIPE_CORE_BAGS_H_
 
@@ -13,6 +14,13 @@ namespace ascpipe {
 
 enum class Combiner { kSum, kMean, kSqrtn };
 
+// The TensorFlow whose order of operations is used.
+enum class SumOrder { kTensorFlow1, kTensorFlow2 };
+
+constexpr std::int64_t kEigenPacket = 8;       // floats that Eigen processes together
+constexpr std::int64_t kFourSumsFrom = 16;     // rows from which kTensorFlow2 sums rows in four partial sums
+constexpr std::int64_t kMultipliedBelow = 10;  // ids below which kTensorFlow2 multiplies by 1 / divisor
+
 struct Bags {
   const std::int64_t* splits;  // int64[count + 1]: bag b has the positions [splits[b], splits[b + 1])
   std::int64_t count;
@@ -20,6 +28,7 @@ struct Bags {
   const float* weights;  // float[positions], or null: 1 each
   Combiner combiner;
   float max_norm;  // rows are clipped to this norm first; 0: not clipped
+  SumOrder order;
 };
 
 // Rows of the positions of bags.
@@ -49,38 +58,53 @@ void RowGradients(const float* rows, const Bags& bags, const float* grad, std::i
 // The functions below process one bag or one row.
 
 // Sums the values of a row in eight lanes, in the same order as Eigen. The values after the last multiple of eight are
-// summed separately and added.
+// summed separately and added. With kTensorFlow2, multiples of 32 values are first summed in four sets of lanes.
 template <typename Value>
-ASC_INLINE float LaneSum(std::int64_t dim, const Value& value) {
-  float lanes[8] = {0};
-  const std::int64_t whole = dim / 8 * 8;
-  for (std::int64_t i = 0; i < whole; i += 8) {
-    for (int lane = 0; lane < 8; ++lane) lanes[lane] += value(i + lane);
+ASC_INLINE float LaneSum(SumOrder order, std::int64_t dim, const Value& value) {
+  float lanes[kEigenPacket] = {0};
+  const std::int64_t whole = dim / kEigenPacket * kEigenPacket;
+  std::int64_t i = 0;
+  if (order == SumOrder::kTensorFlow2 && dim >= 4 * kEigenPacket) {
+    float others[3][kEigenPacket] = {{0}};
+    for (; i + 4 * kEigenPacket <= whole; i += 4 * kEigenPacket) {
+      for (int lane = 0; lane < kEigenPacket; ++lane) lanes[lane] += value(i + lane);
+      for (int set = 0; set < 3; ++set) {
+        for (int lane = 0; lane < kEigenPacket; ++lane) others[set][lane] += value(i + (set + 1) * kEigenPacket + lane);
+      }
+    }
+    for (const float(&set)[kEigenPacket] : others) {
+      for (int lane = 0; lane < kEigenPacket; ++lane) lanes[lane] += set[lane];
+    }
+  }
+  for (; i < whole; i += kEigenPacket) {
+    for (int lane = 0; lane < kEigenPacket; ++lane) lanes[lane] += value(i + lane);
   }
   float left = 0;
-  for (std::int64_t i = whole; i < dim; ++i) left += value(i);
+  for (; i < dim; ++i) left += value(i);
   if (whole == 0) return left;
   for (int lane = 0; lane < 4; ++lane) lanes[lane] += lanes[lane + 4];
   return left + ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
 }
 
-// Scales a row to a norm of at most max_norm. Multiplies before dividing, as TensorFlow does.
-ASC_INLINE void ClipRow(const float* row, float max_norm, std::int64_t dim, float* clipped) {
-  const float squares = LaneSum(dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
+// Scales a row to a norm of at most bags.max_norm. Multiplies before dividing, as TensorFlow does.
+ASC_INLINE void ClipRow(const float* row, const Bags& bags, std::int64_t dim, float* clipped) {
+  const float max_norm = bags.max_norm,
+              squares = LaneSum(bags.order, dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
   for (std::int64_t i = 0; i < dim; ++i) clipped[i] = row[i] * max_norm / divisor;
 }
 
 // Computes the gradient of a row from the gradient of the clipped row. `grad` and `out` may be the same array.
-ASC_INLINE void ClipGradient(const float* row, float max_norm, std::int64_t dim, const float* grad, float* out) {
-  const float squares = LaneSum(dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
+ASC_INLINE void ClipGradient(const float* row, const Bags& bags, std::int64_t dim, const float* grad, float* out) {
+  const float max_norm = bags.max_norm,
+              squares = LaneSum(bags.order, dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
   float along = 0;
   if (length >= max_norm) {
-    along =
-        0.5f *
-        LaneSum(dim, [=](std::int64_t i) ASC_INLINED { return grad[i] * (-(row[i] * max_norm) / divisor / divisor); }) /
-        length;
+    along = 0.5f *
+            LaneSum(bags.order, dim,
+                    [=](std::int64_t i) ASC_INLINED { return grad[i] * (-(row[i] * max_norm) / divisor / divisor); }) /
+            length;
   }
   for (std::int64_t i = 0; i < dim; ++i) out[i] = grad[i] / divisor * max_norm + along * row[i] + along * row[i];
 }
@@ -96,6 +120,19 @@ inline float DivisorOf(const Bags& bags, std::int64_t bag) {
     for (std::int64_t i = begin; i < end; ++i) sum += squares ? bags.weights[i] * bags.weights[i] : bags.weights[i];
   }
   return squares ? std::sqrt(sum) : sum;
+}
+
+// Divides the sum of a non-empty bag by the bag's divisor.
+ASC_INLINE void DivideSum(const Bags& bags, std::int64_t bag, std::int64_t dim, float* sum) {
+  if (bags.combiner == Combiner::kSum) return;
+  const float divisor = DivisorOf(bags, bag);
+  const std::int64_t ids = bags.splits[bag + 1] - bags.splits[bag];
+  if (bags.order == SumOrder::kTensorFlow2 && bags.weights == nullptr && ids < kMultipliedBelow) {
+    const float factor = 1 / divisor;
+    for (std::int64_t i = 0; i < dim; ++i) sum[i] *= factor;
+  } else {
+    for (std::int64_t i = 0; i < dim; ++i) sum[i] /= divisor;
+  }
 }
 
 // Computes the gradient of the sum of a non-empty bag from the gradient of the bag.
