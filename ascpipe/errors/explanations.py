@@ -49,8 +49,8 @@ _OTHERS: Dict[str, Explanation] = {
         "The disk worker died of an exception or a signal other than SIGKILL.", "The rows on disk are lost. " + _LOST,
         _RESTART + _LOGS),
     "E140": Explanation(
-        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory. The message "
-        "then says so, if the kernel counts out-of-memory kills.", _WHOLE,
+        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory. If the "
+        "kernel counts out-of-memory kills, the message reports them.", _WHOLE,
         "Raise the memory limit of the cgroup (container, `MemoryMax=`) or reduce tables and rings. " + _RESTART),
     "E199": Explanation(
         "The daemon answered with an unknown error code, because it has a later version of ascpipe.",
@@ -74,7 +74,7 @@ _OTHERS: Dict[str, Explanation] = {
         "Stop that daemon with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running "
         "daemons."),
     "E212": Explanation(
-        "No daemon with the requested name runs. Or no name was given, and several daemons run.", NOTHING,
+        "No daemon with the requested name runs, or several daemons run and no name was given.", NOTHING,
         "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, pass the name of a running daemon, "
         "or unset ASCPIPE_NAME. Program and daemon must have the same XDG_RUNTIME_DIR."),
     "E213": Explanation(
@@ -96,8 +96,8 @@ _OTHERS: Dict[str, Explanation] = {
         "The daemon refused a request, because the sender is not its trainer or belongs to another user.", _SESSION,
         "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
     "E218": Explanation(
-        "The daemon runs but did not answer in time. A signal has stopped the daemon, the machine is overloaded, or "
-        "the daemon has an earlier version that does not support the request.", _SESSION,
+        "The daemon runs but did not answer in time. Possible causes are a signal that has stopped the daemon, an "
+        "overloaded machine, or an earlier version of the daemon that does not support the request.", _SESSION,
         "Continue a stopped daemon with `kill -CONT PID`. End a daemon of an earlier version with `kill PID`. `ascpipe "
         "list` and the file `owner.json` in the run directory show the PID."),
     "E219": Explanation(
@@ -143,7 +143,7 @@ _OTHERS: Dict[str, Explanation] = {
         "The peer is stopped or too slow. See `ascpipe logs`."),
     "E240": Explanation(
         "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
-    "E241": Explanation("Several ranks need Horovod, which cannot be imported.", NOTHING, _RANKS),
+    "E241": Explanation("Horovod cannot be imported. Several ranks need Horovod and TensorFlow 1.15.", NOTHING, _RANKS),
     "E242": Explanation("The installed version of Horovod is not supported.", NOTHING, _RANKS),
     "E243": Explanation(
         "Horovod and the launcher report different ranks for this process.", NOTHING,
@@ -177,7 +177,7 @@ _OTHERS: Dict[str, Explanation] = {
         "Trainer and daemon have different versions. Install the same version for both, then restart the daemon."),
     "E310": Explanation(
         "Other ranks did not join an exchange in time.",
-        "The abandoned exchange updated no table, and the rank takes part in no later exchange. If gradients were "
+        "The abandoned exchange updated no table, and this rank takes part in no later exchange. If gradients were "
         "exchanged, E311 is raised instead. " + _LOST,
         "Find the rank that is stopped, late or busy, and read its output. Then " + _RESTART_RANKS),
     "E311": Explanation(
@@ -273,7 +273,8 @@ _OTHERS: Dict[str, Explanation] = {
         "its name to `restore` in `allow_missing`. For an Estimator, use `warm_start_from` with a new `model_dir`, or "
         "set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
     "E525": Explanation(
-        "A checkpoint was not removed. ascpipe did not write it, deltas depend on it, or the file system refused.",
+        "A checkpoint was not removed. ascpipe did not write it, deltas depend on it, or the file system refused the "
+        "removal.",
         "The checkpoint is unchanged, unless the message says otherwise.",
         "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(
