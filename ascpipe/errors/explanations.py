@@ -39,8 +39,8 @@ _OTHERS: Dict[str, Explanation] = {
         "A table worker died of an exception or a signal other than SIGKILL. The worker may have damaged the tables, "
         "so the daemon discards them.", "The current step was not applied. " + _LOST, _RESTART + _LOGS),
     "E123": Explanation(
-        "A step waited for its batch longer than `wait_timeout_s`. The message says which process or which other step "
-        "it waited for.", "Nothing was lost. The step did not run, and the session continues.",
+        "A step waited for its batch longer than `wait_timeout_s`. The message names the process or the other "
+        "step that it waited for.", "Nothing was lost. The step did not run, and the session continues.",
         "`ascpipe status` shows what each process waits for, and `ascpipe stats` shows the bottleneck. Run the step "
         "again, or raise `wait_timeout_s`. Train from one thread, because threads that train on two streams can block "
         "each other."),
@@ -105,7 +105,7 @@ _OTHERS: Dict[str, Explanation] = {
         "The message says what is required first."),
     "E220": Explanation(
         "Trainer and daemon have different versions of ascpipe, whose shared-memory layouts differ.", NOTHING,
-        "Install the same version for both, then restart the daemon."),
+        "Install the same version for trainer and daemon, then restart the daemon."),
     "E221": Explanation(
         "The TensorFlow ops are not built.", NOTHING,
         "Run `make build` in the source tree, or install a wheel."),
@@ -173,8 +173,8 @@ _OTHERS: Dict[str, Explanation] = {
         "A plan, entry or row number in shared memory is invalid, because a process overwrote it.",
         "The batch was not trained or saved. " + _LOST, _RESTART),
     "E302": Explanation(
-        "Shared memory has an unexpected layout and was not mapped.", NOTHING,
-        "Trainer and daemon have different versions. Install the same version for both, then restart the daemon."),
+        "Shared memory has an unexpected layout, because trainer and daemon have different versions.", NOTHING,
+        "Install the same version for trainer and daemon, then restart the daemon."),
     "E310": Explanation(
         "Other ranks did not join an exchange in time.",
         "The abandoned exchange updated no table, and this rank takes part in no later exchange. If gradients were "
@@ -258,7 +258,7 @@ _OTHERS: Dict[str, Explanation] = {
         "The checkpoint does not exist.", NOTHING,
         "Pass `DIR/BASE-STEP` as returned by `save()`. `ascpipe checkpoint list DIR` lists checkpoints."),
     "E521": Explanation(
-        "The path of a checkpoint is refused. It has control characters or a scheme, or it is a link or a system "
+        "The path of a checkpoint is refused. The path has control characters or a scheme, or is a link or a system "
         "directory.", "Nothing was read or written.", "Use another path."),
     "E522": Explanation(
         "A checkpoint is damaged. The message names the file.", "Nothing was restored or changed.",
@@ -267,8 +267,8 @@ _OTHERS: Dict[str, Explanation] = {
         "A checkpoint has no manifest of ascpipe, so it cannot be verified. Checkpoints of Rec SDK have no manifest.",
         NOTHING, "If you trust the checkpoint, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
     "E524": Explanation(
-        "A checkpoint does not match the program. It has another dim or optimizer, or lacks a table. The message names "
-        "the difference.", NOTHING,
+        "A checkpoint does not match the program. The dim or optimizer differs, or a table is missing. The message "
+        "names the difference.", NOTHING,
         "Restore another checkpoint, or run the program that saved this checkpoint. If the program adds a table, pass "
         "its name to `restore` in `allow_missing`. For an Estimator, use `warm_start_from` with a new `model_dir`, or "
         "set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
