@@ -51,7 +51,7 @@ _OTHERS: Dict[str, Explanation] = {
     "E140": Explanation(
         "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory. If the "
         "kernel counts out-of-memory kills, the message reports them.", _WHOLE,
-        "Raise the memory limit of the cgroup (container, `MemoryMax=`) or reduce tables and rings. " + _RESTART),
+        "Raise the memory limit of the cgroup (container, `MemoryMax=`), or use smaller tables and rings. " + _RESTART),
     "E199": Explanation(
         "The daemon answered with an unknown error code, because it has a later version of ascpipe.",
         "The message says what was changed.",
@@ -87,7 +87,7 @@ _OTHERS: Dict[str, Explanation] = {
         "XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that uses the daemon. For compiled kernels, set "
         "ASCPIPE_CACHE_DIR."),
     "E215": Explanation(
-        "The name of the daemon is invalid. Valid names have 1 to 48 of the characters A-Z a-z 0-9 _ . - and do not "
+        "The name of the daemon is invalid. Valid names have 1 to 48 characters (A-Z a-z 0-9 _ . -) and do not "
         "start with a dot or dash.", NOTHING, "Choose another `--name` or ASCPIPE_NAME."),
     "E216": Explanation(
         "The path of a socket is longer than the kernel's limit of 107 bytes.", NOTHING,
@@ -116,8 +116,8 @@ _OTHERS: Dict[str, Explanation] = {
     "E223": Explanation(
         "The file system of the run directory or kernel cache has no free space or inodes.",
         "Nothing was started, and a running session continues.",
-        "Free space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes files of "
-        "dead daemons and other versions."),
+        "Free disk space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes files "
+        "of dead daemons and other versions."),
     "E224": Explanation(
         "Metrics cannot be exported, because the port is in use or the file cannot be created.", NOTHING,
         "Choose another `metrics_port` or `metrics_file`, or remove the setting."),
@@ -149,8 +149,8 @@ _OTHERS: Dict[str, Explanation] = {
         "Horovod and the launcher report different ranks for this process.", NOTHING,
         "Call `hvd.init()` without arguments, and start all ranks with one launcher."),
     "E250": Explanation(
-        "`lookup_sparse` cannot combine its arguments. The ids are not bags, a rank, shape or dtype is wrong, or the "
-        "combiner is unknown.", "Nothing was added to the graph.",
+        "`lookup_sparse` cannot combine its arguments. The ids are not bags, the combiner is unknown, or a rank, "
+        "shape or dtype is wrong.", "Nothing was added to the graph.",
         "The message has the actual and the expected value."),
     "E251": Explanation(
         "A feature column with a table is used in a way that only a variable supports. Examples are an optimizer that "
@@ -218,11 +218,11 @@ _OTHERS: Dict[str, Explanation] = {
         "`lookup_sparse` received invalid ids or weights. Rows are unsorted or outside the dense shape, or the indices "
         "of the weights differ from the indices of the ids.", "The step trained nothing. Nothing was lost.",
         "The message names the position. Sort a SparseTensor with `tf.sparse.reorder`. The weights must have the "
-        "indices of the ids."),
+        "same indices as the ids."),
     "E401": Explanation(
         "There is too little memory for rings or tables. The check runs before memory is allocated.", NOTHING,
-        "Reduce `--ring-bytes` or tables (see `ascpipe plan`), or raise the limit (Docker: `--memory`, `--shm-size`). "
-        "The message has the required memory and the limits."),
+        "Reduce `--ring-bytes` or table sizes (see `ascpipe plan`), or raise the limit (Docker: `--memory`, "
+        "`--shm-size`). The message has the required memory and the limits."),
     "E402": Explanation(
         "A setting has an invalid value, or its name is unknown.", NOTHING,
         "The message names the setting, its value and its origin. `ascpipe config show` lists all settings."),

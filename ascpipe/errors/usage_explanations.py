@@ -33,7 +33,7 @@ USAGE: Dict[str, Explanation] = {
         "`asc.init()` was not called before another function, was called twice, or was called while TensorFlow has "
         "the behavior of TensorFlow 2.", NOTHING,
         "Call `asc.init()` once, before the first table. With TensorFlow 2.15, call "
-        "`tf.compat.v1.disable_v2_behavior()` before (docs/how-to/tensorflow2.md). To build the model again, as in a "
+        "`tf.compat.v1.disable_v2_behavior()` first (docs/how-to/tensorflow2.md). To build the model again, as in a "
         "notebook, call `asc.reset()`, or build the model inside `with asc.pipeline()`."),
     "E263": Explanation(
         "A function was called too early or too late. Create tables, datasets and training lookups before the start of "
