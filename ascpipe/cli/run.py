@@ -47,7 +47,7 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 @click.option("--device-vocabulary-size", type=click.IntRange(1, 10 ** 9), default=None,
               help="With --columns: device rows of each table. Default: the number of buckets.")
 @click.option("--host-vocabulary-size", type=click.IntRange(0, 10 ** 9), default=None,
-              help="With --columns: host rows of each table, beyond its device rows.")
+              help="With --columns: host rows of each table that has fewer device rows than buckets.")
 @config_option
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)

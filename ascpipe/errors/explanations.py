@@ -39,8 +39,8 @@ _OTHERS: Dict[str, Explanation] = {
         "A table worker died of an exception or a signal other than SIGKILL. The worker may have damaged the tables, "
         "so the daemon discards them.", "The current step was not applied. " + _LOST, _RESTART + _LOGS),
     "E123": Explanation(
-        "A step waited for its batch longer than `wait_timeout_s`. The message says which process or which other step "
-        "it waited for.", "Nothing was lost. The step did not run, and the session continues.",
+        "A step waited for its batch longer than `wait_timeout_s`. The message names the process or the other "
+        "step that it waited for.", "Nothing was lost. The step did not run, and the session continues.",
         "`ascpipe status` shows what each process waits for, and `ascpipe stats` shows the bottleneck. Run the step "
         "again, or raise `wait_timeout_s`. Train from one thread, because threads that train on two streams can block "
         "each other."),
@@ -49,9 +49,9 @@ _OTHERS: Dict[str, Explanation] = {
         "The disk worker died of an exception or a signal other than SIGKILL.", "The rows on disk are lost. " + _LOST,
         _RESTART + _LOGS),
     "E140": Explanation(
-        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory. The message "
-        "then says so, if the kernel counts out-of-memory kills.", _WHOLE,
-        "Raise the memory limit of the cgroup (container, `MemoryMax=`) or reduce tables and rings. " + _RESTART),
+        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory. If the "
+        "kernel counts out-of-memory kills, the message reports them.", _WHOLE,
+        "Raise the memory limit of the cgroup (container, `MemoryMax=`), or use smaller tables and rings. " + _RESTART),
     "E199": Explanation(
         "The daemon answered with an unknown error code, because it has a later version of ascpipe.",
         "The message says what was changed.",
@@ -74,7 +74,7 @@ _OTHERS: Dict[str, Explanation] = {
         "Stop that daemon with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running "
         "daemons."),
     "E212": Explanation(
-        "No daemon with the requested name runs. Or no name was given, and several daemons run.", NOTHING,
+        "No daemon with the requested name runs, or several daemons run and no name was given.", NOTHING,
         "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, pass the name of a running daemon, "
         "or unset ASCPIPE_NAME. Program and daemon must have the same XDG_RUNTIME_DIR."),
     "E213": Explanation(
@@ -87,7 +87,7 @@ _OTHERS: Dict[str, Explanation] = {
         "XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that uses the daemon. For compiled kernels, set "
         "ASCPIPE_CACHE_DIR."),
     "E215": Explanation(
-        "The name of the daemon is invalid. Valid names have 1 to 48 of the characters A-Z a-z 0-9 _ . - and do not "
+        "The name of the daemon is invalid. Valid names have 1 to 48 characters (A-Z a-z 0-9 _ . -) and do not "
         "start with a dot or dash.", NOTHING, "Choose another `--name` or ASCPIPE_NAME."),
     "E216": Explanation(
         "The path of a socket is longer than the kernel's limit of 107 bytes.", NOTHING,
@@ -96,8 +96,8 @@ _OTHERS: Dict[str, Explanation] = {
         "The daemon refused a request, because the sender is not its trainer or belongs to another user.", _SESSION,
         "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
     "E218": Explanation(
-        "The daemon runs but did not answer in time. A signal has stopped the daemon, the machine is overloaded, or "
-        "the daemon has an earlier version that does not support the request.", _SESSION,
+        "The daemon runs but did not answer in time. Possible causes are a signal that has stopped the daemon, an "
+        "overloaded machine, or an earlier version of the daemon that does not support the request.", _SESSION,
         "Continue a stopped daemon with `kill -CONT PID`. End a daemon of an earlier version with `kill PID`. `ascpipe "
         "list` and the file `owner.json` in the run directory show the PID."),
     "E219": Explanation(
@@ -105,7 +105,7 @@ _OTHERS: Dict[str, Explanation] = {
         "The message says what is required first."),
     "E220": Explanation(
         "Trainer and daemon have different versions of ascpipe, whose shared-memory layouts differ.", NOTHING,
-        "Install the same version for both, then restart the daemon."),
+        "Install the same version for trainer and daemon, then restart the daemon."),
     "E221": Explanation(
         "The TensorFlow ops are not built.", NOTHING,
         "Run `make build` in the source tree, or install a wheel."),
@@ -116,8 +116,8 @@ _OTHERS: Dict[str, Explanation] = {
     "E223": Explanation(
         "The file system of the run directory or kernel cache has no free space or inodes.",
         "Nothing was started, and a running session continues.",
-        "Free space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes files of "
-        "dead daemons and other versions."),
+        "Free disk space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes files "
+        "of dead daemons and other versions."),
     "E224": Explanation(
         "Metrics cannot be exported, because the port is in use or the file cannot be created.", NOTHING,
         "Choose another `metrics_port` or `metrics_file`, or remove the setting."),
@@ -143,14 +143,14 @@ _OTHERS: Dict[str, Explanation] = {
         "The peer is stopped or too slow. See `ascpipe logs`."),
     "E240": Explanation(
         "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
-    "E241": Explanation("Several ranks need Horovod, which cannot be imported.", NOTHING, _RANKS),
+    "E241": Explanation("Horovod cannot be imported. Several ranks need Horovod and TensorFlow 1.15.", NOTHING, _RANKS),
     "E242": Explanation("The installed version of Horovod is not supported.", NOTHING, _RANKS),
     "E243": Explanation(
         "Horovod and the launcher report different ranks for this process.", NOTHING,
         "Call `hvd.init()` without arguments, and start all ranks with one launcher."),
     "E250": Explanation(
-        "`lookup_sparse` cannot combine its arguments. The ids are not bags, a rank, shape or dtype is wrong, or the "
-        "combiner is unknown.", "Nothing was added to the graph.",
+        "`lookup_sparse` cannot combine its arguments. The ids are not bags, the combiner is unknown, or a rank, "
+        "shape or dtype is wrong.", "Nothing was added to the graph.",
         "The message has the actual and the expected value."),
     "E251": Explanation(
         "A feature column with a table is used in a way that only a variable supports. Examples are an optimizer that "
@@ -173,11 +173,11 @@ _OTHERS: Dict[str, Explanation] = {
         "A plan, entry or row number in shared memory is invalid, because a process overwrote it.",
         "The batch was not trained or saved. " + _LOST, _RESTART),
     "E302": Explanation(
-        "Shared memory has an unexpected layout and was not mapped.", NOTHING,
-        "Trainer and daemon have different versions. Install the same version for both, then restart the daemon."),
+        "Shared memory has an unexpected layout, because trainer and daemon have different versions.", NOTHING,
+        "Install the same version for trainer and daemon, then restart the daemon."),
     "E310": Explanation(
         "Other ranks did not join an exchange in time.",
-        "The abandoned exchange updated no table, and the rank takes part in no later exchange. If gradients were "
+        "The abandoned exchange updated no table, and this rank takes part in no later exchange. If gradients were "
         "exchanged, E311 is raised instead. " + _LOST,
         "Find the rank that is stopped, late or busy, and read its output. Then " + _RESTART_RANKS),
     "E311": Explanation(
@@ -218,11 +218,11 @@ _OTHERS: Dict[str, Explanation] = {
         "`lookup_sparse` received invalid ids or weights. Rows are unsorted or outside the dense shape, or the indices "
         "of the weights differ from the indices of the ids.", "The step trained nothing. Nothing was lost.",
         "The message names the position. Sort a SparseTensor with `tf.sparse.reorder`. The weights must have the "
-        "indices of the ids."),
+        "same indices as the ids."),
     "E401": Explanation(
         "There is too little memory for rings or tables. The check runs before memory is allocated.", NOTHING,
-        "Reduce `--ring-bytes` or tables (see `ascpipe plan`), or raise the limit (Docker: `--memory`, `--shm-size`). "
-        "The message has the required memory and the limits."),
+        "Reduce `--ring-bytes` or table sizes (see `ascpipe plan`), or raise the limit (Docker: `--memory`, "
+        "`--shm-size`). The message has the required memory and the limits."),
     "E402": Explanation(
         "A setting has an invalid value, or its name is unknown.", NOTHING,
         "The message names the setting, its value and its origin. `ascpipe config show` lists all settings."),
@@ -258,7 +258,7 @@ _OTHERS: Dict[str, Explanation] = {
         "The checkpoint does not exist.", NOTHING,
         "Pass `DIR/BASE-STEP` as returned by `save()`. `ascpipe checkpoint list DIR` lists checkpoints."),
     "E521": Explanation(
-        "The path of a checkpoint is refused. It has control characters or a scheme, or it is a link or a system "
+        "The path of a checkpoint is refused. The path has control characters or a scheme, or is a link or a system "
         "directory.", "Nothing was read or written.", "Use another path."),
     "E522": Explanation(
         "A checkpoint is damaged. The message names the file.", "Nothing was restored or changed.",
@@ -267,13 +267,14 @@ _OTHERS: Dict[str, Explanation] = {
         "A checkpoint has no manifest of ascpipe, so it cannot be verified. Checkpoints of Rec SDK have no manifest.",
         NOTHING, "If you trust the checkpoint, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
     "E524": Explanation(
-        "A checkpoint does not match the program. It has another dim or optimizer, or lacks a table. The message names "
-        "the difference.", NOTHING,
+        "A checkpoint does not match the program. The dim or optimizer differs, or a table is missing. The message "
+        "names the difference.", NOTHING,
         "Restore another checkpoint, or run the program that saved this checkpoint. If the program adds a table, pass "
         "its name to `restore` in `allow_missing`. For an Estimator, use `warm_start_from` with a new `model_dir`, or "
         "set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
     "E525": Explanation(
-        "A checkpoint was not removed. ascpipe did not write it, deltas depend on it, or the file system refused.",
+        "A checkpoint was not removed. ascpipe did not write it, deltas depend on it, or the file system refused the "
+        "removal.",
         "The checkpoint is unchanged, unless the message says otherwise.",
         "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(

@@ -28,12 +28,12 @@ USAGE: Dict[str, Explanation] = {
         "The message names the function, the argument, its value and the allowed values."),
     "E261": Explanation(
         "A function was called with an argument that it does not have, or without a required argument.", NOTHING,
-        "The message names the argument. It suggests an argument with a similar name, if any."),
+        "The message names the argument, and suggests an argument with a similar name if there is one."),
     "E262": Explanation(
         "`asc.init()` was not called before another function, was called twice, or was called while TensorFlow has "
         "the behavior of TensorFlow 2.", NOTHING,
         "Call `asc.init()` once, before the first table. With TensorFlow 2.15, call "
-        "`tf.compat.v1.disable_v2_behavior()` before (docs/how-to/tensorflow2.md). To build the model again, as in a "
+        "`tf.compat.v1.disable_v2_behavior()` first (docs/how-to/tensorflow2.md). To build the model again, as in a "
         "notebook, call `asc.reset()`, or build the model inside `with asc.pipeline()`."),
     "E263": Explanation(
         "A function was called too early or too late. Create tables, datasets and training lookups before the start of "
@@ -86,8 +86,8 @@ USAGE: Dict[str, Explanation] = {
         "Nothing was saved or restored, and a running session continues.",
         "The message names the cause (docs/how-to/saving.md)."),
     "E273": Explanation(
-        "A path was refused. It has an unknown scheme, is a symbolic link, is in a system directory, or does not "
-        "exist.", NOTHING, "Pass the path of a regular file or directory that belongs to you."),
+        "A path was refused, because it has an unknown scheme, is a symbolic link, is in a system directory, or does "
+        "not exist.", NOTHING, "Pass the path of a regular file or directory that belongs to you."),
     "E274": Explanation(
         "An environment variable is missing or has a value that is not allowed.", NOTHING,
         "Set the variable as the message says. `ascpipe run` sets the environment variables of ranks."),

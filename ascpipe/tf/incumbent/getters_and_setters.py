@@ -88,7 +88,7 @@ def get_ascend_global_hashtable_collection() -> str:
 
 @checked(name=Text(1, 255))
 def set_ascend_global_hashtable_collection(name: str) -> None:
-    """Set the name, of 1 to 255 characters, of the collection to which variables of new tables are added."""
+    """Set the name (1 to 255 characters) of the collection to which variables of new tables are added."""
     Process.current().configuration.hashtable_collection = name
 
 
