@@ -64,7 +64,7 @@ ASC_INLINE float LaneSum(std::int64_t dim, const Value& value) {
   return left + ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
 }
 
-// Scales a row to a norm of at most max_norm. Multiplies before dividing, as TensorFlow does.
+// Scales a row so that its norm is at most max_norm. Multiplies before dividing, as TensorFlow does.
 ASC_INLINE void ClipRow(const float* row, float max_norm, std::int64_t dim, float* clipped) {
   const float squares = LaneSum(dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;

@@ -41,7 +41,7 @@ void AppendTo(std::ostringstream* out, const First& first, const Rest&... rest) 
   AppendTo(out, rest...);
 }
 
-// Concatenates its arguments.
+// Returns the concatenation of the arguments.
 template <typename... Parts>
 std::string Text(const Parts&... parts) {
   std::ostringstream out;

@@ -25,7 +25,7 @@ class RingBudget {
   explicit RingBudget(std::int64_t most) : left_(most) {}
 
   std::int64_t left() const { return left_.load(); }
-  bool Take(std::int64_t bytes);                             // false: not enough is left
+  bool Take(std::int64_t bytes);                             // false: not enough bytes are left
   void Note(std::int64_t bytes) { left_.fetch_sub(bytes); }  // counts the bytes of a new ring
   void GiveBack(std::int64_t bytes) { left_.fetch_add(bytes); }
 

@@ -129,7 +129,7 @@ class Stream {
   const std::shared_ptr<TicketGate> gate_;
 
   std::mutex pumping_;  // before mutex_
-  Arena arena_;         // guarded by pumping_, as the ring's head and tail
+  Arena arena_;         // guarded by pumping_, like the ring's head and tail
   RingGrowth growth_;   // guarded by pumping_
 
   mutable std::mutex mutex_;  // guards the members below
