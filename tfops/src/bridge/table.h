@@ -27,7 +27,7 @@ namespace ascpipe {
 // Optimizer slots of a table, as a plan op declares them.
 struct OptimizerSlots {
   std::vector<float> initial;             // initial value of each slot
-  std::vector<tensorflow::int32> widths;  // widths of slots in home rows, or without a variable yet
+  std::vector<tensorflow::int32> widths;  // widths of slots that are in home rows or have no variable yet
 };
 
 class Table {
@@ -122,7 +122,7 @@ class Table {
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
 
-  // Wait for the ticket that the table worker was last requested to plan. Only the waiter thread uses this member.
+  // The wait whose ticket the table worker was last requested to plan. Only the waiter thread uses this member.
   Wait* wanter = nullptr;
 
  private:

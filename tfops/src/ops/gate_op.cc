@@ -33,7 +33,7 @@ REGISTER_OP("AscGate")
     .Attr("shapes: list(shape) = []")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) { return ascpipe::SetKnownShapes(c, 0); })
     .Doc(R"doc(
-With several ranks, returns a batch when every rank has one and the keys have arrived at their owners.
+With several ranks, returns a batch when every rank has the batch and the keys have arrived at their owners.
 
 If a rank has no more data, the op fails with OUT_OF_RANGE on all ranks in the same step.
 

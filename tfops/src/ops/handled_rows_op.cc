@@ -76,7 +76,8 @@ REGISTER_OP("AscReadRows")
     .Doc(R"doc(
 Reads rows of an expansion table: the embedding, then each optimizer slot.
 
-handles: int64[m] of AscLocalRows in the same step, all of one table. They may repeat. Handle 0 gives zeros.
+handles: int64[m] of AscLocalRows in the same step, all of one table. Handles may repeat. The row of handle 0 contains
+  zeros.
 rows: float[m, width], the first `width` floats of each row.
 width: At least 1, at most the length of a whole row.
 )doc");
@@ -94,7 +95,7 @@ REGISTER_OP("AscWriteRows")
       return c->Merge(c->Dim(handles, 0), c->Dim(rows, 0), &count);
     })
     .Doc(R"doc(
-Writes rows of an expansion table, from their beginning.
+Writes the first floats of rows of an expansion table.
 
 All handles are validated before the first row is written. If a handle occurs more than once, its values are written or
 added in the order of the handles, with any number of threads.

@@ -86,7 +86,8 @@ used: A number that identifies the tables of the step; equal on all ranks.
 REGISTER_OP("AscApplied").SetIsStateful().SetShapeFn(tensorflow::shape_inference::NoOutputs).Doc(R"doc(
 With several ranks, reports that the gradients of AscBackward are applied.
 
-The op runs after all readers of these gradients. A step that fails before it may have been applied only in part.
+The op runs after all readers of these gradients. If a step fails before AscApplied, perhaps only some of its gradients
+were applied.
 )doc");
 
 namespace ascpipe {

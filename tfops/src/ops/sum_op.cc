@@ -65,8 +65,8 @@ the sum is bit-identical to unsorted_segment_sum over the concatenated gradients
 slots: int32[distinct ids], the input of AscLookup.
 restore: int32, one tensor per feature, the inputs of AscLookup.
 grads: float, the shape of restore_j followed by dim.
-values: float[valid, dim], the sums of the distinct ids whose slot is a row that may be updated: neither -1, nor of a
-  padding key. They are in the order of slots.
+values: float[valid, dim], the sums of the distinct ids whose rows may be updated, in the order of slots. Ids with slot
+  -1 and padding keys have no sum.
 indices: int32[valid], the slots of these ids, distinct and not negative.
 k: Number of features.
 dim: Length of a row.

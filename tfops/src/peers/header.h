@@ -1,5 +1,4 @@
-// Header of a message, which describes the action of a rank in one exchange. The header has a fixed size and precedes
-// each message.
+// Header of a message. The header has a fixed size and describes the action of a rank in one exchange.
 #ifndef ASCPIPE_PEERS_HEADER_H_
 #define ASCPIPE_PEERS_HEADER_H_
 

@@ -118,7 +118,7 @@ void Peers::Run() {
           Send(&lock);
           continue;
         }
-        // The keys have arrived with an exchange of another thread. Ranks whose thread was slower also pass the gate.
+        // The keys have arrived with an earlier exchange. All ranks pass this gate, even if some ranks queue it later.
         actions = session_.PassGate();
         break;
       }

@@ -40,7 +40,7 @@ struct RowShares {
   std::vector<std::int64_t> askers;  // owned ring: keys requested from this rank, by requesting rank
 };
 
-// A batch whose keys are known from all ranks, with the data for its step.
+// A batch for which all ranks have sent their keys, with the data for its step.
 struct RankedBatch {
   BatchName name;
   std::int64_t local = 0;         // ticket in the local ring
