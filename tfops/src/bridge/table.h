@@ -105,8 +105,8 @@ class Table {
   // replace the values of the session's initializers.
   void GiveSlots(const OptimizerSlots& slots);
 
-  // Returns memory for a copy of a state array, or null if there is not enough memory. The memory is float[device
-  // rows, width]. The memory is kept for the next save, because allocating new memory is slower than filling it. Only
+  // Returns memory for a copy of a state array, or null if there is not enough memory. The memory is float[device rows,
+  // width]. The memory is kept for the next save, because the allocation of new memory takes longer than the copy. Only
   // one save may use the memory at a time.
   float* CopyMemory(int index, std::int64_t width);
 

@@ -8,8 +8,8 @@
 
 namespace ascpipe {
 
-// The TensorFlow error codes that our ops return. Our ops return no other codes, because MonitoredSession retries
-// ABORTED and UNAVAILABLE forever, and treats OUT_OF_RANGE as the end of the data.
+// The TensorFlow error codes that our ops return. Our ops return no other codes. MonitoredSession retries ABORTED and
+// UNAVAILABLE forever, and treats OUT_OF_RANGE as the end of the data.
 enum class Code : int {
   kOk = 0,
   kCancelled = 1,

@@ -11,7 +11,8 @@
 
 namespace ascpipe {
 
-// Returns the number of entries of a table that are or were used. `opened` is the header as the supervisor wrote it.
+// Returns the number of entries of a table that are or were used. `opened` is a copy of the header that the supervisor
+// wrote.
 std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& header);
 
 // Starts a snapshot. The worker then logs an image of each entry before it changes the entry. Call BeginSnapshot

@@ -1,8 +1,8 @@
 // Placement of frames in a ring, and growth of the ring.
 //
-// If ring_bytes is not set, a ring reserves its maximum address range, but allocates memory only at the beginning of
-// its arena. The pump is the only thread that places frames. The pump allocates more memory when batches need more
-// space.
+// If ring_bytes is not set, a ring reserves address space for its maximum size, but allocates memory only at the
+// beginning of the arena. The pump is the only thread that places frames. The pump allocates more memory when batches
+// need more space.
 #ifndef ASCPIPE_CORE_RING_GROWTH_H_
 #define ASCPIPE_CORE_RING_GROWTH_H_
 

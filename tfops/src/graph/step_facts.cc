@@ -24,7 +24,8 @@ bool BeginsWith(const std::string& text, const std::string& with) { return text.
 
 bool IsVariable(const Node& node) { return Is(&node, {"VarHandleOp", "Variable", "VariableV2"}); }
 
-// Returns true for a collective of Horovod over all ranks. Returns false for a collective over a process set.
+// Returns true for a collective of Horovod in which all ranks take part. Returns false for a collective of a process
+// set.
 bool IsCollective(const Node& node) {
   const std::string& type = node.type_string();
   if (!BeginsWith(type, "Horovod")) return false;

@@ -1,5 +1,6 @@
 // AscLookup looks up the rows of all features of one table. AscRestoreRows looks up the rows in a copy of the batch's
-// rows. AscRead looks up the rows of several tables. AscRead also combines bags, and writes rows next to other columns.
+// rows. AscRead looks up the rows of several tables. AscRead also combines bags, and concatenates rows with other
+// columns.
 #include <algorithm>
 #include <deque>
 #include <string>

@@ -141,7 +141,7 @@ class PeerSession {
   // Reports that an exchange has failed. This rank is then broken. `others_know` is true if the other ranks know about
   // the failure or have the same error.
   PeerActions Fail(const CoreStatus& why, bool others_know, Time now);
-  // Reports that this rank is broken because of a timeout that Next returned.
+  // Breaks this rank after a timeout that Next has reported.
   PeerActions GiveUp(const CoreStatus& why, Time now);
   // Reports the end of an exchange that no request waits for. `others_know` is true if the other ranks know that this
   // rank is broken, or cannot be informed.

@@ -42,7 +42,7 @@ inline std::chrono::steady_clock::duration Limit(double seconds) {
 class PeerKeys {
  public:
   virtual ~PeerKeys() = default;
-  // Appends pieces for each rank, including the keys of the header's batch. *keeps keeps the bytes of the pieces alive.
+  // Appends pieces for each rank, including the keys of the header's batch. *keeps owns the bytes of the pieces.
   virtual void Pack(const PeerHeader& header, std::vector<std::vector<Piece>>* to,
                     std::shared_ptr<const void>* keeps) = 0;
   // Stores the keys from all ranks. Unpack is called before `done`, even if the verdict is a failure.

@@ -111,7 +111,7 @@ class RankedStream {
 // Streams of a process that several ranks train. Peers sends the keys of these streams with its messages.
 class RankedStreams : public PeerKeys {
  public:
-  // Adds a stream, and passes to it the keys that other ranks have sent before. Returns an error if these keys are
+  // Adds a stream. Passes the keys that arrived before this call to the stream. Returns an error if these keys are
   // invalid.
   CoreStatus Add(std::unique_ptr<RankedStream> stream);
   RankedStream* Find(int number) const;  // null: there is none
