@@ -1,5 +1,4 @@
-// C interface to save and restore tables (ascpipe/tf/running/native.py). The interface provides holds and access to
-// table state.
+// C interface to save and restore tables (ascpipe/tf/running/native.py).
 #include <cstdint>
 #include <memory>
 #include <utility>

@@ -80,8 +80,8 @@ class Table {
   void LeaveDiskReads(int reader, const void* owner);
 
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
-  // Returns a private copy of the header. The copy was made when the table was created. The header is not read from
-  // the segment again, because any process of the session may overwrite it, for example after memory corruption.
+  // Returns a private copy of the header. The copy was made when the table was created. The header is not read from the
+  // segment again, because any process of the session may overwrite it.
   const layout::Table& opened() const { return opened_; }
   layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
 
@@ -96,8 +96,8 @@ class Table {
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Verifies that input `first` is a variable over the rows of this table, and that the following inputs are its
-  // optimizer slots. Variables that are not initialized yet are set to the memory of the table. *state receives the
-  // state arrays, which are in the home rows for an expansion table.
+  // optimizer slots. Variables that are not initialized yet then use the memory of the table. *state receives the state
+  // arrays, which are in the home rows for an expansion table.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 

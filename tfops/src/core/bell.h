@@ -92,8 +92,8 @@ class BellOwner {
   void Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_t ticket);
 
  private:
-  // Returns true if the bell is rung shortly after the end of a slice. In this case the publisher had already published
-  // its change, but had not rung the bell yet.
+  // Returns true if the bell is rung shortly after the end of a slice. In this case the publisher had published its
+  // change, but had not rung the bell yet.
   bool WasRung(std::uint32_t seen) const;
 
   layout::Bell* bell_;

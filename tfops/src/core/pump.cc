@@ -11,7 +11,7 @@ Pump::Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams
     : session_(session), spin_us_(spin_us), streams_(std::move(streams)) {}
 
 void Pump::Start() {
-  // This thread blocks all signals, because the threads of the user's program handle signals.
+  // Only threads of the user's program handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

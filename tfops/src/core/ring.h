@@ -61,9 +61,9 @@ class Arena {
 
 // Typed access to a ring segment.
 //
-// Any process of the session can write anywhere in a ring, for example after memory corruption. Therefore all copies
-// of a view share private copies of the header and of the trainer's positions. Open copies the header. The view never
-// reads the header or the positions from the ring again.
+// Any process of the session can write anywhere in a ring. Therefore all copies of a view share private copies of the
+// header and of the trainer's positions. Open copies the header. The view never reads the header or the positions from
+// the ring again.
 class RingView {
  public:
   RingView() = default;

@@ -9,8 +9,8 @@
 
 namespace ascpipe {
 
-// Returns true if a slot refers to a row that gradients may change. Returns false for frozen slots, codes of home rows,
-// and kSlotNone.
+// Returns true if gradients may change the row of a slot. Returns false for frozen slots, codes of home rows, and
+// kSlotNone.
 inline bool IsTrained(std::int32_t slot) {
   return static_cast<std::uint32_t>(slot) < static_cast<std::uint32_t>(layout::kSlotFrozen);
 }

@@ -1,5 +1,4 @@
-// Asynchronous I/O of batches of rows, with a thread pool per disk. docs/internals/row_files.md describes the row
-// files.
+// Asynchronous I/O of batches of rows, with a thread pool per disk.
 #ifndef ASCPIPE_DISK_ROW_ENGINE_H_
 #define ASCPIPE_DISK_ROW_ENGINE_H_
 

@@ -59,7 +59,7 @@ bool IsColumnAxis(const Port& axis);
 bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column);
 
 // Reads the sizes of the pieces of SplitV. An unknown size is -1. `port` is a constant or is computed from shapes. The
-// gradient of a concat of many tensors contains such a computation.
+// gradient of a concat contains such a computation.
 bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 
 // Moves the outgoing control edges of a cut to the tensor that the cut reads. TensorFlow adds such edges between

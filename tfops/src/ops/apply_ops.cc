@@ -123,8 +123,7 @@ power: At most 0.
 rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
-// AscUpdate is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
-// for each set of fetches, so the cache would grow.
+// AscUpdate is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")
     .Input("numbers: m * float")

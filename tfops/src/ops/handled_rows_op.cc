@@ -43,8 +43,7 @@ table: Number of the table, at most 254.
 dim: Length of an embedding.
 )doc");
 
-// AscNameRows is not stateful, because a session caches the kernels of stateful ops by name. The name of this op
-// differs for each set of fetches, so the cache would grow.
+// AscNameRows is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")
     .Input("ticket: int64")
@@ -186,7 +185,7 @@ class NameRowsOp : public tensorflow::OpKernel {
         ctx, slots.dims() == 1 && ticket.dims() == 0,
         Refuse(Code::kInvalidArgument, type_string(), ": slots and ticket have shapes ", slots.shape().DebugString(),
                " and ", ticket.shape().DebugString(), ", expected a vector and a scalar"));
-    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are read
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindExpansionTable(table_, &pipeline, &table));
     OP_REQUIRES_OK(ctx, Examine(*pipeline->table(table_)));
@@ -252,7 +251,7 @@ class ReadRowsOp : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
-    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are read
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width_, &pipeline, &table));
     const tensorflow::Tensor& handles = ctx->input(0);
@@ -279,7 +278,7 @@ class WriteRowsOp : public tensorflow::OpKernel {
                 Refuse(Code::kInvalidArgument, "AscWriteRows: rows have shape ", rows.shape().DebugString(), " for ",
                        count, " handles, expected [", count, ", width]. Nothing was written"));
     const std::int64_t width = rows.dim_size(1);
-    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are written
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width, &pipeline, &table));
     const RowWrites writes = {table.home, AsInt64(handles), count, width, rows.flat<float>().data(), add_};
@@ -309,7 +308,7 @@ class ApplyByAddressOp : public tensorflow::OpKernel {
                 Refuse(Code::kInvalidArgument, type_string(), ": the gradient has shape ", grad.shape().DebugString(),
                        " for ", count, " handles, expected [", count, ", dim]. Nothing was updated"));
     const std::int64_t dim = grad.dim_size(1);
-    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are updated
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, dim * Rule::kStates, &pipeline, &table));
     if (table.home.data == nullptr) return;  // all handles are 0

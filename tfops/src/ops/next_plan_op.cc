@@ -56,8 +56,7 @@ shapes: Known shapes of the restore indexes; [] for none.
 slot_widths: For an expansion table, whose n_state is 1: the length of each optimizer slot in a home row.
 )doc");
 
-// AscPlans is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
-// for each set of fetches, so the cache would grow.
+// AscPlans is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscPlans")
     .Input("ticket: int64")
     .Input("state: Ref(n_state * float)")

@@ -11,8 +11,7 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscForward is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
-// for each set of fetches, so the cache would grow.
+// AscForward is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscForward")
     .Input("owned: int64")
     .Input("slots: n * int32")

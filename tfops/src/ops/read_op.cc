@@ -75,8 +75,7 @@ places: int32[distinct ids] of AscLocalRows: a row of `local`, with 2^30 added f
 restore, default_row, embeddings, k: See AscLookup.
 )doc");
 
-// AscRead is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
-// for each set of fetches, so the cache would grow.
+// AscRead is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscRead")
     .Input("rows: n * float")
     .Input("slots: n * int32")

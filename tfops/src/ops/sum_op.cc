@@ -74,8 +74,7 @@ partial: True if `slots` also has ids of other features. Ids that no feature of 
   a row without a gradient is not trained.
 )doc");
 
-// AscSum is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs for
-// each set of fetches, so the cache would grow.
+// AscSum is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscSum")
     .Input("rows: r * float")
     .Input("slots: n * int32")

@@ -59,8 +59,8 @@ class ReadRules {
 
   // ---- bags
 
-  // Merges the bags of a feature (struct Bag) into the read of the table, unless ops other than bags and sums read the
-  // rows of the feature.
+  // Merges the bags of a feature (struct Bag) into the read of the table if only bags and sums read the rows of the
+  // feature.
   void CombineBags() {
     std::vector<std::vector<int>> bags(step_.features.size());
     for (std::size_t bag = 0; bag < step_.bags.size(); ++bag) {
