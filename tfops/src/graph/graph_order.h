@@ -16,7 +16,7 @@ namespace step {
 // Returns the nodes of type `type` that produce data for `from`, directly or indirectly.
 Nodes Origins(const Nodes& from, const char* type);
 
-// Set of sides of conditionals. Each element contains the node and output of a predicate, and the side.
+// Set of sides of conditionals. Each element contains the node and the output that compute a predicate, and the side.
 using Branch = std::set<std::tuple<int, int, int>>;
 
 // Returns the branches that contain each node, by node. If a branch is not taken, nodes that depend on a node of the
