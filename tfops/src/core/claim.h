@@ -48,8 +48,8 @@ struct ClaimVerdict {
 // CLAIMED.
 ClaimVerdict DecideClaim(const ClaimWords& words);
 
-// Decides whether an evaluation may continue. "Ready" means that the step may request the keys (the word is DEDUPED),
-// or that the table worker has answered (the word is ANSWERED).
+// Decides for an evaluation. "Ready" means that the step may request the keys (the word is DEDUPED), or that the table
+// worker has answered (the word is ANSWERED).
 ClaimVerdict DecideRead(const ClaimWords& words);
 
 // Reads the words of table `table_index` for a ticket.
