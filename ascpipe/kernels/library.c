@@ -1,7 +1,7 @@
-/* Extension module around the machine code of kernels; it loads neither numba nor LLVM.
+/* Extension module with the machine code of kernels; it loads neither numba nor LLVM.
 
    numba compiles each kernel with a wrapper for Python arguments. The wrappers call numba's helper functions, whose
-   sources are in numba's package. Wrappers do not check types; here `Fits` does what numba's dispatcher does.
+   sources are in numba's package. Wrappers do not check types, so `Fits` checks types as numba's dispatcher does.
    `ascpipe/kernels/linking.py` writes the table of kernels, kernels.h. */
 #include "_numba_common.h"
 #include "_pymodule.h"
@@ -19,7 +19,7 @@
 static size_t AtomicAdd(size_t *count) { return __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST); }
 static size_t AtomicSubtract(size_t *count) { return __atomic_sub_fetch(count, 1, __ATOMIC_SEQ_CST); }
 static void SetAtomics(void) { NRT_MemSys_set_atomic_inc_dec(AtomicAdd, AtomicSubtract); }
-#else /* from numba 0.58 on: linking.py compiles nrt.cpp, which has its own atomic operations */
+#else /* numba 0.58 or later: linking.py compiles nrt.cpp, which has its own atomic operations */
 #include "core/runtime/nrt.h"
 
 static void SetAtomics(void) {}
@@ -29,8 +29,8 @@ typedef enum { ARRAY, RECORD, NUMBER, TUPLE } Kind;
 
 typedef struct {
   Kind kind;
-  int parts;      /* dimensions of an array, or number of the items of a tuple, which follow */
-  char type;      /* items of an array: numpy's letter of the kind */
+  int parts;      /* dimensions of an array, or number of items of a tuple; the items follow */
+  char type;      /* numpy's letter for the kind of an array's items */
   int item_bytes; /* size of an item of an array, or of a record */
   int contiguous; /* 1 if an array must be contiguous */
   int writeable;  /* 1 if an array must be writeable */
@@ -117,7 +117,7 @@ static int AddKernel(PyObject *module, Kernel *kernel) {
   return failed;
 }
 
-/* Defined by numba in other processes; the helpers for strings and sets need them. */
+/* The helpers for strings and sets need these variables, which numba defines in other processes. */
 int64_t _numba_hashsecret_siphash_k0, _numba_hashsecret_siphash_k1, _numba_hashsecret_djbx33a_suffix;
 
 static struct PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "ascpipe_kernels", NULL, -1, NULL, NULL, NULL, NULL, NULL};
@@ -131,7 +131,7 @@ PyMODINIT_FUNC PyInit_ascpipe_kernels(void) {
   NRT_MemSys_init();
   SetAtomics();
   if (init_dynfunc_module(module) || init_nrt_python_module(module)) goto error;
-  /* An environment has the constants of a function. No kernel uses one, but the wrappers need an object. */
+  /* An environment contains the constants of a function. No kernel has an environment, but wrappers need an object. */
   for (i = 0; i < sizeof(kEnvironments) / sizeof(kEnvironments[0]); ++i) *kEnvironments[i] = Py_None;
   for (i = 0; i < sizeof(kKernels) / sizeof(kKernels[0]); ++i) {
     if (AddKernel(module, &kKernels[i])) goto error;

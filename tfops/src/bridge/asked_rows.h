@@ -8,9 +8,9 @@
 
 namespace ascpipe {
 
-// Gathers the rows of a claimed plan, or of an evaluation's read, in rank order. `copies` are the evaluation's copies
-// of a table with rows on disk, otherwise null. `slots` has one int32 for each key in the union of the requested keys.
-// `restore` is int32[n] and contains indexes into `slots`. `rows` is float[n, dim].
+// Gathers, in rank order, the rows of a claimed plan or of an evaluation. `copies` contains the rows that an evaluation
+// has copied from a table with rows on disk, or is null. `slots` has one int32 for each key in the union of the
+// requested keys. `restore` is int32[n] and contains indexes into `slots`. `rows` is float[n, dim].
 tensorflow::Status GatherAsked(tensorflow::OpKernelContext* ctx, const Table& table, const StepRows* copies,
                                const tensorflow::Tensor& slots, const tensorflow::Tensor& restore, float* rows);
 

@@ -167,7 +167,7 @@ ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, c
     settings.peers.signature = signature;
     settings.peers.collectives = collectives;
     settings.peers.figures = pipeline->exchanges();
-    // The pipeline outlives the thread of its ranks.
+    // The pipeline outlives the thread that calls this function.
     settings.peers.on_change = [pipeline] { pipeline->waiter().Wake(); };
     settings.close_timeout_ms = 10000;
     return pipeline->SetRanks(std::unique_ptr<ascpipe::Ranks>(new ascpipe::Ranks(std::move(transport), settings)));

@@ -166,8 +166,8 @@ ASC_EXPORT int asc_ranks_end_work(std::int64_t number, char* err, int err_bytes)
   });
 }
 
-// Announces that this rank exits, and waits for the other ranks. `cause` is the error if the program fails, otherwise
-// "". This rank serves requests of rank 0 while it waits.
+// Announces that this rank exits, and waits until the other ranks exit, too. `cause` is the error if the program fails,
+// otherwise "". This rank serves requests of rank 0 while it waits.
 ASC_EXPORT int asc_ranks_leave(const char* cause, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Leave(cause);

@@ -1,5 +1,4 @@
-// C interface to save and restore tables (ascpipe/tf/running/native.py). The interface provides holds and access to
-// table state.
+// C interface to save and restore tables (ascpipe/tf/running/native.py).
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -103,7 +102,7 @@ ASC_EXPORT int asc_table_set_seed(std::int64_t hold, int table, std::uint64_t se
   });
 }
 
-// Copies the pool of new rows. `pool` is float[rows, dim].
+// Copies the pool of initial rows. `pool` is float[rows, dim].
 ASC_EXPORT int asc_table_set_pool(std::int64_t hold, int table, const float* pool, std::int64_t rows, std::int64_t dim,
                                   char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes,
@@ -224,8 +223,8 @@ ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std
   });
 }
 
-// Declares the rows that will be read. `homes` is int32[count] and contains home rows, or entry numbers if the table
-// has rows on disk. Other rows need no images.
+// Declares the rows that will be read. `homes` is int32[count] and contains numbers of home rows, or of entries if the
+// table has rows on disk. Other rows need no images.
 ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
                              int err_bytes) {
   return On(&Saves(), save, err, err_bytes,

@@ -28,7 +28,7 @@ bool CutWait::Poll(CoreStatus* status) {
   return ranks == nullptr || AllHaveChanged(status);
 }
 
-// Ends the request of a cancelled step on the other ranks.
+// If the step was cancelled, ends its request on the other ranks.
 void CutWait::Left() {
   Ranks* const ranks = pipeline().ranks();
   if (asking_ == nullptr || ending_ != nullptr) return;

@@ -13,7 +13,7 @@ namespace ascpipe {
 
 // Acquires the lease exclusively, sends the cut to the table worker, and ends when the cut is applied.
 //
-// The step must not train, because the order of the change and the training would be undefined.
+// The step must not train (StepEnd::MayCut).
 class CutWait : public AsyncWait {
  public:
   CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, layout::CutKind kind, std::int64_t argument,

@@ -55,7 +55,7 @@ class TakeWait : public ThreadWait {
   int next_ = 0;
 };
 
-// Waits until the table worker has reached a point of a load.
+// Waits until the table worker has granted or applied a load.
 class LoadWait : public ThreadWait {
  public:
   enum Until { kGranted, kApplied };

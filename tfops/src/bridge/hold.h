@@ -1,4 +1,4 @@
-// Holds keep the trainer between two steps while a thread of the program saves or restores tables.
+// A hold pauses training between two steps, so that a thread of the program can save or restore tables.
 #ifndef ASCPIPE_BRIDGE_HOLD_H_
 #define ASCPIPE_BRIDGE_HOLD_H_
 

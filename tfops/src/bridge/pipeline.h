@@ -21,7 +21,7 @@
 
 namespace ascpipe {
 
-// Features of an insert function, one per input of its AscSubmit.
+// Features of an insert function, one per input of the function's AscSubmit.
 struct FeatureList {
   std::vector<int> tables;         // index of the feature's table in the ring; -1: no table
   std::vector<std::string> names;  // for error messages
@@ -35,9 +35,9 @@ class Pipeline {
                          std::shared_ptr<Pipeline>* pipeline);
   ~Pipeline() { Stop(); }
 
-  // Adds a table. AddTable may be called after Start. The new table replaces an untrained table with the same number,
-  // and reuses its device rows. The pipeline keeps a replaced table alive, because steps may still use it. The rows
-  // of `padding_keys` are never updated.
+  // Adds a table. AddTable may be called after Start. If an untrained table with this number exists, the new table
+  // replaces it and reuses its device rows. The pipeline keeps a replaced table alive, because steps may still use it.
+  // The rows of `padding_keys` are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
   // Copies the pool of initial rows. `pool` is float[rows, dim]. Call SetPool before the table's streams are added,
@@ -47,7 +47,7 @@ class Pipeline {
   // to at most one training stream.
   CoreStatus AddStream(int number, int channel, int fd, std::int64_t bytes, const std::vector<int>& tables,
                        FeatureList features);
-  // Makes `number` an alias of stream `known` with its own features.
+  // Makes `number` an alias of stream `known`. The alias has a separate list of features.
   CoreStatus ShareStream(int number, int known, FeatureList features);
 
   // Accumulates gradients of a trained table over `steps` >= 1 batches, starting with the next batch.
@@ -81,7 +81,7 @@ class Pipeline {
   Ranks* ranks() const { return ranks_.get(); }
   // Returns a stream of several ranks, or null if there is only one rank.
   RankedStream* ranked(int number) const;
-  // Returns the figures about exchanges between ranks, which `ascpipe status` shows.
+  // Returns the statistics of exchanges between ranks, which `ascpipe status` shows.
   layout::Exchanges* exchanges() const { return session_.exchanges; }
   Lease& lease() { return lease_; }
   Waiter& waiter() { return *waiter_; }

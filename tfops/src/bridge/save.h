@@ -31,7 +31,7 @@ class BackgroundSave {
   CoreStatus Device(int table, int index, StateRows* copy) const;
   // Copies the entries of a table (core/entry_snapshot.h). Call ReadEntries once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);
-  // Declares all home rows that will be read with ReadRows. Each row is read once. For a table with rows on disk,
+  // Declares all home rows that will be read with ReadRows. Read each row once. For a table with rows on disk,
   // `numbers` are entry numbers, and each row is in a home row or on disk.
   CoreStatus WantRows(int table, const std::int32_t* numbers, std::int64_t count);
   CoreStatus ReadRows(int table, const std::int32_t* numbers, std::int64_t count, float* out);
@@ -47,7 +47,7 @@ class BackgroundSave {
   const std::shared_ptr<Pipeline> pipeline_;
   std::map<int, Table*> tables_;
   std::map<int, std::shared_ptr<RowLog>> logs_;
-  std::map<int, std::vector<StateRows>> device_;  // by table, then as Table::State: the copies
+  std::map<int, std::vector<StateRows>> device_;  // copies by table, in the order of Table::State
 };
 
 }  // namespace ascpipe

@@ -27,7 +27,7 @@ namespace ascpipe {
 // Optimizer slots of a table, as a plan op declares them.
 struct OptimizerSlots {
   std::vector<float> initial;             // initial value of each slot
-  std::vector<tensorflow::int32> widths;  // widths of slots in home rows, or without a variable yet
+  std::vector<tensorflow::int32> widths;  // widths of slots that are in home rows or have no variable yet
 };
 
 class Table {
@@ -80,8 +80,8 @@ class Table {
   void LeaveDiskReads(int reader, const void* owner);
 
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
-  // Returns a private copy of the header. The copy was made when the table was created. The header is not read from
-  // the segment again, because any process of the session may overwrite it, for example after memory corruption.
+  // Returns a private copy of the header. The copy was made when the table was created. The header is not read from the
+  // segment again, because any process of the session may overwrite it.
   const layout::Table& opened() const { return opened_; }
   layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
 
@@ -96,8 +96,8 @@ class Table {
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Verifies that input `first` is a variable over the rows of this table, and that the following inputs are its
-  // optimizer slots. Variables that are not initialized yet are set to the memory of the table. *state receives the
-  // state arrays, which are in the home rows for an expansion table.
+  // optimizer slots. Variables that are not initialized yet then use the memory of the table. *state receives the state
+  // arrays, which are in the home rows for an expansion table.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
@@ -105,8 +105,8 @@ class Table {
   // replace the values of the session's initializers.
   void GiveSlots(const OptimizerSlots& slots);
 
-  // Returns memory for a copy of a state array, or null if there is not enough memory. The memory is float[device
-  // rows, width]. The memory is kept for the next save, because allocating new memory is slower than filling it. Only
+  // Returns memory for a copy of a state array, or null if there is not enough memory. The memory is float[device rows,
+  // width]. The memory is kept for the next save, because the allocation of new memory takes longer than the copy. Only
   // one save may use the memory at a time.
   float* CopyMemory(int index, std::int64_t width);
 
@@ -122,7 +122,7 @@ class Table {
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
 
-  // Wait for the ticket that the table worker was last requested to plan. Only the waiter thread uses this member.
+  // The wait whose ticket the table worker was last requested to plan. Only the waiter thread uses this member.
   Wait* wanter = nullptr;
 
  private:

@@ -27,8 +27,8 @@ class TableSums {
   std::int64_t positions() const { return positions_; }
   bool has_bags() const { return has_bags_; }
 
-  // Adds one part on the calling thread. Several threads may add different parts at the same time. Without bags there
-  // is only one part.
+  // Computes one part of the sums on the calling thread. Several threads may compute different parts at the same time.
+  // Without bags there is only one part.
   void Add(const SumPart& part);
 
   // Adds all gradients on all threads. Call AddTogether only if there are no bags.

@@ -1,7 +1,8 @@
 // Allocator of ticket tensors. When a ticket tensor is freed, the allocator drops the ticket hold of the tensor. The
 // ticket is closed if no other ticket hold exists.
 //
-// A closed batch can no longer be trained. It was trained, skipped, filtered, or dropped with its iterator or session.
+// A closed batch can no longer be trained. The batch was trained, skipped, filtered, or dropped with the iterator or
+// session.
 #ifndef ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 

@@ -19,7 +19,7 @@ struct BagGradient {
   std::int64_t side_by_side = 1;  // positions in each row of `grads`; only without bags
 };
 
-// One of the equal parts of a table's sums. Threads compute the parts in parallel.
+// Part `number` of `count` equal parts of the rows of a table's sums. Threads compute the parts in parallel.
 struct SumPart {
   std::int64_t number;
   std::int64_t count;
@@ -28,15 +28,15 @@ struct SumPart {
 // Zeroes the rows of a part. `sums` is float[rows, dim].
 void ZeroPart(const SumPart& part, std::int64_t rows, std::int64_t dim, float* sums);
 
-// Adds the gradient of position i to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order. Only rows of the
-// part are summed. Place -1 and missing positions are skipped. `places` is int32[place_count], and `sums` is
-// float[valid, dim]. Returns the first i whose restore index is outside [-1, place_count), or -1.
+// Adds the gradient of position i to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order. The function
+// changes only rows of the part. Place -1 and missing positions are skipped. `places` is int32[place_count], and `sums`
+// is float[valid, dim]. Returns the first i whose restore index is outside [-1, place_count), or -1.
 std::int64_t AddBagGradients(const std::int32_t* places, std::int64_t place_count, const BagGradient& lookup,
                              std::int64_t dim, const SumPart& part, float* sums);
 
-// Converts the gradients of clipped rows to gradients of the rows, and adds these gradients to `sums`. Only rows of
-// the part are converted. `clipped` is float[valid, dim], and `rows` is float[any, dim]. `indices` is int32[valid]
-// and contains indexes into `rows`. Only `max_norm` and `order` of `bags` are used.
+// Converts the gradients of clipped rows to gradients of the unclipped rows, and adds these gradients to `sums`. Only
+// rows of the part are converted. `clipped` is float[valid, dim], and `rows` is float[any, dim]. `indices` is
+// int32[valid] and contains indexes into `rows`. Only `max_norm` and `order` of `bags` are used.
 void AddClipped(const float* rows, const std::int32_t* indices, const Bags& bags, const float* clipped,
                 std::int64_t valid, std::int64_t dim, const SumPart& part, float* sums);
 

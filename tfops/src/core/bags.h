@@ -86,18 +86,18 @@ ASC_INLINE float LaneSum(SumOrder order, std::int64_t dim, const Value& value) {
   return left + ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3]));
 }
 
-// Scales a row to a norm of at most bags.max_norm. Multiplies before dividing, as TensorFlow does.
+// Scales a row so that its norm is at most bags.max_norm. Multiplies before dividing, as TensorFlow does.
 ASC_INLINE void ClipRow(const float* row, const Bags& bags, std::int64_t dim, float* clipped) {
-  const float max_norm = bags.max_norm,
-              squares = LaneSum(bags.order, dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
+  const float max_norm = bags.max_norm;
+  const float squares = LaneSum(bags.order, dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
   for (std::int64_t i = 0; i < dim; ++i) clipped[i] = row[i] * max_norm / divisor;
 }
 
 // Computes the gradient of a row from the gradient of the clipped row. `grad` and `out` may be the same array.
 ASC_INLINE void ClipGradient(const float* row, const Bags& bags, std::int64_t dim, const float* grad, float* out) {
-  const float max_norm = bags.max_norm,
-              squares = LaneSum(bags.order, dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
+  const float max_norm = bags.max_norm;
+  const float squares = LaneSum(bags.order, dim, [row](std::int64_t i) ASC_INLINED { return row[i] * row[i]; });
   const float length = std::sqrt(squares), divisor = length > max_norm ? length : max_norm;
   float along = 0;
   if (length >= max_norm) {

@@ -1,6 +1,6 @@
 // Wake-up of a sleeping process or thread by the publisher of a change.
 //
-// A publisher stores the state word by Exchange or CompareExchange, and then rings the bell. The owner of the bell sets
+// A publisher stores a state word with Exchange or CompareExchange, and then rings the bell. The owner of the bell sets
 // `waiting`, checks the state again, and sleeps. Each bell has one owner, so one flag shows whether the owner sleeps.
 #ifndef ASCPIPE_CORE_BELL_H_
 #define ASCPIPE_CORE_BELL_H_
@@ -18,7 +18,7 @@ namespace ascpipe {
 // Increments the futex word and wakes its sleepers. Sleepers may be other processes, so FUTEX_PRIVATE is not used.
 void FutexBumpAndWake(std::uint32_t* futex);
 
-// Sleeps while *futex is `seen`. Returns false after `slice_ms` milliseconds.
+// Sleeps while *futex equals `seen`, but at most `slice_ms` milliseconds. Returns false after the timeout.
 bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms);
 
 std::int64_t NowNs();  // monotonic
@@ -78,8 +78,8 @@ class BellOwner {
     return is_ready;
   }
 
-  // Sleeps until a publisher that waits for the owner rings, but at most one slice. Returns immediately if `ready()`
-  // returns true.
+  // Sleeps for at most one slice. A publisher that waits for the owner ends the sleep when it rings the bell. Returns
+  // immediately if `ready()` returns true.
   template <typename Ready>
   void Pause(Ready ready, int slice_ms = layout::kSliceMs) {
     const std::uint32_t seen = LoadAcquire(&bell_->futex);
@@ -92,8 +92,8 @@ class BellOwner {
   void Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_t ticket);
 
  private:
-  // Returns true if the bell is rung shortly after the end of a slice. In this case the publisher was between its two
-  // stores.
+  // Returns true if the bell is rung shortly after the end of a slice. In this case the publisher had published its
+  // change, but had not rung the bell yet.
   bool WasRung(std::uint32_t seen) const;
 
   layout::Bell* bell_;

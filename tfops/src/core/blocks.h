@@ -58,7 +58,7 @@ class Blocks {
   std::condition_variable all_done_;
 };
 
-// Smallest invalid index that the threads have reported while they process blocks.
+// Smallest invalid index that threads reported while they processed blocks.
 class FirstBad {
  public:
   void Note(std::int64_t bad) {  // -1: nothing

@@ -92,12 +92,12 @@ CoreStatus NoPlan(const ClaimWords& words) {
   }
 }
 
-// Returns true if this table may still train a ticket before frame `number`.
+// Returns true if a ticket before frame `number` may still be trained for this table.
 bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
   for (std::int64_t earlier = ring.head(); earlier < number; ++earlier) {
     const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&  // SYNC ticket-closed: load
                       LoadAcquire(ring.word(table_index, earlier)) < layout::kDone;
-    // The frame may have been freed and reused since then.
+    // The frame may have been freed and reused since `closed` was read.
     if (open && ring.head() <= earlier) return true;
   }
   return false;

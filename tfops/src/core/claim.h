@@ -43,15 +43,16 @@ struct ClaimVerdict {
   static ClaimVerdict Ready() { return {kReady, layout::kWaitNone, false, CoreStatus()}; }
 };
 
-// Decides for training. "Ready" means that no earlier ticket is open, and that the plan is based on the last ticket
-// that the table finished. The step still needs the lease and the CAS from PLANNED to CLAIMED.
+// Decides whether a training step may claim the ticket. "Ready" means that no earlier ticket is open, and that the plan
+// is based on the last ticket that the table finished. The step still needs the lease and the CAS from PLANNED to
+// CLAIMED.
 ClaimVerdict DecideClaim(const ClaimWords& words);
 
-// Decides for evaluation. "Ready" means that the step may request the keys (the word is DEDUPED), or that the table
+// Decides for an evaluation. "Ready" means that the step may request the keys (the word is DEDUPED), or that the table
 // worker has answered (the word is ANSWERED).
 ClaimVerdict DecideRead(const ClaimWords& words);
 
-// Reads the words of `table_index` for a ticket. `base`, `status` and `need` are set only if there is a plan.
+// Reads the words of table `table_index` for a ticket.
 void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket, ClaimWords* words);
 
 // Returns true if the rows and entries of a table are consistent. The rows and entries are consistent if the table has

@@ -8,8 +8,8 @@
 
 namespace ascpipe {
 
-// The TensorFlow error codes that our ops return. Our ops return no other codes, because MonitoredSession retries
-// ABORTED and UNAVAILABLE forever, and treats OUT_OF_RANGE as the end of the data.
+// The TensorFlow error codes that our ops return. Our ops return no other codes. MonitoredSession retries ABORTED and
+// UNAVAILABLE forever, and treats OUT_OF_RANGE as the end of the data.
 enum class Code : int {
   kOk = 0,
   kCancelled = 1,
@@ -41,7 +41,7 @@ void AppendTo(std::ostringstream* out, const First& first, const Rest&... rest) 
   AppendTo(out, rest...);
 }
 
-// Concatenates its arguments.
+// Returns the concatenation of the arguments.
 template <typename... Parts>
 std::string Text(const Parts&... parts) {
   std::ostringstream out;

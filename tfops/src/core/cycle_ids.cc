@@ -101,7 +101,7 @@ std::int64_t CycleIds::Unused() const {
   return unused;
 }
 
-// Frees the ids that no cycle needs, whichever batches are dropped later. Drop removes batches after the last used
+// Frees the ids that no cycle will need, even if batches are dropped later. Drop removes batches after the last used
 // batch or after an open batch.
 void CycleIds::Forget(std::int64_t open) {
   while (!counted_.empty() && counted_.front().last <= used_) counted_.pop_front();

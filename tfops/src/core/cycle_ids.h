@@ -5,8 +5,8 @@
 // the ids of the other batches are appended to the last batch. Appended ids belong to no feature and do not count as
 // occurrences.
 //
-// Batches are counted when they are submitted. An iterator may have submitted batches that are not trained before the
-// iterator is dropped. These batches are uncounted, because their number depends on thread timing.
+// Batches are counted when they are submitted. Some batches of an iterator may be untrained when the iterator is
+// dropped. These batches are removed from the count, because their number depends on thread timing.
 #ifndef ASCPIPE_CORE_CYCLE_IDS_H_
 #define ASCPIPE_CORE_CYCLE_IDS_H_
 
@@ -22,7 +22,7 @@ class Batch;
 // Position of a batch in the cycles of its tables.
 struct CyclePlace {
   std::int64_t number = 0;          // number of the batch, from 1
-  std::vector<std::int64_t> steps;  // [tables or fewer]: batches in a cycle of the table; 1: it has no cycles
+  std::vector<std::int64_t> steps;  // [tables or fewer]: batches in a cycle of the table; 1: the table has no cycles
 
   std::int64_t StepsOf(int table) const {
     return static_cast<std::size_t>(table) < steps.size() ? steps[static_cast<std::size_t>(table)] : 1;
@@ -45,8 +45,8 @@ class CycleIds {
   void SetBefore(std::int64_t batches, std::int64_t open);
   // Sets the distinct ids of the unfinished cycle of a checkpoint. These ids replace the ids of used batches.
   void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
-  // Returns true if a call of SetBefore or SetIds has changed the cycle of a batch that Pass had already processed.
-  // Only tables with cycles of `steps` batches are considered.
+  // Returns true if SetBefore or SetIds changed the cycle of batch `sequence` after Pass had processed the batch. Only
+  // tables with cycles of `steps` batches are considered.
   bool IsOfBefore(std::int64_t sequence, std::int64_t steps) const;
 
   // Processes the next batch of a stream. If the batch is the last batch of a cycle, Pass appends the distinct ids of
@@ -55,7 +55,7 @@ class CycleIds {
   CyclePlace Pass(std::int64_t sequence, std::int64_t open, Batch* batch);
   // Records that a step used this batch. This batch and all earlier batches stay counted.
   void Use(std::int64_t sequence) { used_ = sequence > used_ ? sequence : used_; }
-  // Uncounts the unused batches after this batch. The number of the first uncounted batch is then assigned to the next
+  // Removes the unused batches after this batch from the count. The next batch gets the number of the first removed
   // batch.
   void Drop(std::int64_t sequence);
 

@@ -15,14 +15,14 @@ struct BadIndex {
   std::int64_t position = -1;  // -1: none
 };
 
-// A hand is a partition of the rows, selected by the residue of the row number. Frequent rows have the lowest numbers,
-// so residues distribute frequent rows over all hands. A hand adds the gradients of its rows in the order of lookups
-// and positions. Therefore the sums are bit-identical to AddGradients for any number of threads.
+// A hand is one of kHands sets of rows. Groups of adjacent rows are assigned to the hands in turn. Frequent rows have
+// the lowest numbers, so each hand gets some of the frequent rows. A hand adds the gradients of its rows in the order
+// of lookups and positions. Therefore the sums are bit-identical to the sums of AddGradients for any number of threads.
 class DealtGradients {
  public:
   static constexpr std::int64_t kHands = 32;
 
-  // Keeps pointers to the arguments, which are the arguments of AddGradients.
+  // Takes the arguments of AddGradients, and keeps pointers to them.
   DealtGradients(const std::int32_t* places, std::int64_t place_count, const std::vector<LookupGradient>& lookups,
                  std::int64_t dim);
 
@@ -32,11 +32,12 @@ class DealtGradients {
   // first Add.
   void Deal(std::int64_t begin, std::int64_t end);
 
-  // Returns the first restore index outside [-1, place_count). Call bad after Deal. Do not call Add if there is such
+  // Returns the first restore index outside [-1, place_count). Call bad() after Deal. Do not call Add if there is such
   // an index.
   BadIndex bad() const;
 
-  // Zeroes and sums the rows of hands [begin, end). `sums` is float[valid, dim]. Calls may run concurrently.
+  // Zeroes the rows of `sums` in the hands [begin, end), and adds the gradients of these rows. `sums` is float[valid,
+  // dim]. Calls may run concurrently.
   void Add(std::int64_t begin, std::int64_t end, std::int64_t valid, float* sums) const;
 
  private:

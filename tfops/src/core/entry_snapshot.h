@@ -11,7 +11,8 @@
 
 namespace ascpipe {
 
-// Returns the number of entries of a table that are or were used. `opened` is the header as the supervisor wrote it.
+// Returns the number of entries of a table that are or were used. `opened` is a copy of the header that the supervisor
+// wrote.
 std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& header);
 
 // Starts a snapshot. The worker then logs an image of each entry before it changes the entry. Call BeginSnapshot
@@ -22,9 +23,9 @@ void BeginSnapshot(const layout::Table& opened, layout::Table* header);
 void EndSnapshot(layout::Table* header);
 
 // Copies the entries of the snapshot block by block. Then overwrites changed entries with the images that the worker
-// logged, and ends the snapshot. `bound` is snapshot_bound, at most the capacity of the table. `entries` has `bound`
-// elements; the content of an element is undefined if the entry has no trained state. Calls `passed` after each block,
-// because the worker may wait for the block.
+// logged, and ends the snapshot. `bound` is the header's snapshot_bound, limited to the capacity of the table.
+// `entries` has `bound` elements; the content of an element is undefined if the entry has no trained state. Calls
+// `passed` after each block, because the worker may wait for the block.
 CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header, std::int64_t bound,
                        layout::Entry* entries, const std::function<void()>& passed);
 

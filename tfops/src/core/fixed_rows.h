@@ -16,13 +16,13 @@ class FixedRows {
   // Allocates `count` rows of `dim` floats, which the caller fills before Index.
   static CoreStatus Make(const std::string& table, std::int64_t count, std::int64_t dim,
                          std::shared_ptr<FixedRows>* rows);
-  // Returns the memory of Make and Index together, in bytes.
+  // Returns the number of bytes that Make and Index allocate in total.
   static std::int64_t Bytes(std::int64_t count, std::int64_t dim);
 
   std::int64_t count() const { return count_; }
   std::int64_t dim() const { return dim_; }
   std::int64_t* keys() { return keys_.get(); }       // int64[count]
-  float* embeddings() { return embeddings_.get(); }  // float[count, dim], row i of key i
+  float* embeddings() { return embeddings_.get(); }  // float[count, dim], row i is the row of key i
   const float* embeddings() const { return embeddings_.get(); }
 
   // Builds the index. Call Index once, after all rows are filled in. The rows are immutable afterwards. Returns an

@@ -8,7 +8,7 @@ namespace ascpipe {
 
 // Returns true in a forked child of the trainer. The child has neither our threads nor our mappings.
 bool InForkedChild();
-// Registers the fork handler. More calls have no effect.
+// Registers the fork handler. Further calls have no effect.
 void WatchForks();
 
 }  // namespace ascpipe

@@ -9,11 +9,11 @@ namespace ascpipe {
 
 namespace {
 
-// Value of M_MMAP_THRESHOLD. malloc maps each larger block separately. This value is glibc's maximum, half of a
-// thread's heap.
+// Value of M_MMAP_THRESHOLD. malloc maps each block that is larger than this value separately. This value is glibc's
+// maximum, half of a thread's heap.
 constexpr int kLeastMapping = 32 << 20;
-// Value of M_TRIM_THRESHOLD. glibc trims a heap if more memory than this is free at its end. A thread's heap is never
-// that large.
+// Value of M_TRIM_THRESHOLD. glibc trims a heap if more memory than this value is free at its end. A thread's heap is
+// never that large.
 constexpr int kMostKept = 256 << 20;
 // Value of M_TOP_PAD. A heap grows by this number of bytes more than requested, and its pages are allocated on first
 // write. glibc unmaps a free thread heap unless the previous heap has less free space than this value. Therefore the

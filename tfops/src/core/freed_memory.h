@@ -6,7 +6,7 @@ namespace ascpipe {
 
 // Makes malloc keep freed memory until the process exits. The outputs of a step need megabytes of memory. By default,
 // glibc returns this memory to the system after each step and allocates it again. Returns false and changes nothing if
-// the environment sets these parameters of malloc (by variables of mallopt(3) or by GLIBC_TUNABLES).
+// the environment sets these parameters of malloc (with the variables of mallopt(3) or with GLIBC_TUNABLES).
 bool KeepFreedMemory();
 
 }  // namespace ascpipe

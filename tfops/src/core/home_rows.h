@@ -71,9 +71,9 @@ std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const Handl
 void ReadRows(const HomeRows& home, const std::int64_t* handles, std::int64_t begin, std::int64_t end,
               std::int64_t width, float* out);
 
-// Stores or adds `rows` to the first floats of their home rows, in the order of the handles. The home rows are
-// partitioned among `parts` concurrent calls of Write. Only one call writes a given home row, even if two handles refer
-// to the row.
+// Writes `rows` to the first floats of the home rows, or adds `rows` to these floats, in the order of the handles. The
+// home rows are partitioned among `parts` concurrent calls of Write. Only one call writes a given home row, even if two
+// handles refer to the row.
 struct RowWrites {
   HomeRows home;
   const std::int64_t* handles;  // int64[count], checked

@@ -11,7 +11,7 @@ namespace ascpipe {
 namespace {
 
 constexpr int kPlaces = 256;     // a pipeline has 32 rings, and a stopped pipeline may still exist
-std::atomic<int> kept[kPlaces];  // descriptor + 1, or 0: free. Atomic, as a forked child must not take a lock.
+std::atomic<int> kept[kPlaces];  // descriptor + 1, or 0 if free. Atomic, because a forked child must not take a lock.
 
 void CloseAll() {
   for (std::atomic<int>& place : kept) {

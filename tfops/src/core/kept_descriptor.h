@@ -14,7 +14,7 @@ class KeptDescriptor {
   KeptDescriptor(const KeptDescriptor&) = delete;
   KeptDescriptor& operator=(const KeptDescriptor&) = delete;
 
-  int get() const;  // -1: closed, or there are too many
+  int get() const;  // -1: closed, or too many descriptors are kept
   void Close();     // idempotent
 
  private:

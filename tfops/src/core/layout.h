@@ -14,7 +14,8 @@ constexpr std::int64_t Align(std::int64_t size, std::int64_t unit = kCacheLine) 
   return (size + unit - 1) & ~(unit - 1);
 }
 
-// Computes the layout of one part at `offset` of a frame, after the Part structs. Returns the end offset.
+// Computes the layout of one part. The specs and arrays of the part start at `offset` in the frame. Returns the end
+// offset.
 inline std::int64_t PlacePart(Part* part, std::int64_t id_count, std::int64_t spec_count, std::int64_t offset) {
   *part = Part();
   part->id_count = id_count;

@@ -38,7 +38,7 @@ class PrivateArray {
     data_ = nullptr;
   }
 
-  T* get() const { return data_; }  // null: not enough memory, or a count of 0
+  T* get() const { return data_; }  // null: not enough memory, or no array
 
  private:
   T* data_ = nullptr;

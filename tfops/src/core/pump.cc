@@ -11,7 +11,7 @@ Pump::Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams
     : session_(session), spin_us_(spin_us), streams_(std::move(streams)) {}
 
 void Pump::Start() {
-  // This thread blocks all signals, because the threads of the user's program handle signals.
+  // Only threads of the user's program handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -61,7 +61,7 @@ void Pump::Run() {
       // The submitting thread fills the frame itself, and rings the bell of the pump only if the ring has no space.
       bell.Pause([this] { return stop_.load() || FirstParked() != 0; });
       slice_ms = IdleSlice(slice_ms);
-    } else {  // any ring ends the sleep, so polls may become less frequent
+    } else {  // any publisher that rings the bell ends the sleep, so polls may become less frequent
       const bool any = bell.WaitSlice([this] { return stop_.load() || Round(); }, slice_ms);
       slice_ms = any ? layout::kSliceMs : IdleSlice(slice_ms);
     }

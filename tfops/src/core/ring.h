@@ -16,8 +16,8 @@ namespace ascpipe {
 
 // Allocator of contiguous frames in a ring's arena, in FIFO order.
 //
-// Positions always increase. If a frame does not fit before the end of the arena, it starts the next lap at the
-// beginning of the arena. The remaining bytes at the end are skipped. While all frames are in one lap, the arena can
+// Positions always increase. If a frame does not fit before the end of the arena, the frame is placed at the beginning
+// and starts the next lap. The remaining bytes at the end are skipped. While all frames are in one lap, the arena can
 // grow at its end without moving frames.
 class Arena {
  public:
@@ -61,9 +61,9 @@ class Arena {
 
 // Typed access to a ring segment.
 //
-// Any process of the session can write anywhere in a ring, for example after memory corruption. Therefore all copies
-// of a view share private copies of the header and of the trainer's positions. Open copies the header. The view never
-// reads the header or the positions from the ring again.
+// Any process of the session can write anywhere in a ring. Therefore all copies of a view share private copies of the
+// header and of the trainer's positions. Open copies the header. The view never reads the header or the positions from
+// the ring again.
 class RingView {
  public:
   RingView() = default;
@@ -91,8 +91,8 @@ class RingView {
   void SetHead(std::int64_t number) const { own_->head.store(number); }
   void SetTail(std::int64_t number) const { own_->tail.store(number); }
 
-  // Returns true if the frame may be freed. The frame must be closed, and every table must have retired it. In a local
-  // ring, every table must have deduplicated the frame instead.
+  // Returns true if the frame may be freed. The frame must be closed, and every table must have retired the frame. In a
+  // local ring, every table must have deduplicated the frame instead.
   bool IsFree(std::int64_t number) const;
 
  private:

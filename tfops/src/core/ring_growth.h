@@ -1,8 +1,8 @@
 // Placement of frames in a ring, and growth of the ring.
 //
-// If ring_bytes is not set, a ring reserves its maximum address range, but allocates memory only at the beginning of
-// its arena. The pump is the only thread that places frames. The pump allocates more memory when batches need more
-// space.
+// If ring_bytes is not set, a ring reserves address space for its maximum size, but allocates memory only at the
+// beginning of the arena. The pump is the only thread that places frames. The pump allocates more memory when batches
+// need more space.
 #ifndef ASCPIPE_CORE_RING_GROWTH_H_
 #define ASCPIPE_CORE_RING_GROWTH_H_
 
@@ -25,7 +25,7 @@ class RingBudget {
   explicit RingBudget(std::int64_t most) : left_(most) {}
 
   std::int64_t left() const { return left_.load(); }
-  bool Take(std::int64_t bytes);                             // false: not enough is left
+  bool Take(std::int64_t bytes);                             // false: not enough bytes are left
   void Note(std::int64_t bytes) { left_.fetch_sub(bytes); }  // counts the bytes of a new ring
   void GiveBack(std::int64_t bytes) { left_.fetch_add(bytes); }
 

@@ -37,9 +37,9 @@ void RowLog::Keep(const std::int32_t* numbers, const std::int32_t* homes, std::i
     std::uint32_t* const word = words_.get() + numbers[i];
     if (LoadAcquire(word) != kUntouched) continue;
     const std::int64_t at = FetchAdd(&used_, std::int64_t{1});
-    if (at >= capacity_) continue;  // a damaged record that contains a row twice
+    if (at >= capacity_) continue;  // only if a damaged record contains a row twice
     CopyFloats(images_.get() + at * home_.row_floats, home_.data + home * home_.row_floats, home_.row_floats);
-    // If the exchange fails, the row was already read and the image is not needed.
+    // If the compare-exchange fails, the row was already read and the image is not needed.
     CompareExchange(word, kUntouched, static_cast<std::uint32_t>(at + 1));
   }
 }

@@ -18,7 +18,7 @@ namespace ascpipe {
 // The number of a row is the number of its home row. If the table has rows on disk, the number of a row is the number
 // of its entry, because such rows move between home rows. Each number has a word with one of three values: untouched,
 // read (or not wanted), or the index of the image. Both the reader and the step copy the row first, and then
-// compare-exchange the word. If the exchange of the reader succeeds, the row was unchanged. Otherwise the reader
+// compare-exchange the word. If the reader's compare-exchange succeeds, the row was unchanged. Otherwise the reader
 // discards its copy.
 class RowLog {
  public:

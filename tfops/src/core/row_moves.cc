@@ -132,7 +132,7 @@ CoreStatus RowMoves::ReadArrivals(const PartView& part, std::int64_t count, cons
 
 void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
   // Rows that are swapped out are not needed soon, so the copies may bypass the cache. Either no batch in the window
-  // needs such a row, or only one of its last batches.
+  // needs such a row, or only one of the last batches in the window needs the row.
   if (kCopiesPastTheCache && IsWholeLines(table_->home, *table_->state)) {
     OutBy<CopyPastTheCache, false>(begin, end);
     PastTheCache();

@@ -69,7 +69,7 @@ inline std::int64_t LowestCode(std::int64_t homes) {
   return homes > 0 ? layout::kSlotHome - (homes - 1) : layout::kSlotNone;
 }
 
-// Replaces home rows by their codes. A value of -1 means that there is no home row.
+// Replaces the numbers of home rows by their codes. A value of -1 means that there is no home row.
 void EncodeHomes(const PlanOutputs::Array& homes);
 
 // Adds kSlotFrozen to the slots or codes of padding keys. `keys` is int64[slots.count], and `padding` is ascending.

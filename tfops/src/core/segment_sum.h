@@ -9,12 +9,13 @@
 
 namespace ascpipe {
 
-// Returns true if gradients train the row of a slot. Frozen slots, home rows and kSlotNone are not trained.
+// Returns true if gradients may change the row of a slot. Returns false for frozen slots, codes of home rows, and
+// kSlotNone.
 inline bool IsTrained(std::int32_t slot) {
   return static_cast<std::uint32_t>(slot) < static_cast<std::uint32_t>(layout::kSlotFrozen);
 }
 
-// Numbers the slots of trainable rows, and returns the number of these slots. `slots` and `places` are int32[n].
+// Numbers the slots of trainable rows, and returns the count of these slots. `slots` and `places` are int32[n].
 // `places` receives the number of each slot, or -1 if the row is not trainable. `indices` is int32[n] and receives the
 // slots of trainable rows.
 std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places, std::int32_t* indices);

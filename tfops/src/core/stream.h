@@ -21,13 +21,13 @@ namespace ascpipe {
 
 // Ids of one feature.
 struct FeatureIds {
-  const void* data;  // int32[count] or int64[count], valid as long as the Batch
+  const void* data;  // int32[count] or int64[count], valid as long as the Batch exists
   bool is_int32;
   std::int64_t count;
   std::vector<std::int64_t> shape;  // rank at most kMaxSpecRank; unused if the ids are appended
   int table;                        // index of its table in the ring, or -1: the feature is left out
   // Number of occurrences of each id. The array is int32[count], and each value is at least 0. The array is valid as
-  // long as the Batch. If the array is null, each id occurs once.
+  // long as the Batch exists. If the array is null, each id occurs once.
   const std::int32_t* weights = nullptr;
   bool is_appended = false;  // ids of no feature, whose rows the batch needs
 };
@@ -129,7 +129,7 @@ class Stream {
   const std::shared_ptr<TicketGate> gate_;
 
   std::mutex pumping_;  // before mutex_
-  Arena arena_;         // guarded by pumping_, as the ring's head and tail
+  Arena arena_;         // guarded by pumping_, like the ring's head and tail
   RingGrowth growth_;   // guarded by pumping_
 
   mutable std::mutex mutex_;  // guards the members below

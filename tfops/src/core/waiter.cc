@@ -112,7 +112,7 @@ void Waiter::Run() {
     const std::int64_t began = oldest == waits_.end() ? now : (*oldest)->until_ns_ - TimeoutNs();
     if (late.IsDue(began, now)) {
       const Wait& wait = **oldest;
-      // For waits for other ranks, Peers reports the rank that the wait depends on.
+      // Peers reports waits for other ranks, and names the rank that the wait depends on.
       if (wait.waits_for != layout::kWaitRanks) {
         SayLine(late.Line({began, Sentence(wait.waits_for), wait.waits_for, wait.table_name, wait.ticket}, now));
       }

@@ -1,5 +1,4 @@
-// Asynchronous I/O of batches of rows, with a thread pool per disk. docs/internals/row_files.md describes the row
-// files.
+// Asynchronous I/O of batches of rows, with a thread pool per disk.
 #ifndef ASCPIPE_DISK_ROW_ENGINE_H_
 #define ASCPIPE_DISK_ROW_ENGINE_H_
 
@@ -37,8 +36,8 @@ class RowEngine {
   // Returns null if there is no such file.
   RowFile* file(int number) const;
 
-  // Submits a batch of a file and returns its number in *job. Returns INVALID_ARGUMENT, and executes nothing, if a
-  // request is invalid.
+  // Submits a batch for a file and returns the number of the batch in *job. Returns INVALID_ARGUMENT, and executes
+  // nothing, if a request is invalid.
   CoreStatus Submit(int file, BatchKind kind, const DiskBatch& batch, std::int64_t* job);
   // Returns true if the batch finishes within `limit`. The number of the batch is then released, and the engine no
   // longer uses the arrays of the batch. Also returns true for an unknown number.

@@ -22,7 +22,7 @@ constexpr std::int64_t kMostFileBytes = std::int64_t{1} << 60;
 // Returns the descriptor of an unnamed file, or -1 and errno.
 int OpenNameless(const std::string& directory) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly);
-  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;  // O_TMPFILE is not supported
+  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;  // else it is not supported
   const std::string text = directory + "/.ascpipe-rows-XXXXXX";
   std::vector<char> path(text.c_str(), text.c_str() + text.size() + 1);
   const int named = mkostemp(path.data(), O_CLOEXEC);
@@ -104,7 +104,7 @@ CoreStatus RowFile::Grow(std::int64_t blocks, std::int64_t step) {
   do {
     error = fallocate(fd_, 0, before, after - before) == 0 ? 0 : errno;
   } while (error == EINTR);
-  // Without reserved space a later write may fail with ENOSPC.
+  // The file system cannot reserve space, so a later write may fail with ENOSPC.
   if (error == EOPNOTSUPP) error = ftruncate(fd_, after) == 0 ? 0 : errno;
   if (error == 0) {
     blocks_.store(after / format_.block_bytes(), std::memory_order_release);

@@ -1,4 +1,4 @@
-// Reads the ops that change or update tables in a step: plans, optimizer formulas, and writers by handle.
+// Reads the ops of a step that change tables: plan ops, optimizer updates, and ops that write rows by handle.
 #include <algorithm>
 #include <cstring>
 #include <string>

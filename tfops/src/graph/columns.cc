@@ -25,8 +25,8 @@ std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   return shapes.Columns(Source(shape.node, shape.index));
 }
 
-// Adds up the columns of `count` shape inputs of a node, starting at input `first`. Returns false if a number of
-// columns is unknown.
+// Adds up the numbers of columns in `count` shape inputs of a node, starting at input `first`. Returns false if a
+// number of columns is unknown.
 bool AddWidths(const Shapes& shapes, const Node* node, int first, int count, std::int64_t* sum) {
   *sum = 0;
   for (int i = first; i < first + count; ++i) {
@@ -156,8 +156,8 @@ std::int64_t Shapes::Columns(const Port& port) const {
 std::int64_t Shapes::InferColumns(const Port& port) const {
   Numbers dims;
   if (port.node != nullptr && port.node->type_string() == "Reshape") {
-    // In layers of TensorFlow, a Pack op joins the batch size and the number of columns to the new shape. To find the
-    // batch size, the refiner would search the graph for constants in each call.
+    // In layers of TensorFlow, a Pack op combines the batch size and the number of columns into the new shape. To find
+    // the batch size, the refiner would search the graph for constants in each call.
     const Port pack = Source(port.node, 1);
     const bool has_two = pack.node != nullptr && pack.node->type_string() == "Pack" && pack.node->num_inputs() == 2;
     if (has_two && ReadNumbers(Source(pack.node, 1), &dims) && dims.size() == 1 && dims[0] >= 0) return dims[0];

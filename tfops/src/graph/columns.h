@@ -51,15 +51,15 @@ bool FindColumns(const Shapes& shapes, Port at, Columns* columns, Nodes* passed)
 // cut.
 bool HasKnownPlace(const Shapes& shapes, const tensorflow::Node& cut);
 
-// Returns true if `axis` is the column axis of a matrix. The axis is 1 or -1, or one of these numbers modulo the rank,
-// as in the gradient of a concat.
+// Returns true if `axis` is the column axis of a matrix. The axis is 1 or -1. In the gradient of a concat, the axis may
+// be one of these numbers modulo the rank.
 bool IsColumnAxis(const Port& axis);
 
 // Reads the first column of a Slice from its input `begin`.
 bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column);
 
-// Reads the sizes of the pieces of SplitV. An unknown size is -1. `port` is a constant, or is computed from shapes as
-// in the gradient of a concat of many tensors.
+// Reads the sizes of the pieces of SplitV. An unknown size is -1. `port` is a constant or is computed from shapes. The
+// gradient of a concat contains such a computation.
 bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 
 // Moves the outgoing control edges of a cut to the tensor that the cut reads. TensorFlow adds such edges between

@@ -16,12 +16,12 @@ namespace step {
 // Returns the nodes of type `type` that produce data for `from`, directly or indirectly.
 Nodes Origins(const Nodes& from, const char* type);
 
-// Set of sides of conditionals. Each element contains the node and output of a predicate, and the side.
+// Set of sides of conditionals. Each element contains the node and the output that compute a predicate, and the side.
 using Branch = std::set<std::tuple<int, int, int>>;
 
 // Returns the branches that contain each node, by node. If a branch is not taken, nodes that depend on a node of the
 // branch do not run. The branch ends at the Merge where branches join. If several nodes have the same branches, either
-// all or none of them run, so one op may replace these nodes. `order` contains the nodes of the graph in reverse
+// all or none of the nodes run, so one op may replace these nodes. `order` contains the nodes of the graph in reverse
 // post-order.
 std::vector<Branch> BranchesOf(const tensorflow::Graph& graph, const Nodes& order);
 

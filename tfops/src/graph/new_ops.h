@@ -57,7 +57,7 @@ class SumOp {
   // Appends a feature to the last table. `column` is -1 if the feature has a separate gradient tensor.
   void AddFeature(const Port& restore, const Port& gradient, int column, const BagPorts& bags);
 
-  // Adds the op, with the arguments of ReadOp::AddTo.
+  // Adds the op. The arguments are as in ReadOp::AddTo.
   tensorflow::Status AddTo(tensorflow::Graph* graph, const Nodes& waits, const tensorflow::Node& beside,
                            tensorflow::Node** node) const;
 

@@ -53,7 +53,7 @@ class Numbered {
 // Parts of ReadStep.
 void ReadJoins(Numbered* numbered);    // joins, and columns and cuts of gradients
 void ReadUses(Numbered* numbered);     // uses of features, bags and cuts; call after these are read
-void ReadChanges(Numbered* numbered);  // plans, updates, and readers and writers by handle
+void ReadChanges(Numbered* numbered);  // plans, updates, and ops that read or write rows by handle
 
 }  // namespace step
 }  // namespace ascpipe

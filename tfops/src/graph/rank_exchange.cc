@@ -233,7 +233,7 @@ class RankExchange {
     return Put(&forward.Attr("used", UsedTables(*step)).Attr("facts", facts_), *beside, &step->forward);
   }
 
-  // Adds the ops that read the rows that the ranks request from this rank, in rank order.
+  // Adds ops that read the rows requested from this rank. The rows are in rank order.
   Status PutAskedRows(const Step& step, Node* no_row, TablePlan* table) {
     Port rows = table->variable, slots = {table->owned, 0};
     const bool at_home = !table->locals.empty();

@@ -32,8 +32,9 @@ struct GatedStep {
   tensorflow::int64 used;  // hash of the step's tables; equal on ranks that use the same tables
 };
 
-// Inserts AscGate between IteratorGetNext, the source of *ticket, and all readers. *ticket is set to the output of
-// AscGate that contains the ticket. *owned receives the ticket of the keys that all ranks request from this rank.
+// Inserts AscGate after IteratorGetNext, the op that produces *ticket. All readers then read the outputs of AscGate.
+// *ticket is set to the output of AscGate that contains the ticket. *owned receives the ticket of the keys that all
+// ranks request from this rank.
 tensorflow::Status PutGate(tensorflow::Graph* graph, const GatedStep& step, Port* ticket, Port* owned);
 
 // Replaces an AscLookup by an AscRestoreRows op, which reads rows that AscForward has received. Afterwards no op reads

@@ -24,7 +24,8 @@ bool BeginsWith(const std::string& text, const std::string& with) { return text.
 
 bool IsVariable(const Node& node) { return Is(&node, {"VarHandleOp", "Variable", "VariableV2"}); }
 
-// Returns true for a collective of Horovod over all ranks. Returns false for a collective over a process set.
+// Returns true for a collective of Horovod in which all ranks take part. Returns false for a collective of a process
+// set.
 bool IsCollective(const Node& node) {
   const std::string& type = node.type_string();
   if (!BeginsWith(type, "Horovod")) return false;
@@ -113,7 +114,7 @@ class Facts {
   std::map<std::string, std::multiset<std::string>> items_;
 };
 
-// Returns the number of the table to whose rows an input of handles refers, or -1.
+// Returns the number of the table whose rows the handles refer to, or -1.
 int TableOfHandles(Node* handles) {
   int table = -1;
   VisitSources({handles}, [&table](const Node* node) {
@@ -163,7 +164,7 @@ void AddUpdateOfTable(const Node& update, const std::string& table, Facts* facts
   });
 }
 
-// Returns the variable that an op of TensorFlow updates by a gradient, or null.
+// Returns the variable that an op of TensorFlow updates with a gradient, or null.
 const Node* UpdatedVariable(const Node& node, int* gradient) {
   const std::string& type = node.type_string();
   if (BeginsWith(type, "Asc") || type.find("Apply") == std::string::npos || node.num_inputs() == 0) return nullptr;

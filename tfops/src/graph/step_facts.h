@@ -12,7 +12,7 @@ namespace ascpipe {
 // Returns the properties of the graph as the program wrote it, as lines for peers/likeness.h:
 // - the formula and parameters of each update of a table;
 // - combiners whose gradients are trained;
-// - Horovod ops over all ranks;
+// - Horovod ops in which all ranks take part;
 // - type, shape, formula and parameters of each dense variable that is updated by the result of such an op.
 // Other variables and ops that do not train may differ. For example, each rank may have different summaries, towers and
 // inputs.

@@ -32,7 +32,7 @@ struct Port {
 
 void ByName(Nodes* nodes);  // sorts by name, so that the order is reproducible
 
-// Returns the source of input `place`. If the node does not have the input, the port has no node.
+// Returns the source of input `place`. If the node does not have the input, the returned port has no node.
 Port Source(const tensorflow::Node* node, int place);
 
 bool Is(const tensorflow::Node* node, std::initializer_list<const char*> types);

@@ -1,7 +1,7 @@
 // Changes of the graph of a step. This graph contains the fetches of one session.run and their predecessors.
 // `step_pass.cc` applies the changes.
 //
-// Merging ops keeps all results bit-identical (step/step_rules.h). Ops that a change does not recognize stay unchanged.
+// Ops that a change does not recognize stay unchanged.
 #ifndef ASCPIPE_GRAPH_STEP_PASS_H_
 #define ASCPIPE_GRAPH_STEP_PASS_H_
 

@@ -170,7 +170,7 @@ class Reader {
     return at.node;
   }
 
-  // Sets `rows` of a sum, which is needed for a max_norm.
+  // Sets `rows` of a sum. A max_norm needs these rows.
   void AddRows(const Port& rows, Sum* sum) {
     Nodes waits;
     const Lookup& lookup = LookupOf(FeatureOf(Trace(rows, &waits)));

@@ -1,5 +1,5 @@
-// Makes sessions deterministic. In the graph of a step, variables are read before they are updated, and sums of several
-// tensors are added in a fixed order (ADR 57).
+// Makes sessions deterministic. In the graph of a step, variables are read before they are updated, and the tensors of
+// a sum are added in a fixed order (ADR 57).
 #include <algorithm>
 #include <set>
 #include <string>

@@ -123,8 +123,7 @@ power: At most 0.
 rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
-// AscUpdate is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
-// for each set of fetches, so the cache would grow.
+// AscUpdate is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")
     .Input("numbers: m * float")
@@ -137,12 +136,12 @@ REGISTER_OP("AscUpdate")
     .Attr("Tindices: {int32, int64}")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return ascpipe::OkStatus(); })
     .Doc(R"doc(
-Updates several tables by one formula with the same parameters.
+Updates several tables with one formula and the same parameters.
 
 The op replaces one update op per table. All indices of all tables are validated before a row is changed.
 
-states: The variables of each table, in the order of the formula's op.
-numbers: The parameters of the formula's op, scalars.
+states: The variables of each table, in the order of the inputs of the op `rule`.
+numbers: The scalar parameters of the op `rule`, in the order of its inputs.
 grads: The gradient of each table.
 indices: The indices of each table.
 rule: The op that updates one table, for example AscApplyAdagrad.

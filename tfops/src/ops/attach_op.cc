@@ -26,8 +26,8 @@ REGISTER_OP("AscAttach")
     .Doc(R"doc(
 Attaches the variables of a table and its optimizer slots to the table's state in this process.
 
-A training step does this first. The op is for sessions that restore a table before their first training step. It also
-selects the rows that evaluations of the session read.
+AscNextPlan also attaches the variables. This op is for sessions that restore a table before their first training step.
+It also selects the rows that evaluations of the session read.
 
 instance: int64 scalar, a read-only instance of tables, or 0 for the live table. The live table is also used if the
   instance does not contain the table.
@@ -35,7 +35,7 @@ state: The table variable float[rows, dim], then each of its optimizer slot vari
   uninitialized slot variable gets the values that this process has, or the initial value if there are none.
 table: Number of the table.
 n_state: Number of state variables.
-training: If true, the graph trains the table, and its session becomes the one that trains it.
+training: If true, the graph trains the table, and its session becomes the session that trains the table.
 slot_widths: Width of each optimizer slot.
 slot_initial: Initial value of the elements of each optimizer slot.
 )doc");

@@ -22,9 +22,9 @@ REGISTER_OP("AscBagSplits")
     .Doc(R"doc(
 Computes the row splits of bags.
 
-All tensors of `places` must be equal. The first one belongs to the ids, the next one to their weights.
+All tensors of `places` must be equal. The first tensor belongs to the ids, and the next tensor to their weights.
 
-places: With `shape`, int64[n, 2], the indices of SparseTensors in ascending order of rows. Without it,
+places: With `shape`, int64[n, 2], the indices of SparseTensors in ascending order of rows. Without `shape`,
   int64[bags + 1], row splits.
 shape: int64[2], the dense shapes of the SparseTensors; the first element is the number of bags.
 splits: int64[bags + 1]. Bag b contains the ids [splits[b], splits[b + 1]).

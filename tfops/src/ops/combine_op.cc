@@ -53,8 +53,8 @@ REGISTER_OP("AscCombine")
     .Doc(R"doc(
 Combines the rows of each bag into one row.
 
-Sums are computed in the order of embedding_lookup_sparse. An empty bag gives zeros. If the rows are the output of a
-lookup, AscRead replaces both ops in the graph of a step.
+Sums are computed in the order of embedding_lookup_sparse. The combined row of an empty bag contains zeros. If the rows
+are the output of a lookup, AscRead replaces both ops in the graph of a step.
 
 rows: float[n, dim], a row per position.
 splits: int64[bags + 1], from AscBagSplits.

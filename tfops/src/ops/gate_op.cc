@@ -18,8 +18,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscGate is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
-// for each set of fetches, so the cache would grow.
+// AscGate is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscGate")
     .Input("has_batch: bool")
     .Input("components: T")
@@ -33,7 +32,7 @@ REGISTER_OP("AscGate")
     .Attr("shapes: list(shape) = []")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) { return ascpipe::SetKnownShapes(c, 0); })
     .Doc(R"doc(
-With several ranks, returns a batch when every rank has one and the keys have arrived at their owners.
+With several ranks, returns a batch when every rank has the batch and the keys have arrived at their owners.
 
 If a rank has no more data, the op fails with OUT_OF_RANGE on all ranks in the same step.
 
@@ -66,8 +65,7 @@ REGISTER_OP("AscNothing")
 Returns an empty tensor of each type.
 )doc");
 
-// AscLocalKeys is not stateful, because a session caches the kernels of stateful ops by name. The name of this op
-// differs for each set of fetches, so the cache would grow.
+// AscLocalKeys is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscLocalKeys")
     .Input("ticket: int64")
     .Input("owned: int64")

@@ -43,8 +43,7 @@ table: Number of the table, at most 254.
 dim: Length of an embedding.
 )doc");
 
-// AscNameRows is not stateful, because a session caches the kernels of stateful ops by name. The name of this op
-// differs for each set of fetches, so the cache would grow.
+// AscNameRows is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")
     .Input("ticket: int64")
@@ -76,7 +75,8 @@ REGISTER_OP("AscReadRows")
     .Doc(R"doc(
 Reads rows of an expansion table: the embedding, then each optimizer slot.
 
-handles: int64[m] of AscLocalRows in the same step, all of one table. They may repeat. Handle 0 gives zeros.
+handles: int64[m] of AscLocalRows in the same step, all of one table. Handles may repeat. The row of handle 0 contains
+  zeros.
 rows: float[m, width], the first `width` floats of each row.
 width: At least 1, at most the length of a whole row.
 )doc");
@@ -94,7 +94,7 @@ REGISTER_OP("AscWriteRows")
       return c->Merge(c->Dim(handles, 0), c->Dim(rows, 0), &count);
     })
     .Doc(R"doc(
-Writes rows of an expansion table, from their beginning.
+Writes the first floats of rows of an expansion table.
 
 All handles are validated before the first row is written. If a handle occurs more than once, its values are written or
 added in the order of the handles, with any number of threads.
@@ -185,7 +185,7 @@ class NameRowsOp : public tensorflow::OpKernel {
         ctx, slots.dims() == 1 && ticket.dims() == 0,
         Refuse(Code::kInvalidArgument, type_string(), ": slots and ticket have shapes ", slots.shape().DebugString(),
                " and ", ticket.shape().DebugString(), ", expected a vector and a scalar"));
-    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are read
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindExpansionTable(table_, &pipeline, &table));
     OP_REQUIRES_OK(ctx, Examine(*pipeline->table(table_)));
@@ -251,7 +251,7 @@ class ReadRowsOp : public tensorflow::OpKernel {
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
-    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are read
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width_, &pipeline, &table));
     const tensorflow::Tensor& handles = ctx->input(0);
@@ -278,7 +278,7 @@ class WriteRowsOp : public tensorflow::OpKernel {
                 Refuse(Code::kInvalidArgument, "AscWriteRows: rows have shape ", rows.shape().DebugString(), " for ",
                        count, " handles, expected [", count, ", width]. Nothing was written"));
     const std::int64_t width = rows.dim_size(1);
-    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are written
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, width, &pipeline, &table));
     const RowWrites writes = {table.home, AsInt64(handles), count, width, rows.flat<float>().data(), add_};
@@ -308,7 +308,7 @@ class ApplyByAddressOp : public tensorflow::OpKernel {
                 Refuse(Code::kInvalidArgument, type_string(), ": the gradient has shape ", grad.shape().DebugString(),
                        " for ", count, " handles, expected [", count, ", dim]. Nothing was updated"));
     const std::int64_t dim = grad.dim_size(1);
-    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped while rows are updated
+    std::shared_ptr<Pipeline> pipeline;  // keeps the memory of the table mapped
     HandledTable table;
     OP_REQUIRES_OK(ctx, FindHandledRows(ctx, dim * Rule::kStates, &pipeline, &table));
     if (table.home.data == nullptr) return;  // all handles are 0

@@ -50,14 +50,13 @@ stream: Number of the stream.
 k: Number of features of the table in this stream.
 n_state: Number of state variables.
 training: True for the training channel.
-slot_initial: Initial value of each optimizer slot: of n_state - 1 variables, or one per element of slot_widths.
+slot_initial: Initial value of each optimizer slot: n_state - 1 values, or one value per element of slot_widths.
 send_count: Maximum number of distinct keys of the batch per feature and, with several ranks, per owner; 0 for no limit.
 shapes: Known shapes of the restore indexes; [] for none.
 slot_widths: For an expansion table, whose n_state is 1: the length of each optimizer slot in a home row.
 )doc");
 
-// AscPlans is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
-// for each set of fetches, so the cache would grow.
+// AscPlans is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscPlans")
     .Input("ticket: int64")
     .Input("state: Ref(n_state * float)")
@@ -81,8 +80,8 @@ REGISTER_OP("AscPlans")
     .Doc(R"doc(
 AscNextPlan for several tables of one stream.
 
-The op replaces one plan op per table. It claims each plan when the plan is ready, and ends when all plans are claimed
-or with the first error.
+The op replaces one plan op per table. It claims each plan when the plan is ready, and ends when all plans are claimed,
+or after the first error.
 
 ticket: int64 scalar of AscSubmit, fetched in the same step.
 state: For each table its variable, then its optimizer slot variables.
@@ -113,10 +112,10 @@ REGISTER_OP("AscProvisionalPlan")
       return ascpipe::OkStatus();
     })
     .Doc(R"doc(
-Placeholder of a table's plan, which is replaced by AscNextPlan when the pipeline starts.
+Placeholder for AscNextPlan, which replaces this op when the pipeline starts.
 
-A lookup is built before the optimizer has created its slot variables, so the op that moves rows cannot be built with
-it. This op fails with an error that explains how to start the pipeline.
+A lookup is built before the optimizer has created its slot variables, which AscNextPlan needs. This op fails with an
+error that explains how to start the pipeline.
 
 ticket: int64 scalar of AscSubmit.
 slots: int32[distinct ids]; see AscNextPlan.

@@ -11,8 +11,7 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscForward is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
-// for each set of fetches, so the cache would grow.
+// AscForward is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscForward")
     .Input("owned: int64")
     .Input("slots: n * int32")
@@ -86,7 +85,8 @@ used: A number that identifies the tables of the step; equal on all ranks.
 REGISTER_OP("AscApplied").SetIsStateful().SetShapeFn(tensorflow::shape_inference::NoOutputs).Doc(R"doc(
 With several ranks, reports that the gradients of AscBackward are applied.
 
-The op runs after all readers of these gradients. A step that fails before it may have been applied only in part.
+The op runs after all readers of these gradients. If a step fails before AscApplied, perhaps only some of its gradients
+were applied.
 )doc");
 
 namespace ascpipe {

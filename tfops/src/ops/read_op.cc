@@ -1,5 +1,6 @@
 // AscLookup looks up the rows of all features of one table. AscRestoreRows looks up the rows in a copy of the batch's
-// rows. AscRead looks up the rows of several tables. AscRead also combines bags, and writes rows next to other columns.
+// rows. AscRead looks up the rows of several tables. AscRead also combines bags, and concatenates rows with other
+// columns.
 #include <algorithm>
 #include <deque>
 #include <string>
@@ -53,7 +54,7 @@ restore: int32 of any shape, one per feature, each value in [0, distinct ids), o
 default_row: float[dim], or a float scalar for all columns.
 embeddings: float, the shape of restore_j followed by dim.
 k: Number of features.
-table: Number of the table, required if slots may be codes of home rows. These rows are read in place, or in the
+table: Number of the table, required if slots may be codes of home rows. These rows are read in place, or from the
   checkpoint that the session reads instead.
 )doc");
 
@@ -66,7 +67,7 @@ REGISTER_OP("AscRestoreRows")
     .Attr("k: int >= 1")
     .SetShapeFn(ShapesOfLookup)
     .Doc(R"doc(
-AscLookup over the rows of one batch: embeddings_j[...] = local[places[restore_j[...]]].
+Looks up rows in a copy of the rows of one batch: embeddings_j[...] = local[places[restore_j[...]]].
 
 local: float[distinct ids, dim] of AscLocalRows.
 places: int32[distinct ids] of AscLocalRows: a row of `local`, with 2^30 added for a padding key, or -1 for the default
@@ -74,8 +75,7 @@ places: int32[distinct ids] of AscLocalRows: a row of `local`, with 2^30 added f
 restore, default_row, embeddings, k: See AscLookup.
 )doc");
 
-// AscRead is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
-// for each set of fetches, so the cache would grow.
+// AscRead is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscRead")
     .Input("rows: n * float")
     .Input("slots: n * int32")
@@ -112,9 +112,9 @@ restore: int32, one tensor per feature; see AscLookup.
 splits: int64[bags + 1], from AscBagSplits.
 weights: float[ids].
 others: float[batch, columns], copied to the output.
-embeddings: float. An output of one feature that is not combined has the shape of its restore index followed by dim.
-  All other outputs are [batch, width]. In these, a feature that is not combined has a restore index of shape [batch] or
-  [batch, side by side], and a combined feature has one bag per row.
+embeddings: float. An output of one feature that is not combined has the shape of its restore index followed by dim. All
+  other outputs are [batch, width]. In these outputs, a feature that is not combined has a restore index of shape
+  [batch] or [batch, side by side], and a combined feature has one bag per row.
 n: Number of sources of rows.
 k: Number of features.
 m: Number of other tensors.
@@ -125,7 +125,7 @@ bags: For each feature, the index of its splits; -1 if its rows are not combined
 weighted: For each feature, the index of its weights; -1 for none.
 combiners: For each feature, sum, mean or sqrtn; ignored if the feature is not combined.
 max_norms: For each feature, the attribute `max_norm` of AscCombine.
-order: The pieces of all outputs in order: i for feature i, k + i for other tensor i. Each occurs once.
+order: The pieces of all outputs in order: i for feature i, k + i for other tensor i. Each piece occurs once.
 pieces: For each output, the number of its pieces in `order`.
 )doc");
 

@@ -34,7 +34,7 @@ REGISTER_OP("AscOpenServedTable")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs)
     .Doc(R"doc(
-Maps a table file and verifies all of it. Does nothing if the table is already open.
+Maps a table file and verifies the whole file. Does nothing if the table is already open.
 
 table: Handle of AscServedTable.
 path: string scalar, a local file.
@@ -70,7 +70,7 @@ Looks up the rows of keys in a table that AscOpenServedTable has opened.
 
 table: Handle of AscServedTable.
 keys: A tensor of any shape.
-default_row: float[dim], or a float scalar for all columns: the row of a key that has none.
+default_row: float[dim], or a float scalar for all columns: the row of a key that the table does not contain.
 rows: float, the shape of the keys followed by dim.
 dim: Length of a row of the table.
 )doc");

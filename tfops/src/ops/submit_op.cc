@@ -21,7 +21,7 @@ REGISTER_OP("AscSubmit")
     .Doc(R"doc(
 Passes the ids of one batch to the pipeline and returns the ticket of the batch.
 
-The op never waits: it keeps references to the ids until the ring has room for them. When the last reference to the
+The op never waits: it keeps references to the ids until the ring has space for them. When the last reference to the
 ticket tensor is released, the batch can no longer be trained, and its frame is freed.
 
 ids: One int32 or int64 tensor of at most 6 dimensions per feature, in the order in which the stream declares them.

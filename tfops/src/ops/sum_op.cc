@@ -65,8 +65,8 @@ the sum is bit-identical to unsorted_segment_sum over the concatenated gradients
 slots: int32[distinct ids], the input of AscLookup.
 restore: int32, one tensor per feature, the inputs of AscLookup.
 grads: float, the shape of restore_j followed by dim.
-values: float[valid, dim], the sums of the distinct ids whose slot is a row that may be updated: neither -1, nor of a
-  padding key. They are in the order of slots.
+values: float[valid, dim], the sums of the distinct ids whose rows may be updated, in the order of slots. Ids with slot
+  -1 and padding keys have no sum.
 indices: int32[valid], the slots of these ids, distinct and not negative.
 k: Number of features.
 dim: Length of a row.
@@ -74,8 +74,7 @@ partial: True if `slots` also has ids of other features. Ids that no feature of 
   a row without a gradient is not trained.
 )doc");
 
-// AscSum is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs for
-// each set of fetches, so the cache would grow.
+// AscSum is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscSum")
     .Input("rows: r * float")
     .Input("slots: n * int32")

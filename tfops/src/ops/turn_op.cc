@@ -5,8 +5,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscTurn is not stateful, because a session caches the kernels of stateful ops by name. The name of this op differs
-// for each set of fetches, so the cache would grow.
+// AscTurn is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
 REGISTER_OP("AscTurn")
     .Input("ticket: int64")
     .Attr("table: int")

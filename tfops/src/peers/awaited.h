@@ -23,7 +23,7 @@ class AwaitedRanks {
 
   // Stores the headers of all ranks from one exchange.
   void Hear(const std::vector<PeerHeader>& headers, Clock::time_point now);
-  // Records that this rank has worked on a request of rank 0, and did not wait for other ranks in this time.
+  // Records that this rank has worked on a request of rank 0, so it did not wait for other ranks.
   void NoteOwnWork(Clock::time_point now) { progressed_ = now; }
 
   // Returns the time at which a busy rank last made progress.

@@ -1,5 +1,4 @@
-// Header of a message, which describes the action of a rank in one exchange. The header has a fixed size and precedes
-// each message.
+// Header of a message. The header has a fixed size and describes the action of a rank in one exchange.
 #ifndef ASCPIPE_PEERS_HEADER_H_
 #define ASCPIPE_PEERS_HEADER_H_
 
@@ -20,7 +19,7 @@ enum class PeerKind : std::int32_t {
   kAsk,       // rank 0, between two steps, requests a save, a restore or a change of tables from all ranks
   kIdle,      // not rank 0: has nothing to do and can receive requests of rank 0
   kLeave,     // shuts down
-  kBroken,    // has abandoned an exchange and exchanges nothing any more
+  kBroken,    // has abandoned an exchange and takes part in no other exchange
   kBusy,      // alive, nothing to exchange, cannot receive requests; `doing` is the reason
 };
 const char* NameOf(PeerKind kind);
@@ -33,7 +32,7 @@ enum class AskPhase : std::int32_t {
   kEnd,      // like kCollect; the text contains the result
 };
 
-// Reason why a rank is kBusy.
+// Reason why a rank sends kBusy.
 enum class Doing : std::int32_t {
   kOther,     // the program does something else
   kAsked,     // executes a request of rank 0

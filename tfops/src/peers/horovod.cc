@@ -80,7 +80,7 @@ constexpr char kEnqueue[] =
 using ShutDown = void (*)();
 constexpr char kShutDown[] = "horovod_shutdown";
 
-// name of all exchanges, so that Horovod matches any messages of two ranks
+// All exchanges have one name, so that Horovod matches any messages of two ranks.
 constexpr char kName[] = "ascpipe/exchange";
 constexpr std::size_t kReasonBytes = 160;  // maximum length of an error message
 constexpr int kProcessor = -1;             // Horovod's device number of the CPU

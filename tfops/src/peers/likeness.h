@@ -11,8 +11,8 @@ namespace ascpipe {
 constexpr char kCollectiveItem[] = "collective ";  // Horovod op: ranks hang if names differ
 constexpr char kVariableItem[] = "variable ";      // dense model: a rank may have additional variables
 
-// Returns the first difference of the texts of all ranks, such as "ITEM is A on rank 0 and B on rank 1". Returns "" if
-// the texts are equal.
+// Returns the first difference between the texts of all ranks, such as "ITEM is A on rank 0 and B on rank 1". Returns
+// "" if the texts are equal.
 std::string DifferenceOf(const std::vector<std::string>& texts);
 
 // Returns the first difference of one step. `collectives` contains, by rank, the lines of all Horovod ops in the rank's

@@ -27,7 +27,7 @@ struct Received {
 
 // Data to send to all ranks in one exchange, by section.
 struct Sections {
-  std::string signature;  // like the next two members, equal for all ranks; empty: not sent
+  std::string signature;  // sent to all ranks, like the next two members; empty: not sent
   std::string facts;      // of the step; empty: not sent
   std::string answer;     // to a request of rank 0; empty: none
   std::vector<std::vector<Piece>> keys, rows;

@@ -14,7 +14,7 @@ namespace {
 using Kind = PeerMove::Kind;
 
 constexpr std::chrono::seconds kTellEvery{10};
-constexpr std::chrono::milliseconds kLookEvery{500};  // how often a broken rank checks for a running step
+constexpr std::chrono::milliseconds kLookEvery{500};  // interval between checks of a broken rank for a running step
 constexpr double kComputes = 0.25;                    // minimum share of a processor; Horovod's own threads use less
 
 CoreStatus Stopped() { return Error(Code::kCancelled, "the pipeline was stopped"); }
@@ -99,8 +99,8 @@ bool PeerSession::MayBeSent(const PeerHeader& header) const {
   }
 }
 
-// Returns true if a request must be put aside for another stream or a request of rank 0. Such a request holds the
-// lease or has read tables. A failed step need not be put aside, because it has already released the lease.
+// Returns true if a request of this rank must be put aside, because another stream or a request of rank 0 is next. Only
+// steps that hold the lease or have read tables are put aside. A failed step has already released the lease.
 bool PeerSession::MustYield(const PeerHeader& header) const {
   if (!header.cause.empty()) return false;
   const bool claims = header.kind == PeerKind::kForward, reads = header.kind == PeerKind::kRead;

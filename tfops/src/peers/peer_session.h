@@ -2,13 +2,15 @@
 // events and return actions. The state machine has no thread, lock, clock or socket. peers.h adds the thread and the
 // transport. verdict.h computes the verdict of all ranks.
 //
-// | state | this rank sends | entered by | left by |
-// |----------|-------------------------------------------|---------------------------------|-----------------------| |
-// kFree | the oldest request, or a heartbeat | other verdicts, Resume | | | kTurn | requests of one stream or without a
-// batch | TURN | the next verdict | | kStep | gradients, LEAVE or BUSY | GO of a step with gradients | a verdict, not
-// AGAIN | | kSaves | BUSY | ASKED (SAVE), not on rank 0 | Resume | | kChanges | BUSY | ASKED (CHANGE), not on rank 0 |
-// Resume | | kBroken | BROKEN | a failure; other ranks wait | other ranks know it | | kMute | nothing | a failure that
-// other ranks know | |
+// | state    | this rank sends                           | entered by                      | left by               |
+// |----------|-------------------------------------------|---------------------------------|-----------------------|
+// | kFree    | the oldest request, or a heartbeat        | other verdicts, Resume          |                       |
+// | kTurn    | requests of one stream or without a batch | TURN                            | the next verdict      |
+// | kStep    | gradients, LEAVE or BUSY                  | GO of a step with gradients     | a verdict, not AGAIN  |
+// | kSaves   | BUSY                                      | ASKED (SAVE), not on rank 0     | Resume                |
+// | kChanges | BUSY                                      | ASKED (CHANGE), not on rank 0   | Resume                |
+// | kBroken  | BROKEN                                    | a failure; other ranks wait     | other ranks know it   |
+// | kMute    | nothing                                   | a failure that other ranks know |                       |
 #ifndef ASCPIPE_PEERS_PEER_SESSION_H_
 #define ASCPIPE_PEERS_PEER_SESSION_H_
 
@@ -122,7 +124,7 @@ class PeerSession {
 
   // Adds a request. If no action is returned, the request waits in the queue.
   PeerActions Enter(PeerRequest request, bool is_next);
-  // Reports that this rank has done its part of a request of rank 0.
+  // Reports that this rank has executed a request of rank 0.
   void Resume();
   // Starts the shutdown of this rank. Returns true for the first call.
   bool BeginLeave();
@@ -136,10 +138,10 @@ class PeerSession {
   PeerActions PassGate();
   // Reports the end of an exchange.
   PeerActions Conclude(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict, Time now);
-  // Reports that an exchange has failed, which breaks this rank. `others_know` is true if the other ranks know about
+  // Reports that an exchange has failed. This rank is then broken. `others_know` is true if the other ranks know about
   // the failure or have the same error.
   PeerActions Fail(const CoreStatus& why, bool others_know, Time now);
-  // Reports that this rank is broken because of a timeout that Next returned.
+  // Breaks this rank after a timeout that Next has reported.
   PeerActions GiveUp(const CoreStatus& why, Time now);
   // Reports the end of an exchange that no request waits for. `others_know` is true if the other ranks know that this
   // rank is broken, or cannot be informed.
@@ -196,7 +198,7 @@ class PeerSession {
   PeerRequest current_;
   int turn_ = -1;                // kTurn: the stream that is next
   Step step_;                    // kStep
-  std::set<std::int64_t> open_;  // numbers of requests without kEnd
+  std::set<std::int64_t> open_;  // numbers of requests that kEnd has not ended
   Time turned_, broken_since_;
   Time quiet_;  // when the last exchange ended
   Time told_;   // when a line about a wait was last printed

@@ -39,7 +39,7 @@ Peers::Peers(std::unique_ptr<Transport> transport, PeerKeys* keys, Settings sett
       signatures_(static_cast<std::size_t>(transport_->size())),
       collectives_(signatures_.size()),
       facts_(signatures_.size()) {
-  // This thread blocks all signals, because only threads of the user's program handle signals.
+  // Only threads of the user's program handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -118,7 +118,7 @@ void Peers::Run() {
           Send(&lock);
           continue;
         }
-        // The keys have arrived with an exchange of another thread. Ranks whose thread was slower also pass the gate.
+        // The keys have arrived with an earlier exchange. All ranks pass this gate, even if some ranks queue it later.
         actions = session_.PassGate();
         break;
       }

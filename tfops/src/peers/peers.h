@@ -30,7 +30,7 @@
 
 namespace ascpipe {
 
-constexpr char kSignatureEnd = '\x1e';  // in the text sent once by each rank, between signature and collectives
+constexpr char kSignatureEnd = '\x1e';  // separates signature and collectives in the text that each rank sends once
 
 // Converts seconds to a duration of the clock.
 inline std::chrono::steady_clock::duration Limit(double seconds) {
@@ -42,7 +42,7 @@ inline std::chrono::steady_clock::duration Limit(double seconds) {
 class PeerKeys {
  public:
   virtual ~PeerKeys() = default;
-  // Appends pieces for each rank, including the keys of the header's batch. *keeps keeps the bytes of the pieces alive.
+  // Appends pieces for each rank, including the keys of the header's batch. *keeps owns the bytes of the pieces.
   virtual void Pack(const PeerHeader& header, std::vector<std::vector<Piece>>* to,
                     std::shared_ptr<const void>* keeps) = 0;
   // Stores the keys from all ranks. Unpack is called before `done`, even if the verdict is a failure.
@@ -57,10 +57,10 @@ class Peers {
   struct Settings {
     double wait_timeout_s = 0;  // timeout of an exchange
     double idle_after_s = 0.5;  // idle time before a heartbeat
-    double warn_after_s = 5;    // a longer wait prints a line on stderr, and again every 10 s
-    double end_after_s = 5;     // after a failure, the engine is shut down if a step of the program still runs
-    std::string signature;      // must be equal on all ranks (peers/likeness.h)
-    std::string collectives;    // ops of Horovod in the program's graph, in the same form
+    double warn_after_s = 5;    // a longer wait is reported on stderr, and again every 10 s
+    double end_after_s = 5;   // time after a failure until the engine is shut down, if a step of the program still runs
+    std::string signature;    // must be equal on all ranks (peers/likeness.h)
+    std::string collectives;  // ops of Horovod in the program's graph, in the same form
     layout::Exchanges* figures = nullptr;  // in shared memory, or null
     std::shared_ptr<SpanRing> spans;       // ring of recorded exchanges; null: not recorded
     // Function that is called when batches of other streams may be claimed, or when rank 0 has received an answer.
@@ -82,13 +82,13 @@ class Peers {
 
   // Queues an exchange.
   void Exchange(PeerRequest request);
-  // Queues an exchange before all other exchanges, because other ranks wait for this exchange.
+  // Queues an exchange at the front of the queue, because other ranks wait for this exchange.
   void ExchangeNext(PeerRequest request);
   // Records a change of tables between two steps, with the hash of the change.
   void NoteChange(std::uint64_t hash);
 
-  // Reports that this rank has done its part of a request of rank 0, so that exchanges continue. Call Resume after
-  // on_ask was called.
+  // Reports that this rank has executed a request of rank 0, so that exchanges continue. Call Resume after on_ask was
+  // called.
   void Resume();
   // Sends one line of text to rank 0 with the next exchange.
   void Answer(const std::string& text);
@@ -110,8 +110,8 @@ class Peers {
   CoreStatus Poisoned() const;
 
   // Announces that this rank shuts down, and waits for the other ranks until the timeout. While a request of rank 0 is
-  // open, Leave waits until no rank has made progress for wait_timeout_s. `cause` is the error of this rank's program,
-  // or "". Leave is idempotent.
+  // open, Leave waits until no rank has made progress with the request for wait_timeout_s. `cause` is the error of this
+  // rank's program, or "". Leave is idempotent.
   void Leave(int timeout_ms, std::string cause = "");
   // Stops the thread. Stop is idempotent.
   void Stop();
@@ -153,7 +153,7 @@ class Peers {
   const std::shared_ptr<Meeting> meeting_ = std::make_shared<Meeting>();
   std::mutex& mutex_ = meeting_->mutex;  // guards the members below
   std::condition_variable& changed_ = meeting_->changed;
-  PeerSession session_;  // only the thread of Peers calls the functions for its events
+  PeerSession session_;  // only the thread of Peers calls the functions for events of the exchanging thread
   AwaitedRanks awaited_;
   std::string answers_;             // not sent yet
   std::vector<std::string> heard_;  // rank 0: answers by rank

@@ -53,8 +53,8 @@ CoreStatus Peers::GivenUpStep() const {
                settings_.wait_timeout_s, " s)");
 }
 
-// Returns the error after the end of exchanges on all ranks. The error lists the ranks of this machine that have exited
-// or are stopped.
+// Returns the error of this rank after exchanges have ended on all ranks. The error lists the ranks of this machine
+// that have exited or are stopped.
 CoreStatus Peers::Ended(const CoreStatus& why) const {
   if (why.text().compare(0, 4, kE312.number) != 0) return why;
   const std::string lost = awaited_.Lost();

@@ -40,7 +40,7 @@ struct RowShares {
   std::vector<std::int64_t> askers;  // owned ring: keys requested from this rank, by requesting rank
 };
 
-// A batch whose keys are known from all ranks, with the data for its step.
+// A batch for which all ranks have sent their keys, with the data for its step.
 struct RankedBatch {
   BatchName name;
   std::int64_t local = 0;         // ticket in the local ring
@@ -111,8 +111,7 @@ class RankedStream {
 // Streams of a process that several ranks train. Peers sends the keys of these streams with its messages.
 class RankedStreams : public PeerKeys {
  public:
-  // Adds a stream, and passes to it the keys that other ranks have sent before. Returns an error if these keys are
-  // invalid.
+  // Adds a stream, and passes to it the keys that arrived earlier. Returns an error if these keys are invalid.
   CoreStatus Add(std::unique_ptr<RankedStream> stream);
   RankedStream* Find(int number) const;  // null: there is none
 
@@ -132,8 +131,7 @@ class RankedStreams : public PeerKeys {
 
   mutable std::mutex mutex_;  // guards the members below
   std::map<std::int64_t, std::unique_ptr<RankedStream>> streams_;
-  // Early keys by the number of their stream, which was not added yet. A rank sends at most one ring's worth of
-  // batches.
+  // Early keys, by the number of a stream that was not added yet. A rank sends at most one ring's worth of batches.
   std::map<std::int64_t, std::vector<Early>> early_;
 };
 

@@ -1,5 +1,4 @@
-// Grouping of ops that may be merged. The ops of a group have the same device and branch, and do not depend on each
-// other.
+// Grouping of ops that may be merged.
 #ifndef ASCPIPE_STEP_LAYERS_H_
 #define ASCPIPE_STEP_LAYERS_H_
 

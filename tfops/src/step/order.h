@@ -28,8 +28,8 @@ class Order {
   bool IsAfterAny(Item item, const Items& first) const;
   bool AreApart(const Items& items) const;  // true if no item comes after another item
 
-  // Records that `item` comes after `first`, without closing the order. All calls together must describe a transitively
-  // closed order before the first query.
+  // Records that `item` comes after `first`, without restoring the closure. Before the first query, all calls together
+  // must describe a transitively closed order.
   void Know(Item first, Item item) { Set(first, item); }
 
   // Puts `item` after `first` and restores the closure.

@@ -39,8 +39,8 @@ class OrderRules {
  private:
   // ---- what reads
 
-  // Adds the updates and evaluations of a lookup. A lookup in a copy adds nothing, because another op has read the
-  // copied rows from the table.
+  // Adds the updates and evaluations of a lookup. Nothing is added for a lookup in a copy, because another op has read
+  // the copied rows from the table.
   void AddLookup(RowReader* reader, const Lookup& lookup) const {
     if (lookup.is_copy) return;
     AddTo(&reader->updates, lookup.updates);

@@ -59,7 +59,8 @@ class ReadRules {
 
   // ---- bags
 
-  // Merges the bags of a feature into the read of the table, if only bags read the rows of the feature.
+  // Merges the bags of a feature (struct Bag) into the read of the table if only bags and sums read the rows of the
+  // feature.
   void CombineBags() {
     std::vector<std::vector<int>> bags(step_.features.size());
     for (std::size_t bag = 0; bag < step_.bags.size(); ++bag) {
@@ -93,7 +94,8 @@ class ReadRules {
            std::any_of(join.pieces.begin(), join.pieces.end(), [this](const Piece& each) { return IsRead(each); });
   }
 
-  // Returns true if a join may read the piece from a table: a feature that no bag or join reads, or a combined bag.
+  // Returns true if a join may read the piece from a table. The piece must be a feature that no bag or join reads, or a
+  // combined bag.
   bool IsRead(const Piece& piece) const {
     return (piece.feature >= 0 && !is_read_[At(piece.feature)]) || (piece.bag >= 0 && is_combined_[At(piece.bag)]);
   }
@@ -102,7 +104,8 @@ class ReadRules {
 
   // Lets sums read their gradients in place if all gradients are columns of one tensor, the gradient of this join.
   void SumInPlace(const Join& join) {
-    std::map<std::pair<Value, bool>, std::vector<int>> groups;  // by the tensor, and whether the gradients are of bags
+    std::map<std::pair<Value, bool>, std::vector<int>>
+        groups;  // by the tensor, and by whether the gradients are of bags
     for (std::size_t number = 0; number < step_.sums.size(); ++number) {
       const Sum& sum = step_.sums[number];
       const bool fits = !layout_.in_place[number] &&
@@ -174,8 +177,8 @@ class ReadRules {
     });
   }
 
-  // Stays returns the first use that does not disappear, or null. StaysOf does this for a bag, or for all features of
-  // the piece's lookup that no bag or join reads.
+  // Stays returns the first use that does not disappear, or null. StaysOf searches the uses of a bag, or of all
+  // features of the piece's lookup that no bag or join reads.
   const Use* Stays(const Uses& uses, int join) const {
     const auto found = std::find_if(uses.begin(), uses.end(), [=](const Use& use) { return !Ends(use, join); });
     return found == uses.end() ? nullptr : &*found;

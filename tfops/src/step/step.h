@@ -29,12 +29,12 @@ struct Op {
 // Kinds of readers of an output. The search for readers follows ops that only pass the value on, reshape it, or read
 // its shape.
 enum class By {
-  kJoin,         // a piece of `joins[number]`
+  kJoin,         // the output is a piece of `joins[number]`
   kBag,          // `bags[number]` combines the output
   kRowsOfSum,    // `sums[number]` reads the rows for a max_norm
   kSumGradient,  // the output is needed only for the shape of a gradient of `sums[number]`
-  kCutBegin,     // begin of `cuts[number]`, which needs the shape of an adjacent tensor
-  kCutSize,      // size of `cuts[number]`
+  kCutBegin,     // position of `cuts[number]`, computed from the shapes of adjacent tensors
+  kCutSize,      // size of the Slice `cuts[number]`
   kOther,        // anything else, described by `readers[number]`
 };
 struct Use {
@@ -92,7 +92,7 @@ struct Join {
   std::vector<Piece> pieces;
 };
 
-// Gradient of one feature of a sum. `how` is set if the gradients are of bags.
+// Gradient of one feature of a sum. `how` is set if the gradients are gradients of bags.
 struct SumFeature {
   Value restore = -1, gradient = -1;
   Combination how;
@@ -126,17 +126,17 @@ struct Plan {
   Items inputs;            // all ops that produce inputs
   int stream = 0;
   bool trains = false;
-  bool may_merge = false;  // false for expansion tables, and if an input is no variable
+  bool may_merge = false;  // false for expansion tables, and if an input is not a variable
 };
 
-// An op that updates rows of variables by one formula.
+// An op that updates rows of variables with one formula.
 struct Update {
   Item item = 0;
   int states = 0;       // number of leading inputs that are variables
   std::string formula;  // includes the parameters; equal formulas may merge; "": never merged
 };
 
-// An AscReadRows op, and the ops that write rows by handles of the same copy.
+// An AscReadRows op, and the ops that write rows by handles from the same AscLocalRows op.
 struct HandleRead {
   Item item = 0;
   Items writes;
@@ -161,7 +161,7 @@ struct Step {
 
 // ---- the layout
 
-// An output of AscRead, which replaces the output of a join, a bag or a feature. Only one of `join`, `bag` and
+// An output of AscRead, which replaces the output of a join, a bag or a feature. Exactly one of `join`, `bag` and
 // `feature` is not -1. Pieces with a feature or a bag are read from tables.
 struct Output {
   int join = -1, bag = -1, feature = -1;
@@ -192,14 +192,14 @@ struct Apart {
 
 struct Layout {
   std::vector<Read> reads;
-  std::vector<int> weight_gradients;  // bags whose weight gradient reads a table
+  std::vector<int> weight_gradients;  // bags whose weight gradient reads rows of a table
   std::vector<SumGroup> sums;
   std::vector<bool> in_place;  // by sum: true if gradients are read as columns of `whole`
   std::vector<Group> plans;
   std::vector<Group> updates;
   std::vector<std::pair<Item, Item>> order;  // control edges, from and to
   Items evaluations_first;                   // evaluations that come before every change
-  int turn = -1;                             // training plan for whose turn evaluations wait; -1: none
+  int turn = -1;                             // training plan; evaluations wait for its turn; -1: none
   Items before_turn, after_turn;             // predecessors of AscTurn, and evaluation plans after AscTurn
   // An evaluation and a change. The evaluation waits for the change, and the change waits for the evaluation's plan.
   std::pair<Item, Item> conflict = {-1, -1};

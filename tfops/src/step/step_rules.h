@@ -8,17 +8,17 @@
 namespace ascpipe {
 namespace step {
 
-// Returns the layout of a step. All layouts have bit-identical results. Ops are merged only if the merged op has the
-// same inputs and adds in the same order.
+// Returns the layout of a step. All layouts have bit-identical results. Ops are merged only if the merged op adds the
+// same values in the same order as the separate ops.
 Layout Decide(Step step);
 
 // Decides which reads combine or join rows, and which sums read gradients in place. Merges items of the step's order.
 void DecideReads(Step* step, Layout* layout);
 
-// Groups the plans of one batch, and the updates with one formula.
+// Merges the plans of each batch. Also merges updates that have the same formula and parameters.
 void DecideGroups(Step* step, Layout* layout);
 
-// Adds control edges from readers of rows to ops that move or update these rows, if the program does not order them.
+// Adds control edges from readers of rows to ops that move or update these rows, unless the reader depends on the op.
 void DecideOrder(Step* step, Layout* layout);
 
 }  // namespace step
