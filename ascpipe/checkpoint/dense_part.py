@@ -20,8 +20,8 @@ def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedF
     """Check and sync TensorFlow's files of a checkpoint. Return the sizes and digests of the files by name.
 
     Raises:
-        OSError: a system call failed, the files are ``needed`` and missing (ENOENT), or TensorFlow writes no file
-            of such a name (EINVAL).
+        OSError: a system call failed, the files are ``needed`` and missing (ENOENT), or the directory contains another
+            file (EINVAL).
     """
     with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
         names = disk.names(fd)

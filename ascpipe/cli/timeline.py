@@ -16,7 +16,7 @@ from ascpipe.control.client import ask, running_daemons
 from ascpipe.errors import ConfigError, NotRunningError
 from ascpipe.shm import exchange_spans, spans
 
-_MARGIN_US = 100000.0  # activity of this length before and after a merged trace is kept
+_MARGIN_US = 100000.0  # microseconds of activity to keep before and after a merged trace
 
 
 class Recorded(NamedTuple):
