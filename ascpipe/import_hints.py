@@ -171,7 +171,7 @@ def _no_attribute(module: str, name: str) -> NoReturn:
     if name.startswith("_"):  # Python and its tools request such names
         raise AttributeError("module {!r} has no attribute {!r}".format(module, name))
     text = _FINDER.text("{}.{}".format(module, name))
-    if _opcode(sys._getframe(1)) == dis.opmap["IMPORT_FROM"]:  # it replaces the message of an AttributeError
+    if _opcode(sys._getframe(1)) == dis.opmap["IMPORT_FROM"]:  # Python replaces the message of an AttributeError
         raise NotImportableError(text)
     raise NotProvidedError(text)
 

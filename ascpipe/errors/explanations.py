@@ -50,7 +50,7 @@ _OTHERS: Dict[str, Explanation] = {
         _RESTART + _LOGS),
     "E140": Explanation(
         "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory. The message "
-        "then says so, if the kernel counts out-of-memory kills.", _WHOLE,
+        "reports out-of-memory kills if the kernel counts them.", _WHOLE,
         "Raise the memory limit of the cgroup (container, `MemoryMax=`) or reduce tables and rings. " + _RESTART),
     "E199": Explanation(
         "The daemon answered with an unknown error code, because it has a later version of ascpipe.",
@@ -74,7 +74,7 @@ _OTHERS: Dict[str, Explanation] = {
         "Stop that daemon with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running "
         "daemons."),
     "E212": Explanation(
-        "No daemon with the requested name runs. Or no name was given, and several daemons run.", NOTHING,
+        "No daemon with the requested name runs, or no name was given and several daemons run.", NOTHING,
         "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, pass the name of a running daemon, "
         "or unset ASCPIPE_NAME. Program and daemon must have the same XDG_RUNTIME_DIR."),
     "E213": Explanation(
@@ -139,8 +139,8 @@ _OTHERS: Dict[str, Explanation] = {
         "The peer closed a control socket.", "The next error message has the details.",
         "Read the log of the peer (`ascpipe logs`)."),
     "E232": Explanation(
-        "A control message did not arrive completely in time.", _SESSION,
-        "The peer is stopped or too slow. See `ascpipe logs`."),
+        "The peer did not send or receive a control message in time.", _SESSION,
+        "Read the log of the peer (`ascpipe logs`)."),
     "E240": Explanation(
         "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
     "E241": Explanation("Several ranks need Horovod, which cannot be imported.", NOTHING, _RANKS),
@@ -258,8 +258,8 @@ _OTHERS: Dict[str, Explanation] = {
         "The checkpoint does not exist.", NOTHING,
         "Pass `DIR/BASE-STEP` as returned by `save()`. `ascpipe checkpoint list DIR` lists checkpoints."),
     "E521": Explanation(
-        "The path of a checkpoint is refused. It has control characters or a scheme, or it is a link or a system "
-        "directory.", "Nothing was read or written.", "Use another path."),
+        "The path of a checkpoint is not allowed. It is, for example, a URL, a symbolic link or a system directory.",
+        "Nothing was read or written.", "Use another path."),
     "E522": Explanation(
         "A checkpoint is damaged. The message names the file.", "Nothing was restored or changed.",
         "Restore another checkpoint, or a backup of this checkpoint."),
@@ -273,7 +273,7 @@ _OTHERS: Dict[str, Explanation] = {
         "its name to `restore` in `allow_missing`. For an Estimator, use `warm_start_from` with a new `model_dir`, or "
         "set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
     "E525": Explanation(
-        "A checkpoint was not removed. ascpipe did not write it, deltas depend on it, or the file system refused.",
+        "A checkpoint was not removed. ascpipe did not write it, deltas depend on it, or a system call failed.",
         "The checkpoint is unchanged, unless the message says otherwise.",
         "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(

@@ -28,12 +28,12 @@ USAGE: Dict[str, Explanation] = {
         "The message names the function, the argument, its value and the allowed values."),
     "E261": Explanation(
         "A function was called with an argument that it does not have, or without a required argument.", NOTHING,
-        "The message names the argument. It suggests an argument with a similar name, if any."),
+        "The message names the argument. It may suggest an argument with a similar name."),
     "E262": Explanation(
         "`asc.init()` was not called before another function, was called twice, or was called while TensorFlow has "
         "the behavior of TensorFlow 2.", NOTHING,
-        "Call `asc.init()` once, before the first table. With TensorFlow 2.15, call "
-        "`tf.compat.v1.disable_v2_behavior()` before (docs/how-to/tensorflow2.md). To build the model again, as in a "
+        "Call `asc.init()` once, before the first table. With TensorFlow 2.15, first "
+        "call `tf.compat.v1.disable_v2_behavior()` (docs/how-to/tensorflow2.md). To build the model again, as in a "
         "notebook, call `asc.reset()`, or build the model inside `with asc.pipeline()`."),
     "E263": Explanation(
         "A function was called too early or too late. Create tables, datasets and training lookups before the start of "

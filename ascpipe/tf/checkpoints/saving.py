@@ -263,7 +263,7 @@ def write_tables(writer: Union[CheckpointWriter, SliceWriter], pipeline: Pipelin
 
 
 def held_tables(held: Hold, tables: Sequence[KnownTable]) -> Dict[str, TableState]:
-    """Return the states of tables by name."""
+    """Return a dict from table name to table state."""
     return {table.shape.name: held.table(table.shape.number) for table in tables}
 
 

@@ -34,7 +34,7 @@ class _IsOptimizer(Rule):
 
 @checked(optimizer=_IsOptimizer(), k=Integer(1, 1000), mean=boolean())
 def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = False) -> tf.compat.v1.train.Optimizer:
-    """Return an optimizer that sums the gradients of ``k`` batches, and applies the sums once for each ``k`` batches.
+    """Return an optimizer that sums the gradients of ``k`` batches, and applies the sums once every ``k`` batches.
 
     A cycle has ``k`` batches. Rows and variables do not change until the last batch of a cycle. The last batch applies
     the sums once to each variable and to each row that had a gradient in the cycle. The result equals the result of a
