@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 Pairs = List[Tuple[Any, Any]]
 _PASSING = ("Identity", "PreventGradient", "StopGradient")
-_TESTS = ("IsFinite", "IsInf", "IsNan")  #: followed by an op of _REDUCES, these ops test a whole gradient and may read sums
+_TESTS = ("IsFinite", "IsInf", "IsNan")  #: if _REDUCES follow, these ops test a whole gradient and may read sums
 _REDUCES = ("All", "Any")
 
 

@@ -60,7 +60,7 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
         ValueError: an argument has the wrong type or is out of range. ``apply_gradients`` raises it if gradients of a
             variable are applied twice.
         TableUseError: E253. ``apply_gradients`` raises it if gradients of a table are applied twice.
-        NotBuiltYetError: E600. The program uses static shapes (``init(use_dynamic=False)``) or several ranks. Or tables
+        NotBuiltYetError: E600. The program uses static shapes (``init(use_dynamic=False)``) or several ranks, or tables
             grow and ``optimizer`` is not an optimizer of ``ascpipe.tf.optimizers``.
         EnvironmentError: ``init`` was not called.
     """
