@@ -44,7 +44,7 @@ class Timing(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Another contender, compared with ours.
+    """Another contender, compared with our contender.
 
     Attributes:
         timing: timing of this contender.
@@ -67,7 +67,7 @@ class Case(NamedTuple):
         variants: names of the workloads.
         prepare: context manager that sets a variant up and yields its ``Contenders``.
         says: one sentence for ``--list``.
-        goals: goals by variant. A variant may have none.
+        goals: goals by variant. A variant may have no goal.
         quantity: measured quantity per unit of work: "s", "CPU s", or the quantity of a clock of the case.
         warm_up: number of calls of each contender before the first round.
         repeats: default number of rounds.
@@ -169,7 +169,7 @@ def compare(ours: Sequence[float], other: Sequence[float]) -> Compared:
 def run_variant(case: Case, variant: str, *, repeats: Optional[int] = None, warm: bool = True) -> Result:
     """Set up one variant of a case, measure it, and clean up. The contenders warm up first if ``warm`` is true.
 
-    ``repeats`` is the number of rounds. The default is that of the case.
+    ``repeats`` is the number of rounds. It defaults to ``case.repeats_of`` or ``case.repeats``.
     """
     with case.prepare(variant) as contenders:
         if contenders.units < 1 or not contenders.calls:

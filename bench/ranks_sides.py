@@ -143,7 +143,7 @@ class Ranks(Program):
                 os.kill(pid, number)
 
     def _await(self, ready: socket.socket) -> None:
-        """Wait until data can be read. Raises an error if the launcher exits."""
+        """Wait until data can be read. Raise an error if the launcher exits."""
         deadline = time.monotonic() + self.limit_s
         while not select.select([ready], [], [], _LOOK_S)[0]:
             if self._running().poll() is not None:

@@ -15,7 +15,7 @@ _SAMPLED_S = 3.0  # default duration of the sample if the table does not count o
 @click.argument("table")
 @click.option("-n", "--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Number of keys.")
 @click.option("--sample", "seconds", type=click.FloatRange(0.1, 3600), default=None, metavar="SECONDS",
-              help="During this time, count ids of batches in flight, instead of all trained batches.")
+              help="Count ids of batches in flight during this time, not of all trained batches.")
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, count: int, seconds: Optional[float], name: Optional[str], as_json: bool) -> None:

@@ -18,7 +18,7 @@ _COLUMNS = (("steps/s", 9), ("ids/s", 12), ("device hit", 11), ("host hit", 9), 
             ("read/s", 9), ("ring", 9), ("step waits", 11))
 
 
-@click.command("stats", help="Print the throughput of a daemon, one line per interval; Ctrl-C stops it.")
+@click.command("stats", help="Print the throughput of a daemon, one line per interval, until Ctrl-C.")
 @name_option
 @click.option("-i", "--interval", type=click.FloatRange(0.1, 86400), default=1.0, show_default=True, metavar="SECONDS",
               help="Interval between lines.")

@@ -37,7 +37,7 @@ class Recorded(NamedTuple):
 @click.option("--name", "given", multiple=True,
               help="Name of a daemon; repeatable. Default: as for `ascpipe status`.")
 @click.option("--all", "of_all", is_flag=True,
-              help="All daemons of this user that record spans, for example for all ranks.")
+              help="Use all daemons of this user that record spans, for example of all ranks.")
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
               help="TensorFlow timeline to add. The output covers its time and 0.1 s before and after.")
