@@ -128,7 +128,7 @@ def median(values: Sequence[float]) -> float:
 
 def measure(contenders: Contenders, *, warm_up: int = 2, repeats: int = LEAST_REPEATS,
             clock: Clock = time.perf_counter) -> Dict[str, List[float]]:
-    """Return the seconds of each call by contender name, in the order of the rounds.
+    """Return a dict from contender name to the seconds of each call, in the order of the rounds.
 
     Args:
         contenders: contenders to measure, in the order A B C, A B C, ...

@@ -5,7 +5,7 @@ step and sends an answer to the local port. It then reads numbers of steps from 
 and sends an answer for each line.
 
 An answer is a JSON line with the ``pid`` and these totals since the start: ``processor_s`` of this rank's processes,
-    and the number of TCP ``connections``, their ``sent_bytes`` and their ``packets`` with data.
+and the number of TCP ``connections``, their ``sent_bytes`` and their ``packets`` with data.
 """
 import contextlib
 import json

@@ -162,7 +162,7 @@ class Ranks(Program):
 
 @contextlib.contextmanager
 def running(sides: Sequence[Launched]) -> Iterator[Dict[str, Ranks]]:
-    """Yield the sides by name. All sides start concurrently, and each side has trained its first step."""
+    """Yield a dict from name to side. All sides start concurrently, and each side has trained its first step."""
     with contextlib.ExitStack() as stack:
         programs = {side.name: stack.enter_context(Ranks(side)) for side in sides}
         for program in programs.values():

@@ -79,7 +79,7 @@ def sized(setting: Setting) -> Setting:
 
 @contextlib.contextmanager
 def running(setting: Setting, sides: Sequence[str]) -> Iterator[Dict[str, Side]]:
-    """Yield the sides by name. All sides start concurrently, and each side has trained its first step."""
+    """Yield a dict from name to side. All sides start concurrently, and each side has trained its first step."""
     with contextlib.ExitStack() as stack:
         programs = {NAMES[side]: stack.enter_context(side_of(setting._replace(side=side))) for side in sides}
         for program in programs.values():

@@ -42,7 +42,7 @@ def command(name: Optional[str], interval: float, count: Optional[int], as_json:
 
 
 def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
-    """Query a daemon repeatedly. Yield for each interval its answers, including those at its start and its end.
+    """Query a daemon repeatedly. Yield for each interval its answers, including the answers at its start and its end.
 
     Raises:
         NotRunningError, NoAnswerError: the daemon has exited, or does not answer.

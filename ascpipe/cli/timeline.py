@@ -24,7 +24,7 @@ class Recorded(NamedTuple):
 
     Attributes:
         name: name of the daemon.
-        exchanges: exchanges of the trainer with other ranks, or None with one rank.
+        exchanges: exchanges of the trainer with other ranks, or None if there is only one rank.
         workers: workers with spans.
     """
 

@@ -1,4 +1,4 @@
-"""Save and restore of one table, compared with numpy, which writes and reads the same bytes. The table has 10^6 rows of
+"""Save and restore of one table. The peer is numpy, which writes and reads the same bytes. The table has 10^6 rows of
 16 floats with Adagrad's accumulator.
 
 * ``save-files`` and ``restore-files`` write blocks of memory to a durable checkpoint, and read all blocks after the
