@@ -33,7 +33,8 @@ class CheckpointWriter(TablesWriter):
 
         with CheckpointWriter("dir", "model.ckpt", 100, progress) as writer:
             saver.save(session, writer.dense_prefix, write_state=False)  # no global_step: the prefix contains the step
-            writer.begin_tables(specs) for spec in specs:
+            writer.begin_tables(specs)
+            for spec in specs:
                 writer.write_table(spec.name, blocks(spec), candidates(spec))
             prefix = writer.commit(position)  # "dir/model.ckpt-100"
 
@@ -239,7 +240,8 @@ class CheckpointWriter(TablesWriter):
 
     def _publish(self, stage: staging.Staging, dense: Dict[str, SavedFile], replaced: Optional[str]) -> None:
         """Sync the parent directory to make the rename durable, link TensorFlow's files into it, and remove the
-        replaced checkpoint."""
+        replaced checkpoint.
+        """
         self._staging = None
         directory_fd = self._directory()
         try:

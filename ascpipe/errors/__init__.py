@@ -25,48 +25,58 @@
     |       `-- MetricsMissingError E225 the package for metrics is not installed
     +-- MessageError           E230  a control message does not match the schema
     |   +-- ConnectionClosedError E231 the peer has closed a socket
-    |   `-- MessageTimeoutError E232 a message was not received or sent completely in time +-- SegmentError
-    E302  shared memory has invalid content |   `-- OutOfSharedMemoryError E401 too little memory, detected at start +--
-    WorkerError            E120  a worker process exited |   +-- TableWorkerDiedError E122  a table worker exited other
-    than by SIGKILL |   +-- KeyWorkerDiedError E130  a key worker exited other than by SIGKILL |   +--
-    DiskWorkerDiedError E132 the disk worker exited other than by SIGKILL |   +-- RowUnreadableError E422  a row that a
-    step needs cannot be read from disk |   +-- DiskFullError      E423  rows must be written to disk, and no disk
-    accepts them |   +-- DiskSilentError    E424  a disk with rows no longer responds |   `-- CrashLoopError     E140
-    restarted too often +-- OpsMissingError        E221  the ops are not built (ascpipe/tfops/load.py) +--
-    OpsMismatchError       E222  the ops are built for another TensorFlow or layout +-- SourcesMissingError    E226  an
-    installed package has no sources to build the ops from +-- OtherProductError      E227  another product's mx_rec is
-    also installed +-- RanksError             E240  ranks cannot be started, or cannot join |   +-- HorovodMissingError
-    E241 Horovod is needed for several ranks and is not installed |   +-- HorovodVersionError E242 the version of
-    Horovod is not supported |   `-- RanksDisagreeError E243  Horovod and the launcher disagree about the rank +--
-    CombinerError          E250  ids, weights or arguments of a lookup cannot be combined +-- ColumnError
-    E251  tables do not support a feature column or optimizer +-- UntrainedTableError    E252  the loss depends on a
-    table that no optimizer updates +-- TableUseError          E253  a table, its variable or gradient is used like a
-    TensorFlow variable +-- UsageError             E259  other wrong calls; each is also a ValueError, RuntimeError or
-    the like |   +-- ArgumentError      E260  an argument has a value or type that is not allowed |   +--
-    UnexpectedArgumentError E261 a function does not have an argument, or lacks a required one |   +--
-    InitializationError E262 init() was not called, or was called twice |   +-- CallOrderError     E263  a function was
-    called too early or too late |   +-- MissingFromGraphError E264 the graph has no table, lookup, dataset or global
-    step that a call needs |   +-- FeatureError       E265  a FeatureSpec does not match the batch, its table or another
-    FeatureSpec |   +-- DatasetError       E266  a dataset or iterator cannot submit ids in the order of training |
-    +-- TableLookupError   E267  a lookup does not match its table, its graph or other lookups |   +-- TableError
-    E268  a table cannot be created, or differs between graphs |   +-- RowInitializerError E269 the initializer of a
-    table cannot compute the values of new rows |   +-- OptimizerError     E270  an optimizer or its slot variables
-    cannot train a table |   +-- GraphModificationError E271 the ops that compute ids cannot be moved into a dataset |
-    +-- SaverError         E272  a Saver, export or warm start has nothing to save or restore, or cannot do so |   +--
-    FilePathError      E273  a path cannot be opened | +-- EnvironmentVariableError E274 an environment variable is
-    missing or has a wrong value |   +-- ServingError E275  a graph for serving uses tables in an unsupported way |
-    `-- UnsupportedTensorFlowError E276 TensorFlow lacks an attribute that ascpipe has to replace +-- NotBuiltYetError
-    E600  a feature of the reference product is not implemented +-- CheckpointError        E500  see
-    ascpipe/checkpoint/errors.py for its subclasses `-- RemoteError E199  this version does not know an error code of
-    the daemon
+    |   `-- MessageTimeoutError E232 a message was not received or sent completely in time
+    +-- SegmentError           E302  shared memory has invalid content
+    |   `-- OutOfSharedMemoryError E401 too little memory, detected at start
+    +-- WorkerError            E120  a worker process exited
+    |   +-- TableWorkerDiedError E122  a table worker exited other than by SIGKILL
+    |   +-- KeyWorkerDiedError E130  a key worker exited other than by SIGKILL
+    |   +-- DiskWorkerDiedError E132 the disk worker exited other than by SIGKILL
+    |   +-- RowUnreadableError E422  a row that a step needs cannot be read from disk
+    |   +-- DiskFullError      E423  rows must be written to disk, and no disk accepts them
+    |   +-- DiskSilentError    E424  a disk with rows no longer responds
+    |   `-- CrashLoopError     E140  a worker was restarted too often
+    +-- OpsMissingError        E221  the ops are not built (ascpipe/tfops/load.py)
+    +-- OpsMismatchError       E222  the ops are built for another TensorFlow or layout
+    +-- SourcesMissingError    E226  an installed package has no sources to build the ops from
+    +-- OtherProductError      E227  another product's mx_rec is also installed
+    +-- RanksError             E240  ranks cannot be started, or cannot join
+    |   +-- HorovodMissingError E241 Horovod is needed for several ranks and is not installed
+    |   +-- HorovodVersionError E242 the version of Horovod is not supported
+    |   `-- RanksDisagreeError E243  Horovod and the launcher disagree about the rank
+    +-- CombinerError          E250  ids, weights or arguments of a lookup cannot be combined
+    +-- ColumnError            E251  tables do not support a feature column or optimizer
+    +-- UntrainedTableError    E252  the loss depends on a table that no optimizer updates
+    +-- TableUseError          E253  a table, its variable or gradient is used like a TensorFlow variable
+    +-- UsageError             E259  other wrong calls; each is also a ValueError, RuntimeError or the like
+    |   +-- ArgumentError      E260  an argument has a value or type that is not allowed
+    |   +-- UnexpectedArgumentError E261 a function does not have an argument, or lacks a required one
+    |   +-- InitializationError E262 init() was not called, or was called twice
+    |   +-- CallOrderError     E263  a function was called too early or too late
+    |   +-- MissingFromGraphError E264 the graph has no table, lookup, dataset or global step that a call needs
+    |   +-- FeatureError       E265  a FeatureSpec does not match the batch, its table or another FeatureSpec
+    |   +-- DatasetError       E266  a dataset or iterator cannot submit ids in the order of training
+    |   +-- TableLookupError   E267  a lookup does not match its table, its graph or other lookups
+    |   +-- TableError         E268  a table cannot be created, or differs between graphs
+    |   +-- RowInitializerError E269 the initializer of a table cannot compute the values of new rows
+    |   +-- OptimizerError     E270  an optimizer or its slot variables cannot train a table
+    |   +-- GraphModificationError E271 the ops that compute ids cannot be moved into a dataset
+    |   +-- SaverError         E272  a Saver, export or warm start has nothing to save or restore, or cannot do so
+    |   +-- FilePathError      E273  a path cannot be opened
+    |   +-- EnvironmentVariableError E274 an environment variable is missing or has a wrong value
+    |   +-- ServingError       E275  a graph for serving uses tables in an unsupported way
+    |   `-- UnsupportedTensorFlowError E276 TensorFlow lacks an attribute that ascpipe has to replace
+    +-- NotBuiltYetError       E600  a feature of the reference product is not implemented
+    +-- CheckpointError        E500  see ascpipe/checkpoint/errors.py for its subclasses
+    `-- RemoteError            E199  this version does not know an error code of the daemon
 
 Errors of a step are raised in C++ as TensorFlow errors, with a code in the message: E110 as above, E123 (a step waited
 longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipeline), E205 (the pipeline of a graph was
 not started, or has ended), E301 (damaged shared memory, or a damaged message of another rank), E310, E311 and E312 (an
-exchange with other ranks failed), E313 (ranks differ in something that must be equal), E314 (a step of one rank
+exchange with other ranks failed), E313 (a property that must be equal differs between ranks), E314 (a step of one rank
 failed, or ranks executed different steps), E320 (a table is full), E321 (out of memory for a table), E322 (a batch is
-duplicate or too late), E323 (a batch is too large), E324 (bags of ids do not match their weights), E421 (rows on disk
-cannot be read or written); see ``ascpipe/layout/codes.py``.
+duplicate or too late), E323 (a batch is too large), E324 (``lookup_sparse`` received invalid ids or weights), E421
+(rows on disk cannot be read or written); see ``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; messages may change. An error that was received from another process (``received``) has
 the class, code and message of that error. Its other attributes are ``None``.

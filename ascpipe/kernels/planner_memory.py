@@ -132,7 +132,8 @@ def held_rows_of(planner, number):
 @register_jitable
 def other_rows_of(planner, number):
     """Return the rows of the entries that only the record of a frame changes, as row numbers of the view,
-    int32[entries]."""
+    int32[entries].
+    """
     position = number % MAX_FRAMES
     return list_of(planner, number)[planner["held_count"][position]:planner["listed_count"][position]]
 

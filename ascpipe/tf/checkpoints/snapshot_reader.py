@@ -101,7 +101,8 @@ def _name_rows_by_entry(entries: np.ndarray) -> None:
 
 def _not_on_device(state: TableState) -> np.ndarray:
     """Return the numbers of the home rows of keys that are not in the device table, as int32[n]. These rows are up to
-    date."""
+    date.
+    """
     found = _array(len(state.entries), np.dtype(np.int32))
     n = 0
     for entries in entry_blocks(state):
@@ -142,7 +143,8 @@ class _HomeRows:
 
     def take(self, homes: np.ndarray, axis: int) -> np.ndarray:
         """Return the rows with the home row numbers ``homes``, as float32[n, row floats]. ``homes`` is int32[n].
-        ``axis`` is always 0."""
+        ``axis`` is always 0.
+        """
         wanted = np.ascontiguousarray(homes, np.int32)
         rows = np.empty((len(wanted), self._floats), np.float32)
         native.call("asc_save_rows", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted),

@@ -142,7 +142,8 @@ class Hold:
 
     def end_entries(self, table: int) -> None:
         """Notify the table worker that the entries are complete. The worker indexes the entries while the caller writes
-        the rows."""
+        the rows.
+        """
         native.call("asc_load_keyed", self._number, table)
 
     def abort_load(self, table: int) -> None:

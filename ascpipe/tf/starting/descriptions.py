@@ -97,7 +97,8 @@ def _horovod_name(op: tf.Operation) -> str:
 
 def known_tables(state: GraphState) -> Dict[str, KnownTable]:
     """Return a dict from name to table of a graph, in order of creation. Optimizer slots are included if they are
-    known."""
+    known.
+    """
     return {name: KnownTable(table.shape, table.key_dtype, table.is_save, slot_specs(state.slots.get(name, ())),
                              state.thresholds.of(name))
             for name, table in state.tables.items()}
