@@ -250,7 +250,7 @@ def folder_of(builder: Any) -> str:
 
 def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: tf.IndexedSlices,
                       var: tf.Variable) -> Any:
-    """Apply a sparse gradient with repeated indices with the method of the TensorFlow optimizer class ``kind``."""
+    """Apply a sparse gradient with repeated indices. Use the method of the TensorFlow optimizer class ``kind``."""
     return kind._apply_sparse_duplicate_indices(optimizer, grad, var)
 
 
