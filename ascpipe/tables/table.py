@@ -96,8 +96,7 @@ class Table:
         return int(self.planner["time"])
 
     def nbytes(self, field: str) -> int:
-        """Return the size in bytes of the array whose address is in planner field ``field``, including unused memory.
-        """
+        """Return the size in bytes of the array whose address is in ``planner[field]``, including unused memory."""
         return self._memory[field].nbytes
 
     # ---- resources that compiled steps lack
