@@ -36,7 +36,7 @@ DEFAULTS = "the defaults"  #: origin of settings that were not given
 _MAX_FILE_BYTES = 1 << 20
 _MAX_TEXT = 4096
 _MAX_BITS = 64  #: maximum length of an integer
-_MOST_PROCESSOR = 1023  # maximum of a CPU mask of the kernel's usual size
+_MOST_PROCESSOR = 1023  # highest number in a CPU mask of the kernel's usual size
 _PROCESSORS = re.compile(r"^(\d{1,4})(?:-(\d{1,4}))?$")
 
 
@@ -68,7 +68,7 @@ class Settings(pydantic.BaseModel):
 
     @property
     def read_ahead(self) -> int:
-        """Return the recommended prefetch depth of a dataset in batches: look_ahead plus two batches per plan ahead."""
+        """Return the recommended prefetch depth of a dataset in batches: ``look_ahead`` plus two batches per plan."""
         return self.look_ahead + 2 * self.plan_ahead
 
     def table_worker_of(self, table: int) -> int:

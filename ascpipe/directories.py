@@ -13,7 +13,7 @@ _MIB = 1 << 20
 
 
 def cache_dir(setting: str) -> str:
-    """Return the cache directory: ``setting``, or $ASCPIPE_CACHE_DIR if it is empty, or else ``user_cache()``."""
+    """Return the cache directory: the first non-empty value of ``setting``, $ASCPIPE_CACHE_DIR and ``user_cache()``."""
     given = setting or os.environ.get("ASCPIPE_CACHE_DIR", "")
     return os.path.abspath(given) if given else user_cache()
 

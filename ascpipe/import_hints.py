@@ -35,7 +35,7 @@ def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = Non
 
     Args:
         package: ascpipe's top-level package that is being imported.
-        instead: recommendations for names that are not provided, by (module, name) or (module, ``ANY``).
+        instead: dict from (module, name) or (module, ``ANY``) to the recommendation for names that are not provided.
         homes: modules of the package that have no files.
     """
     _FINDER.packages[package] = dict(instead or {})
@@ -82,7 +82,7 @@ class _Finder:
     """Finder of modules in packages of ascpipe.
 
     Attributes:
-        packages: argument ``instead`` of ``install`` by package name.
+        packages: dict from package name to the argument ``instead`` of ``install``.
         homes: names of modules that have no files.
     """
 
@@ -106,8 +106,8 @@ class _Finder:
         if spec is None:
             caller = sys._getframe(1)
             if _is_import(caller) and not _is_name_of_call(caller):
-                # `from module import name` suppresses the error if the error has the imported name, so the
-                # error has none.
+                # `from module import name` suppresses the error if the error has the imported name, so the error has no
+                # name.
                 raise ModuleNotFoundError(self.text(fullname), name=None if _is_name(caller) else fullname)
             return None
         if spec.submodule_search_locations is None:
@@ -171,7 +171,7 @@ def _no_attribute(module: str, name: str) -> NoReturn:
     if name.startswith("_"):  # Python and its tools request such names
         raise AttributeError("module {!r} has no attribute {!r}".format(module, name))
     text = _FINDER.text("{}.{}".format(module, name))
-    if _opcode(sys._getframe(1)) == dis.opmap["IMPORT_FROM"]:  # it replaces the message of an AttributeError
+    if _opcode(sys._getframe(1)) == dis.opmap["IMPORT_FROM"]:  # Python replaces the message of an AttributeError
         raise NotImportableError(text)
     raise NotProvidedError(text)
 

@@ -34,7 +34,7 @@ class RunDir:
         lifeline: socket that passes descriptors. End of file means that the peer has exited.
         owner: JSON description of the process that holds the lock.
         log: log of the daemon.
-        exchange_spans: spans of the trainer's exchanges with other ranks. The file exists if they are recorded.
+        exchange_spans: spans of the trainer's exchanges with other ranks. The file exists if spans are recorded.
     """
 
     def __init__(self, name: str) -> None:

@@ -104,7 +104,7 @@ def daemon_of_this_rank(name: str) -> str:
 
 
 def told(environment: Mapping[str, str]) -> Dict[str, str]:
-    """Return the variables of Open MPI and Ascend servers for this rank, or an empty dict without a launcher.
+    """Return the variables of Open MPI and Ascend servers for this rank, or an empty dict if there is no launcher.
 
     The launcher's rank and number of ranks override variables of run scripts. Existing device numbers are kept.
     """

@@ -67,20 +67,20 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measure; see docs/how-to/benchmarks.md.",
-        epilog="`python -m bench cache --help` tells how to replay a trace of keys through the planner, "
-               "`python -m bench.plots --help` how to draw what was measured.")
-    parser.add_argument("--list", action="store_true", help="say what there is and end")
+        prog="python -m bench", description="Run measurements; see docs/how-to/benchmarks.md.",
+        epilog="`python -m bench cache --help` describes the replay of a trace of keys with the planner, "
+               "and `python -m bench.plots --help` describes plots of results.")
+    parser.add_argument("--list", action="store_true", help="list the cases and exit")
     parser.add_argument("--pattern", action="append", metavar="P",
-                        help="of the names to run, such as 'dedup*' or 'train/device'; may be given more than once")
-    parser.add_argument("--json", metavar="FILE", help="write the results there too")
-    parser.add_argument("--repeats", type=int, help="rounds, at least {}; {} unless a case needs fewer".format(
+                        help="shell pattern of the names to run, such as 'dedup*' or 'train/device'; repeatable")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
+    parser.add_argument("--repeats", type=int, help="rounds, at least {}; default: {}, or fewer in some cases".format(
         harness.LEAST_REPEATS, harness.LEAST_REPEATS))
-    parser.add_argument("--small", action="store_true", help="small sizes, any number of rounds: to see that it runs")
-    parser.add_argument("--results", metavar="FILE", help="take these results instead of measuring")
-    parser.add_argument("--markdown", action="store_true", help="print the table as a document has it")
-    parser.add_argument("--compare", metavar="OLD.json", help="say what got slower since then")
-    parser.add_argument("--limit", type=float, default=1.1, help="ratio past which a variant counts as slower")
+    parser.add_argument("--small", action="store_true", help="use small sizes and any number of rounds, as a test")
+    parser.add_argument("--results", metavar="FILE", help="read the results from this file instead of measuring")
+    parser.add_argument("--markdown", action="store_true", help="print the table in Markdown, for documents")
+    parser.add_argument("--compare", metavar="OLD.json", help="report the variants that are slower than in this file")
+    parser.add_argument("--limit", type=float, default=1.1, help="ratio above which a variant counts as slower")
     return parser
 
 

@@ -36,17 +36,17 @@ class BadTraceError(ValueError):
 def main(arguments: List[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench cache",
-        description="Replay a trace of keys through the planner; see docs/how-to/benchmarks.md.")
+        description="Replay a trace of keys with the planner; see docs/how-to/benchmarks.md.")
     parser.add_argument("--trace", metavar="FILE.npy", required=True, help="int64[rows, fields] of keys")
     parser.add_argument("--batch-rows", metavar="B", type=int, required=True, help="rows of a batch")
-    parser.add_argument("--device-rows", metavar="N", type=int, required=True, help="rows that the device holds")
+    parser.add_argument("--device-rows", metavar="N", type=int, required=True, help="number of device rows")
     parser.add_argument("--window", metavar="W", type=int, required=True,
-                        help="batches after the one being planned that the planner knows")
+                        help="number of later batches that the planner knows")
     parser.add_argument("--home-rows", metavar="H", type=int, default=0,
-                        help="rows that the host holds; the others are on disk (without it all are at home)")
+                        help="number of home rows; other rows are on disk (default: each key has a home row)")
     parser.add_argument("--fetch-ahead", metavar="F", type=int, default=1,
-                        help="batches after the one being planned whose rows are fetched from disk")
-    parser.add_argument("--json", metavar="OUT", help="write the results there too")
+                        help="number of later batches whose rows are fetched from disk")
+    parser.add_argument("--json", metavar="OUT", help="also write the results to this file")
     options = parser.parse_args(arguments)
     try:
         trace = read(options.trace, options.batch_rows)

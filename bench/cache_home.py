@@ -64,7 +64,7 @@ def replay(batches: Batches, steps: Sequence[Step], home_rows: int, window: int,
     Args:
         batches: distinct keys of each batch.
         steps: moves of each batch.
-        home_rows: number of home rows. The minimum is the number of device rows, and of the keys of a batch.
+        home_rows: number of home rows, at least the number of device rows and the number of keys of any batch.
         window: number of known batches after the planned batch.
         fetch_ahead: number of these batches whose rows are fetched, if home rows are free.
     """
@@ -116,7 +116,7 @@ class _Home:
         self.misses = self.fetches = self.spills = 0
 
     def make_near(self) -> bool:
-        """Fetch the rows of the next batch. Returns False if there are too few free home rows."""
+        """Fetch the rows of the next batch. Return False if there are too few free home rows."""
         keys = self._batches[self.near]
         if len(self._kept) + sum(key not in self._kept for key in keys) > self._rows:
             return False

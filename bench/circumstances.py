@@ -71,7 +71,7 @@ def versions() -> Dict[str, str]:
 
 
 def steady_malloc() -> bool:
-    """Configure malloc to keep large blocks, so that the number of page faults does not vary. Returns whether glibc
+    """Configure malloc to keep large blocks, so that the number of page faults does not vary. Return whether glibc
     accepted the settings.
 
     Outputs of 10 MB are near the mmap threshold. Without these settings, page faults cost up to 12 ms per training step

@@ -1,7 +1,7 @@
 """Comparison of the records of two runs.
 
-For each variant in both runs, the comparison has two kinds of ratios: our time per unit of work after / before, and
-the ratio of our shares of each peer's time. The shares do not depend on the speed of the machine.
+For each variant that is in both runs, the comparison has two kinds of ratios, after / before: our time per unit of
+work, and our time as a share of each peer's time. The shares do not depend on the speed of the machine.
 """
 import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence

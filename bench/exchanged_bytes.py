@@ -2,8 +2,8 @@
 
     python -m bench.exchanged_bytes [--rows-of-a-rank 4096] [--dim 16] [--ranks 2 --ranks 4]
 
-A received row has 4 * dim bytes, and its gradient that is sent back has as many. The key has 8 bytes, and its position
-in the answer has 4. A row is hot if all ranks use the row in nine of ten batches.
+A received row has 4 * dim bytes, and its gradient, which is sent back, has the same size. The key has 8 bytes, and its
+position in the answer has 4 bytes. A row is hot if all ranks use the row in nine of ten batches.
 
 Each rank can have a copy of a hot row if all ranks apply the same sum of gradients. Either the owner receives the
 gradients and sends their sum to the other ranks, or each rank sends its gradients to all other ranks. In neither case
@@ -62,8 +62,8 @@ def sent_bytes(of: Asked, ranks: int, dim: int) -> Tuple[float, float, float]:
 
 @click.command()
 @click.option("--rows-of-a-rank", default=4096, show_default=True, help="Rows of a rank's batch.")
-@click.option("--dim", default=16, show_default=True, help="Numbers of a row.")
-@click.option("--ranks", multiple=True, default=(2, 4, 8, 16), show_default=True, help="How many ranks.")
+@click.option("--dim", default=16, show_default=True, help="Floats of a row.")
+@click.option("--ranks", multiple=True, default=(2, 4, 8, 16), show_default=True, help="Number of ranks; repeatable.")
 def main(rows_of_a_rank: int, dim: int, ranks: Tuple[int, ...]) -> None:
     """Print a line for each number of ranks."""
     print("ranks  distinct keys     hot  MB sent  hot rows summed by owners  gradients of hot rows to all")

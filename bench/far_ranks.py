@@ -52,10 +52,10 @@ exec ip netns exec {}$host bash -c "$*"
 
 
 @click.command()
-@click.option("--delay-ms", default=0.0, show_default=True, help="That a packet takes, one way.")
-@click.option("--mbit-s", default=0.0, help="What the wire carries each way; as much as the relay can if not given.")
-@click.option("--ranks", default=2, show_default=True, type=click.IntRange(2), help="How many, half on each machine.")
-@click.option("--steps", default=30, show_default=True, type=click.IntRange(1), help="That are timed.")
+@click.option("--delay-ms", default=0.0, show_default=True, help="Delay of a packet, one way.")
+@click.option("--mbit-s", default=0.0, help="Bandwidth of the wire in each direction; 0: no limit.")
+@click.option("--ranks", default=2, show_default=True, type=click.IntRange(2), help="Ranks, half on each machine.")
+@click.option("--steps", default=30, show_default=True, type=click.IntRange(1), help="Number of timed steps.")
 @click.option("--collectives", is_flag=True, help="Measure Horovod's collectives instead.")
 def main(delay_ms: float, mbit_s: float, ranks: int, steps: int, collectives: bool) -> None:
     """Run a program on two machines. The first rank prints the results."""
@@ -78,7 +78,7 @@ def main(delay_ms: float, mbit_s: float, ranks: int, steps: int, collectives: bo
 
 @contextlib.contextmanager
 def _machine(name: str) -> Iterator[int]:
-    """Create a namespace with a TUN device. Yields the descriptor of the other end of the device."""
+    """Create a namespace with a TUN device. Yield the descriptor of the other end of the device."""
     space = _PREFIX + name
     device = "asc" + name
     hosts = "/etc/netns/" + space

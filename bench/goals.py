@@ -34,8 +34,8 @@ class Figures(NamedTuple):
     Attributes:
         ours: our median seconds per unit of work.
         values: median seconds per unit of work of each contender by name, including ours.
-        ratios: by peer, its time as a multiple of our time. The value is the median over rounds.
-        over: by peer, our time minus its time in seconds per unit of work. The value is the median over rounds.
+        ratios: peer -> the peer's time as a multiple of our time, the median over rounds.
+        over: peer -> our time minus the peer's time in seconds per unit of work, the median over rounds.
         memory: bytes per key.
     """
 

@@ -44,7 +44,7 @@ class Timing(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Another contender, compared with ours.
+    """Another contender, compared with our contender.
 
     Attributes:
         timing: timing of this contender.
@@ -67,7 +67,7 @@ class Case(NamedTuple):
         variants: names of the workloads.
         prepare: context manager that sets a variant up and yields its ``Contenders``.
         says: one sentence for ``--list``.
-        goals: goals by variant. A variant may have none.
+        goals: goals by variant. A variant may have no goal.
         quantity: measured quantity per unit of work: "s", "CPU s", or the quantity of a clock of the case.
         warm_up: number of calls of each contender before the first round.
         repeats: default number of rounds.
@@ -128,7 +128,7 @@ def median(values: Sequence[float]) -> float:
 
 def measure(contenders: Contenders, *, warm_up: int = 2, repeats: int = LEAST_REPEATS,
             clock: Clock = time.perf_counter) -> Dict[str, List[float]]:
-    """Return the seconds of each call by contender name, in the order of the rounds.
+    """Return a dict from contender name to the seconds of each call, in the order of the rounds.
 
     Args:
         contenders: contenders to measure, in the order A B C, A B C, ...
@@ -169,7 +169,7 @@ def compare(ours: Sequence[float], other: Sequence[float]) -> Compared:
 def run_variant(case: Case, variant: str, *, repeats: Optional[int] = None, warm: bool = True) -> Result:
     """Set up one variant of a case, measure it, and clean up. The contenders warm up first if ``warm`` is true.
 
-    ``repeats`` is the number of rounds. The default is that of the case.
+    ``repeats`` is the number of rounds. It defaults to ``case.repeats_of`` or ``case.repeats``.
     """
     with case.prepare(variant) as contenders:
         if contenders.units < 1 or not contenders.calls:

@@ -19,7 +19,7 @@ TABLES = {"1-table": 1, "26-tables": workloads.FEATURES}
 
 
 def batches(variant: str) -> Dict[str, np.ndarray]:
-    """Return int64[batches, ids] by table name."""
+    """Return a dict from table name to int64[batches, ids]."""
     tables = TABLES[variant]
     keys = workloads.sized(KEYS, 26000) // tables
     ids = workloads.batch_ids() // tables

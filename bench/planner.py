@@ -69,7 +69,7 @@ class Batches:
         self._turns["planner_at"] = self._table.planner_at
 
     def touch(self, number: int, unique: np.ndarray, occurrences: np.ndarray) -> None:
-        """Touch a batch: int64[n] distinct keys and int32[n] occurrences. Raises ``RuntimeError`` if there are too few
+        """Touch a batch: int64[n] distinct keys and int32[n] occurrences. Raise ``RuntimeError`` if there are too few
         entries.
         """
         part = self._part(number, len(unique))
@@ -104,7 +104,7 @@ class Batches:
         return part
 
     def plan(self, number: int) -> PartView:
-        """Plan a touched batch, and return its part. Raises ``RuntimeError`` if there is no plan."""
+        """Plan a touched batch, and return its part. Raise ``RuntimeError`` if there is no plan."""
         self._take(plan_frames, PLAN, number)
         part = self._ring.part(number, 0)
         if part["status"] != PLAN_OK:

@@ -25,13 +25,13 @@ Record = Dict[str, Any]
 
 def main(arguments: Optional[List[str]] = None) -> int:
     """Return the exit code: 0 = done, 2 = wrong usage."""
-    parser = argparse.ArgumentParser(prog="python -m bench.plots", description="Draw what was measured.")
-    parser.add_argument("--results", metavar="FILE", help="of `python -m bench --json`")
+    parser = argparse.ArgumentParser(prog="python -m bench.plots", description="Draw plots of measurements.")
+    parser.add_argument("--results", metavar="FILE", help="output of `python -m bench --json`")
     parser.add_argument("--cache", metavar="FILE", nargs="+", default=[],
-                        help="of `python -m bench cache --json`, one for each window")
+                        help="outputs of `python -m bench cache --json`, one per window")
     parser.add_argument("--trace", metavar="NAME=FILE", nargs="+", default=[],
                         help="traces of one step each, such as plain=plain.json ours=ours.json")
-    parser.add_argument("--output", metavar="FOLDER", default=".", help="where the pictures go")
+    parser.add_argument("--output", metavar="FOLDER", default=".", help="folder for the pictures")
     parser.add_argument("--format", choices=("png", "svg"), default="png")
     options = parser.parse_args(arguments)
     try:
@@ -80,7 +80,7 @@ def pictures_of(written: Sequence[Record], caches: Sequence[Dict[str, Any]],
 
 
 def parts_of_step(trace: Dict[str, Any]) -> Dict[str, float]:
-    """Return the milliseconds of a trace by kind of op, the largest first. Spans of workers are ignored."""
+    """Return a dict from kind of op to milliseconds of a trace, the largest first. Spans of workers are ignored."""
     sums: Dict[str, float] = {}
     for event in trace["traceEvents"]:
         if event.get("ph") == "X" and event.get("cat") == "Op":

@@ -31,8 +31,8 @@ def cpu_clock(pids: Sequence[int]) -> Clock:
 
 
 def of_pipeline() -> Dict[str, Sequence[int]]:
-    """Return the process ids of the running pipeline by kind, after all processes have started: "daemon", "key",
-    "table". "metrics" is included if metrics are enabled.
+    """Return a dict from kind of process to process ids of the running pipeline, after all processes have started. The
+    kinds are "daemon", "key", "table" and, if metrics are enabled, "metrics".
     """
     from ascpipe.tf.running.process import Process
 

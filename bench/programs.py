@@ -78,7 +78,7 @@ class Program:
         return line.decode()
 
     def end(self) -> None:
-        """Close the program's input and wait for its exit. Does nothing if the program does not run."""
+        """Close the program's input and wait for its exit. Do nothing if the program does not run."""
         if self._process is None:
             return
         try:
@@ -91,7 +91,7 @@ class Program:
         self._forget()
 
     def kill(self) -> None:
-        """Kill the program. Does nothing if the program does not run."""
+        """Kill the program. Do nothing if the program does not run."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate(timeout=self.limit_s)

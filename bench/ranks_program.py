@@ -5,7 +5,7 @@ step and sends an answer to the local port. It then reads numbers of steps from 
 and sends an answer for each line.
 
 An answer is a JSON line with the ``pid`` and these totals since the start: ``processor_s`` of this rank's processes,
-and of their TCP ``connections`` the ``sent_bytes`` and the number of ``packets`` with data.
+and the number of TCP ``connections``, their ``sent_bytes`` and their ``packets`` with data.
 """
 import contextlib
 import json
@@ -178,7 +178,7 @@ def _traffic(spared: int) -> Dict[str, int]:
     """
     traffic = {"connections": 0, "sent_bytes": 0, "packets": 0}
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):  # the descriptor of the folder is closed; some are not sockets
+        with contextlib.suppress(OSError):  # the descriptor of the folder is closed; some descriptors are not sockets
             if int(name) != spared and os.readlink("/proc/self/fd/" + name).startswith("socket:"):
                 with socket.socket(fileno=os.dup(int(name))) as connection:
                     if connection.family in (socket.AF_INET, socket.AF_INET6):

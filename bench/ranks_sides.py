@@ -143,7 +143,7 @@ class Ranks(Program):
                 os.kill(pid, number)
 
     def _await(self, ready: socket.socket) -> None:
-        """Wait until data can be read. Raises an error if the launcher exits."""
+        """Wait until data can be read. Raise an error if the launcher exits."""
         deadline = time.monotonic() + self.limit_s
         while not select.select([ready], [], [], _LOOK_S)[0]:
             if self._running().poll() is not None:
@@ -162,7 +162,7 @@ class Ranks(Program):
 
 @contextlib.contextmanager
 def running(sides: Sequence[Launched]) -> Iterator[Dict[str, Ranks]]:
-    """Yield the sides by name. All sides start concurrently, and each side has trained its first step."""
+    """Yield a dict from name to side. All sides start concurrently, and each side has trained its first step."""
     with contextlib.ExitStack() as stack:
         programs = {side.name: stack.enter_context(Ranks(side)) for side in sides}
         for program in programs.values():

@@ -59,7 +59,7 @@ def save(path: str, written: Sequence[Dict[str, Any]]) -> None:
 
 
 def load(path: str) -> List[Dict[str, Any]]:
-    """Return the records of a file. Raises ``ValueError`` if the file has no records."""
+    """Return the records of a file. Raise ``ValueError`` if the file has no records."""
     found = read_map(path).get("records")
     if not isinstance(found, list) or not all(isinstance(one, dict) and set(one) >= FIELDS for one in found):
         raise ValueError("{}: not a file of `python -m bench --json`".format(path))
@@ -67,7 +67,7 @@ def load(path: str) -> List[Dict[str, Any]]:
 
 
 def read_map(path: str) -> Dict[str, Any]:
-    """Return the JSON object in a file. Raises ``ValueError`` with the path if there is none."""
+    """Return the JSON object in a file. Raise ``ValueError`` with the path if there is no object."""
     try:
         with open(path) as file:
             found = json.load(file)

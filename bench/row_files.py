@@ -105,7 +105,7 @@ def measure(directory: str, row_bytes: int, n: int, batches: int, threads: int) 
 def main(arguments: Optional[List[str]] = None) -> Dict[int, Measured]:
     """Print a line per row size, and return the figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.row_files", description=__doc__.splitlines()[0])
-    parser.add_argument("--directory", default=tempfile.gettempdir(), help="on the disk to measure")
+    parser.add_argument("--directory", default=tempfile.gettempdir(), help="a directory on the disk to measure")
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--batches", type=int, default=30)

@@ -1,4 +1,4 @@
-"""Bytes written for rows on disk by the fill of their file, simulated: `python -m bench.row_placement`.
+"""Simulated bytes written per byte of a row on disk, by the share of slots in use: `python -m bench.row_placement`.
 
 A quarter of the keys is in memory. A batch fetches its other keys, which frees slots on the disk. Then an equal number
 of changed rows moves to the disk. The simulation counts blocks, and reads and writes no files.

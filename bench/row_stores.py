@@ -205,7 +205,7 @@ def _bytes_written() -> int:
 
 @contextlib.contextmanager
 def _memory_cgroup(name: str, limit: int) -> Iterator[str]:
-    """Create a cgroup with a memory limit in bytes, which includes the page cache. Yields the path of its list of
+    """Create a cgroup with a memory limit in bytes, which includes the page cache. Yield the path of its list of
     processes.
     """
     path = os.path.join(_CGROUPS, "{}-{}".format(name, os.getpid()))
@@ -219,7 +219,7 @@ def _memory_cgroup(name: str, limit: int) -> Iterator[str]:
 
 
 def _measure_within(limit: int, name: str, options: argparse.Namespace, row_bytes: int) -> Optional[Measured]:
-    """Measure a store in a separate process with ``limit`` bytes of memory. Returns None if the kernel killed
+    """Measure a store in a separate process with ``limit`` bytes of memory. Return None if the kernel killed
     the process.
     """
     with tempfile.TemporaryDirectory(dir=options.directory) as directory, \
@@ -237,14 +237,14 @@ def _measure_within(limit: int, name: str, options: argparse.Namespace, row_byte
 def main(arguments: Optional[List[str]] = None) -> Dict[str, Measured]:
     """Print a line per row size and store, and return the figures of the last size."""
     parser = argparse.ArgumentParser(prog="python -m bench.row_stores", description=__doc__.splitlines()[0])
-    parser.add_argument("--directory", default=tempfile.gettempdir(), help="on the disk to measure")
+    parser.add_argument("--directory", default=tempfile.gettempdir(), help="a directory on the disk to measure")
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--rows", type=int, default=8_000_000)
     parser.add_argument("--batches", type=int, default=100)
     parser.add_argument("--row-bytes", type=int, nargs="+", default=[128, 512])
     parser.add_argument("--memory", type=int,
-                        help="bytes for each store; else a quarter of those of its rows, 256 MiB at least")
-    parser.add_argument("--only", choices=list(STORES), help="this store, in this process")
+                        help="bytes of memory for each store; default: a quarter of its rows, at least 256 MiB")
+    parser.add_argument("--only", choices=list(STORES), help="measure only this store, in this process")
     parser.add_argument("--joins", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.joins:

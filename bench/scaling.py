@@ -1,5 +1,5 @@
-"""Estimated duration of a step of many ranks, by the model of docs/internals/scaling.md. The parts were measured with
-few ranks.
+"""Estimated duration of a step of many ranks, according to the model of docs/internals/scaling.md. The parts were
+measured with few ranks.
 
 python -m bench.scaling [--rows 4096] [--delay-ms 0.05] [--dim 16] [--cores 2]
 """
@@ -70,10 +70,10 @@ def table(rows: int, *, dim: int, delay_s: float, cores: int) -> List[str]:
 
 
 @click.command()
-@click.option("--rows", default=4096, show_default=True, type=int, help="Of the batch of a rank.")
-@click.option("--dim", default=16, show_default=True, help="Numbers of a row.")
-@click.option("--delay-ms", default=0.05, show_default=True, help="From one rank to another, one way.")
-@click.option("--cores", default=2, show_default=True, help="Of a rank.")
+@click.option("--rows", default=4096, show_default=True, type=int, help="Rows of a rank's batch.")
+@click.option("--dim", default=16, show_default=True, help="Floats of a row.")
+@click.option("--delay-ms", default=0.05, show_default=True, help="Delay from one rank to another, one way.")
+@click.option("--cores", default=2, show_default=True, help="Cores of a rank.")
 def main(rows: int, dim: int, delay_ms: float, cores: int) -> None:
     """Print the table."""
     click.echo("\n".join(table(int(rows), dim=dim, delay_s=1e-3 * delay_ms, cores=cores)))

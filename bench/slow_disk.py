@@ -58,12 +58,10 @@ class SlowDisk:
         path: empty directory.
 
     Attributes:
-        control: shared settings and counters. ``delay_ms`` is the duration of a read or write. If ``held`` is
-            1, reads and
-            writes never complete. ``error`` is the errno of all reads and writes, or 0. ``read_error`` is the errno of
-            reads only. ``short`` is the number of bytes by which writes are too short. ``files`` is the
-            number of created
-            files, and ``names`` the number of names in the directory.
+        control: shared settings and counters. ``delay_ms`` is the duration of a read or write. If ``held`` is 1, reads
+            and writes never complete. ``error`` is the errno of all reads and writes, or 0. ``read_error`` is the errno
+            of reads only. ``short`` is the number of bytes by which writes are too short. ``files`` is the number of
+            created files, and ``names`` is the number of names in the directory.
     """
 
     def __init__(self, path: Any) -> None:

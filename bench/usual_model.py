@@ -62,7 +62,8 @@ def names(setting: Setting) -> List[str]:
 
 
 def batches(setting: Setting) -> Tuple[Dict[str, np.ndarray], np.ndarray]:
-    """Return several batches: int64[batches, rows] by feature name, and the labels, float32[batches, rows]."""
+    """Return several batches: a dict from feature name to int64[batches, rows], and the labels, float32[batches, rows].
+    """
     random = np.random.RandomState(1)
     features = {}
     for number, name in enumerate(names(setting)):

@@ -20,7 +20,7 @@ class Turns:
     """Protocol of the requested numbers of steps.
 
     Args:
-        side: side of the program: OURS, ON_DISK or another. Other sides have no additional processes.
+        side: side of the program. Only OURS and ON_DISK have additional processes.
     """
 
     def __init__(self, side: str) -> None:

@@ -19,9 +19,9 @@ class Side(Program):
     """One side. Its process answers like ``bench/usual_program.py``.
 
     Attributes:
-        counts: answers of each turn. ``used_s`` is the processor time of its processes. With rows on disk
-            there are also
-            ``fetches`` (rows), ``disk_waits`` (plans that waited for rows), ``rows_written`` and ``written_bytes``.
+        counts: answers of each turn. ``used_s`` is the processor time of the side's processes. With rows on disk, there
+            are also ``fetches`` (rows), ``disk_waits`` (plans that waited for rows), ``rows_written`` and
+            ``written_bytes``.
     """
 
     def __init__(self, command: Sequence[str], *, environment: Optional[Dict[str, str]] = None) -> None:
@@ -79,7 +79,7 @@ def sized(setting: Setting) -> Setting:
 
 @contextlib.contextmanager
 def running(setting: Setting, sides: Sequence[str]) -> Iterator[Dict[str, Side]]:
-    """Yield the sides by name. All sides start concurrently, and each side has trained its first step."""
+    """Yield a dict from name to side. All sides start concurrently, and each side has trained its first step."""
     with contextlib.ExitStack() as stack:
         programs = {NAMES[side]: stack.enter_context(side_of(setting._replace(side=side))) for side in sides}
         for program in programs.values():

@@ -89,7 +89,7 @@ def _fetch(address: str, path: Path, sha256: str) -> None:
 def main() -> int:
     """Return the exit code. It is 0, or 2 with the reason on stderr."""
     parser = argparse.ArgumentParser(prog="make python", description=__doc__.splitlines()[0])
-    parser.add_argument("--into", type=Path, default=ROOT / ".python", help="folder for it")
+    parser.add_argument("--into", type=Path, default=ROOT / ".python", help="parent folder of the installation")
     options = parser.parse_args()
     try:
         python = install(options.into, os.environ.get("PYTHON_MIRROR") or MIRROR)

@@ -29,7 +29,8 @@ def folders(setting: str, prefix: str = OPS) -> List[str]:
 
 
 def read(state: str) -> Optional[Dict[str, bytes]]:
-    """Return the files of the build with this digest by name, or None if the build is missing or damaged.
+    """Return a dict from name to content of each file of the build with this digest. Return None if the build is
+    missing or damaged.
 
     Raises:
         RunDirError: other users have write access to the folder.

@@ -65,8 +65,7 @@ class Unit(NamedTuple):
 def divide(sources: Iterable[str]) -> List[Unit]:
     """Return the units of all sources (paths below ``src``).
 
-    Units without TensorFlow are first. Among these and among the other units, slow units are first; ties are sorted by
-    name.
+    Units without TensorFlow are first. In both groups, slow units are first; ties are sorted by name.
     """
     members: Dict[str, List[str]] = {}
     for source in sorted(sources):

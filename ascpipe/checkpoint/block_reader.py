@@ -15,8 +15,8 @@ from ascpipe.checkpoint.table_folders import Piece, candidate_pieces, count_piec
 from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
 
-Pieces = Callable[[TableSpec], Sequence[Piece]]  #: function that returns pieces of a table, first that of the keys
-#: function of a first row and a number of rows; returns for each part of a row an array to read into, or None
+Pieces = Callable[[TableSpec], Sequence[Piece]]  #: function that returns pieces of a table, first the piece of the keys
+#: function of a first row and a number of rows; it returns one item per part of a row: an array to read into, or None
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
 
 _BLOCK_BYTES = 4 << 20  #: small enough that most of a block stays in the CPU cache until the block is used
@@ -69,7 +69,7 @@ class Checkpoint:
 
     def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1,
                       block_rows: Optional[int] = None) -> Iterator[PartedBlock]:
-        """Yield the blocks of ``blocks``, with the embedding and each optimizer slot in separate arrays."""
+        """Yield the same blocks as ``blocks``, with the embedding and each optimizer slot in separate arrays."""
         for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows):
             yield PartedBlock(keys, tuple(parts), counts, timestamps)
 
@@ -142,7 +142,7 @@ class Checkpoint:
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """Yield for each block of the rank's keys a list with one array per piece. ``blocks`` describes the blocks.
+        """Yield one list per block of the rank's keys, with one array per piece. ``blocks`` describes the blocks.
 
         Args:
             targets: as in ``row_parts``, but with one array or None per piece.

@@ -9,7 +9,7 @@ from ascpipe.checkpoint.table_folders import OURS
 from ascpipe.errors.base import shown
 from ascpipe.layout.initial_kinds import POOL
 
-MAX_ROWS = 1 << 40  #: maximum rows per table: more than any memory holds, and byte counts stay below 2^63
+MAX_ROWS = 1 << 40  #: maximum rows per table; no memory can hold more rows, and byte counts stay below 2^63
 MAX_WIDTH = 1 << 16
 MAX_SLOTS = 64
 _INT64 = (-(1 << 63), (1 << 63) - 1)

@@ -30,7 +30,7 @@ class InitialRows(NamedTuple):
         kind: 0: constant a; 1: uniform [a, b); 2: normal (mean a, stddev b); 3: truncated normal; 4: a row of the pool.
         a, b: parameters of ``kind``.
         scale: factor by which each initial value is multiplied.
-        pool_rows: rows of the pool; 0 unless ``kind`` is 4.
+        pool_rows: number of rows of the pool; 0 unless ``kind`` is 4.
     """
 
     seed: int
@@ -49,7 +49,7 @@ class Policies(NamedTuple):
         counting: whether occurrences are counted.
         faae_coefficient: weight of one occurrence.
         eviction_threshold: age at which an eviction drops a key, or -1 if eviction is off.
-        time: timestamp of the last batch that had one, or 0.
+        time: timestamp of the last batch with a timestamp, or 0.
     """
 
     access_threshold: int
@@ -159,7 +159,7 @@ class TablePosition(NamedTuple):
 
     Attributes:
         last_ticket: last finished ticket, or -1 if no ticket is finished.
-        cuts: number of changes between steps that were applied to the table.
+        cuts: number of cuts (changes between two steps) that were applied to the table.
     """
 
     last_ticket: int

@@ -17,11 +17,11 @@ _LINK = ".link"  # temporary name of a hard link or copy, in the directory of th
 
 
 def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedFile]:
-    """Check and sync TensorFlow's files of a checkpoint. Return the sizes and digests of the files by name.
+    """Check and sync TensorFlow's files of a checkpoint. Return a dict from file name to size and digest.
 
     Raises:
-        OSError: a system call failed, the files are ``needed`` and missing (ENOENT), or TensorFlow writes no file
-            of such a name (EINVAL).
+        OSError: a system call failed, the files are ``needed`` and missing (ENOENT), or the directory contains another
+            file (EINVAL).
     """
     with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
         names = disk.names(fd)

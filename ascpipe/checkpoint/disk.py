@@ -1,7 +1,8 @@
 """All system calls for saving, restoring and removing checkpoints.
 
 Names are relative to directory descriptors, except in ``make_path``. A name that is a symbolic link is never followed,
-except in ``make_path``. New files never overwrite existing files; ``rename`` replaces them. Failures raise ``OSError``.
+except in ``make_path``. New files never overwrite existing files; ``rename`` replaces existing files. Failures raise
+``OSError``.
 """
 import concurrent.futures
 import contextlib
@@ -126,7 +127,7 @@ def write_file(directory_fd: int, name: str, content: Bytes) -> None:
 def replace_file(directory_fd: int, name: str, content: Bytes) -> None:
     """Replace a file atomically and durably."""
     new = ".{}.new".format(name)
-    try_unlink(directory_fd, new)  # a process that crashed may have left it
+    try_unlink(directory_fd, new)  # a crashed process may have left this file
     write_file(directory_fd, new, content)
     rename(directory_fd, new, name)
     sync(directory_fd)
@@ -163,7 +164,7 @@ def sync_all(fds: Sequence[int]) -> None:
     """Sync several files concurrently, since a file system commits many changes with one write.
 
     Raises:
-        OSError: a sync failed. It is the error of the first such file; the other files are synced nevertheless.
+        OSError: a sync failed. The error of the first such file is raised after all files were synced.
     """
     with concurrent.futures.ThreadPoolExecutor(_SYNCS_AT_A_TIME) as threads:
         waits = [threads.submit(sync, fd) for fd in fds]

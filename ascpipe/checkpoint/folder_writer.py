@@ -124,7 +124,7 @@ class TableFolders:
         return _write(self._pool, [pool])
 
     def finish(self) -> Dict[str, SavedFile]:
-        """Make all files durable. Return the sizes and digests of the data files by folder.
+        """Make all files durable. Return a dict from folder to size and digest of its data file.
 
         Raises:
             ValueError: there are fewer keys than in the spec.

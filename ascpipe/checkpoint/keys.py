@@ -30,9 +30,9 @@ _FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F)  # odd m
 def repeated(keys: np.ndarray) -> Optional[int]:
     """Return a key that occurs more than once, or None if all keys are unique.
 
-    The result is exact. The search is several times as fast as sorting unless many hashes collide. Each key writes its
-    number to the slot of its hash. A key that finds another number in its slot is either a duplicate or is retried in
-    the next round. At most one of several equal keys keeps the slot, so equal keys are found in this round or are
+    The result is exact. The search is several times as fast as sorting unless many hashes collide. The number of each
+    key is written to the slot of its hash. A key whose slot then has another number is either a duplicate or is retried
+    in the next round. At most one of several equal keys keeps the slot, so equal keys are found in this round or are
     retried together.
 
     Args:

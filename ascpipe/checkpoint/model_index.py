@@ -20,7 +20,7 @@ DELTA_TIMES = "delta_export_time_ms.json"
 _MAX_BYTES = 16 << 20
 _BASE = "base"
 _DELTA = "delta"
-_TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: by kind of checkpoint, the interval of ``init`` that expired
+_TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: kind of checkpoint -> name of the interval that starts such a save
 _log = logging.getLogger(__name__)
 
 
@@ -43,7 +43,7 @@ def _note_saved(prefix: str, cost_s: float) -> None:
         for found in complete_checkpoints(place.directory)}
     mine = there.pop(os.path.join(place.directory, place.stem), None)
     if mine is None:
-        return  # another process removed it
+        return  # another process removed the checkpoint
     kind, step = mine
     now_s = time.time()
     with disk.closing(open_place(place)) as directory_fd:

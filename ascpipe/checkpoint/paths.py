@@ -10,9 +10,9 @@ from ascpipe.errors import ArgumentError
 MANIFEST = "MANIFEST.json"
 PAIR = "PAIR.json"
 MARKER = "ASCPIPE"  #: marker file of a directory of ascpipe; locked while the directory is written
-DENSE = "dense-part"  #: folder of TensorFlow's files; table names have no dashes
+DENSE = "dense-part"  #: folder of TensorFlow's files; no table has this name, because table names have no dashes
 
-#: reserved names, which a table must not have: every checkpoint has a file of this name next to the folders of tables
+#: names that a table must not have, because a file of this name is next to the folders of tables
 TAKEN_NAMES = frozenset([MARKER])
 TABLE_NAME = re.compile(r"[0-9A-Za-z_]{1,100}\Z")
 SLOT_NAME = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}\Z")
@@ -21,7 +21,7 @@ _SPARSE = "sparse-"
 _DELTA = "delta-sparse-"
 _DISPLACED = ".displaced-"
 _MAX_PATH = 1024
-_MAX_NAME_BYTES = 200  # file names may have 255 bytes; the other bytes are for prefixes and suffixes
+_MAX_NAME_BYTES = 200  # file names may have 255 bytes; 55 of these are for prefixes and suffixes
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SYSTEM = frozenset(["bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr"])
 _NOT_SYSTEM = ("/dev/shm", "/usr/local", "/usr/src")  # noqa: S108 (said of paths that the program gives)

@@ -83,7 +83,7 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
 
 
 def trained_batches(prefix: str) -> Dict[str, int]:
-    """Return the number of batches that rank 0 has trained, by stream name, for ``dataset.skip(n)``.
+    """Return a dict from stream name to the number of batches that rank 0 has trained, for ``dataset.skip(n)``.
 
     Only the manifest and the pair record are verified.
 

@@ -27,7 +27,7 @@ class Found(NamedTuple):
 
 
 def complete_checkpoints(directory: str) -> List[Found]:
-    """List the complete checkpoints of a directory by step. Checkpoints without a step are first. Digests are
+    """List the complete checkpoints of a directory, sorted by step. Checkpoints without a step are first. Digests are
     not verified.
 
     Raises:
@@ -73,8 +73,8 @@ def is_delta(prefix: str) -> bool:
 
 
 def _records(directory: str, *, sizes: bool = True) -> Dict[str, Optional[Records]]:
-    """Return the records of each checkpoint by stem. The value is None if the records or, with ``sizes``, file sizes
-    are wrong.
+    """Return a dict from stem to the records of a checkpoint. The value is None if the records are damaged, or if
+    ``sizes`` is true and a file size is wrong.
     """
     try:
         directory_fd = open_place(Place(directory, checked_directory(directory), ""))

@@ -25,7 +25,7 @@ class Sliced(Checkpoint):
         self.positions: Tuple[Position, ...] = tuple(content.position for content in manifest.slices)
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """Return two key counts of the rank, as in ``Checkpoint``."""
+        """Return the counts of the rank's keys with and without a row, as in ``Checkpoint``."""
         if ranks == len(self._parts):
             return self._parts[rank].rows_of(table)
         return super().rows_of(table, rank, ranks)

@@ -16,14 +16,14 @@ from ascpipe.checkpoint.table_folders import KEY, Piece, all_pieces, key_pieces
 from ascpipe.checkpoint.tree import Records, Tree
 
 _THREADS = 4
-_STACK_BYTES = 8 << 20  #: stack of one thread with the default limit
+_STACK_BYTES = 8 << 20  #: stack size of one thread with the default limit
 _BLOCK = 1 << 17  #: number of keys or counts checked at a time
 
 Stamps = Dict[Tuple[str, str], disk.Stamp]  #: stamps of the data files of a slice, by table and folder
 
 
 def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
-    """Verify a checkpoint. Without ``rows``, verify only its records, keys and counts.
+    """Verify a checkpoint. If ``rows`` is false, verify only its records, keys and counts.
 
     Returns:
         The records, and for each slice the stamps of the verified files.

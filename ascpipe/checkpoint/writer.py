@@ -32,7 +32,7 @@ class CheckpointWriter(TablesWriter):
     ::
 
         with CheckpointWriter("dir", "model.ckpt", 100, progress) as writer:
-            saver.save(session, writer.dense_prefix, write_state=False)  # no global_step: the prefix has it
+            saver.save(session, writer.dense_prefix, write_state=False)  # no global_step: the prefix contains the step
             writer.begin_tables(specs)
             for spec in specs:
                 writer.write_table(spec.name, blocks(spec), candidates(spec))
@@ -50,7 +50,7 @@ class CheckpointWriter(TablesWriter):
 
     def __init__(self, directory: str, base: str, step: Optional[int], progress: Optional[Progress] = None, *,
                  dense: bool = True, ranks: int = 1) -> None:
-        """Check the arguments. Nothing is written before ``with``.
+        """Check the arguments. Nothing is written before the ``with`` block starts.
 
         Args:
             step: step of the save, 0 or more. If None, the name has no suffix.
@@ -200,8 +200,8 @@ class CheckpointWriter(TablesWriter):
         return self._staging
 
     def _check_place(self) -> None:
-        """Check that the name is free or belongs to an ascpipe checkpoint that may be replaced. A delta
-        replaces nothing.
+        """Check that the name is free or belongs to an ascpipe checkpoint that may be replaced. A delta replaces no
+        checkpoint.
         """
         taken = [name for name in self._place.names if disk.is_there(self._directory(), name)]
         if self._parent is not None and taken:
@@ -239,7 +239,9 @@ class CheckpointWriter(TablesWriter):
         return place.displaced
 
     def _publish(self, stage: staging.Staging, dense: Dict[str, SavedFile], replaced: Optional[str]) -> None:
-        """Sync the new name, link TensorFlow's files into the parent directory, and remove the replaced checkpoint."""
+        """Sync the parent directory to make the rename durable, link TensorFlow's files into it, and remove the
+        replaced checkpoint.
+        """
         self._staging = None
         directory_fd = self._directory()
         try:

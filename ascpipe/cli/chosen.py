@@ -21,7 +21,7 @@ def is_named(name: Optional[str]) -> bool:
 
 
 def chosen(name: Optional[str], *, or_the_only: bool = True) -> RunDir:
-    """Return the run directory of the daemon named by ``name`` or $ASCPIPE_NAME; defaults to ``default``.
+    """Return the run directory of the daemon named by ``name`` or $ASCPIPE_NAME. The default is ``default``.
 
     The function selects the user's only daemon if no name is given and ``default`` is not running. It prints
     the name of that daemon on stderr. Private daemons of trainers have random names.

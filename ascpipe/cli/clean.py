@@ -16,7 +16,7 @@ _RUNS = "run directory"
 _KERNELS = "compiled kernels"
 _BUILDS = "built ops"
 _ENVIRONMENTS = "installed packages"
-_WHEELS = "wheels"  # of `make ranks`, in the user's cache
+_WHEELS = "wheels"  # folder of `make ranks` in the user's cache
 
 
 @click.command("clean", help="Remove files of dead daemons and compiled kernels of other versions.")
@@ -58,7 +58,7 @@ def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -
 
 
 def old_kernels(cache_dir: str, *, within_s: float) -> List[str]:
-    """Return kernel folders of other versions that no daemon started to use within ``within_s`` seconds."""
+    """Return kernel folders of other versions that no daemon has started to use in the last ``within_s`` seconds."""
     from ascpipe.daemon import kernel_cache
 
     return [folder for folder in kernel_cache.other_folders(cache_dir)

@@ -24,7 +24,7 @@ OK = "ok"
 WARNING = "warning"
 PROBLEM = "problem"
 
-#: Version of Python -> series of TensorFlow, and its release that ascpipe is tested with.
+#: Version of Python -> (series of TensorFlow, release of this series with which ascpipe is tested).
 _SUPPORTED = {(3, 7): ("1.15", "1.15.5"), (3, 10): ("2.15", "2.15.1"), (3, 11): ("2.15", "2.15.1")}
 _LEAST_FILES = 4096  # a daemon raises its limit to 65536 or the hard limit
 _LEAST_MEMORY = 1 << 30
@@ -255,7 +255,7 @@ def why_not_writable(path: str) -> str:
     while not os.path.lexists(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
     try:
-        tempfile.TemporaryFile(dir=path).close()  # unnamed
+        tempfile.TemporaryFile(dir=path).close()  # creates an unnamed file
     except OSError as error:
         return "{}: {}".format(path, error.strerror)
     return ""
@@ -306,7 +306,7 @@ def kernels() -> Iterator[Finding]:
         if any(map(shutil.which, COMPILERS)):
             yield Finding("kernels", WARNING, text, "run `ascpipe warmup`; otherwise daemons take half a second "
                                                     "longer to start")
-        else:  # this is no fault, and only an additional package would help
+        else:  # this state is not a fault, and would need an additional package
             yield Finding("kernels", OK, text + ": there is no C compiler; daemons take half a second longer to start")
     else:
         yield Finding("kernels", OK, "compiled, {}".format(library))

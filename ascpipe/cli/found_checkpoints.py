@@ -21,8 +21,8 @@ class Looked(NamedTuple):
 
     Attributes:
         place: location of the checkpoint.
-        state: COMPLETE. INCOMPLETE: files or ancestors are missing or have other lengths. DAMAGED: the records cannot
-            be read. UNVERIFIED: there are no records.
+        state: COMPLETE; INCOMPLETE if files or ancestors are missing or have other lengths; DAMAGED if the records
+            cannot be read; UNVERIFIED if there are no records.
         problem: error that describes the damage, or None.
         records: records of the checkpoint, or None if it is damaged or unverified.
     """

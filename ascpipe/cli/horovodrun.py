@@ -17,7 +17,7 @@ from typing import List, Mapping
 
 def main() -> None:
     """Run the launcher. Return if all ranks succeeded."""
-    del sys.path[0]  # this folder
+    del sys.path[0]  # the folder of this file
     from horovod.runner import mpi_run
     from horovod.runner.launch import run_commandline
 

@@ -1,4 +1,4 @@
-"""Command ``ascpipe inspect``. It shows counts, last batch and row location of keys of a running daemon's table."""
+"""Command ``ascpipe inspect``. It shows counts, last batch and row location of keys in a table of a running daemon."""
 import json
 from typing import Any, Dict, List, Optional, Tuple
 

@@ -64,8 +64,8 @@ def exit_code(error: AscpipeError) -> int:
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True,
              no_args_is_help=True)
-@click.option("--version", is_flag=True, help="Print the version; with --verbose also those of what it works with.")
-@click.option("--verbose", is_flag=True, help="For --version.")
+@click.option("--version", is_flag=True, help="Print the version of ascpipe.")
+@click.option("--verbose", is_flag=True, help="With --version: also print versions of Python, TensorFlow and the ops.")
 @click.pass_context
 def main(context: click.Context, version: bool, verbose: bool) -> None:
     """Daemon that prepares batches of sparse features ahead of training."""

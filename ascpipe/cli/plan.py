@@ -10,7 +10,7 @@ from ascpipe.layout.row_blocks import file_bytes
 #: floats that an optimizer stores per element of a row
 OPTIMIZERS = {"sgd": 0, "adagrad": 1, "ftrl": 2, "lazy_adam": 2}
 
-# Upper limits of bytes in addition to rows; see docs/how-to/tables.md.
+# Upper limits of the bytes that a table needs in addition to its rows; see docs/how-to/tables.md.
 _OF_KEY = 70.0
 _OF_DEVICE_ROW = 4.2
 _OF_CACHED_ROW = 28.2

@@ -29,7 +29,7 @@ _INIT = 1  # parent of orphaned processes
 
 
 class _ProgramLoader(importlib.machinery.SourceFileLoader):
-    """Loader that uses no compiled files (.pyc), like Python for its main program."""
+    """Loader that uses no compiled files (.pyc). Python does the same for its main program."""
 
     def get_code(self, fullname: str) -> types.CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
@@ -49,7 +49,7 @@ class _AfterTensorFlow(importlib.abc.MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Optional[Sequence[Union[bytes, str]]],
                   target: Optional[types.ModuleType] = None) -> Optional[importlib.machinery.ModuleSpec]:
-        """Wrap the loader that Python finds for TensorFlow. The hook removes itself before."""
+        """Remove this hook, and wrap the loader that Python finds for TensorFlow."""
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def _end_with_the_shell(shell: int) -> None:
-    """Tell the kernel to kill this process when its parent exits, a shell that horovodrun started.
+    """Tell the kernel to kill this process when its parent exits. The parent is a shell that horovodrun started.
 
     A launcher that ends its ranks kills the children of that shell. If the children have not started yet, the
     launcher kills only the shell and then waits for this process.

@@ -46,7 +46,7 @@ def sweep() -> List[str]:
 def _is_ours(path: str) -> bool:
     try:
         found = os.lstat(path)
-    except OSError:  # the run has removed it
+    except OSError:  # the run has removed the folder
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and time.time() - found.st_mtime > _YOUNG_S
 

@@ -92,7 +92,7 @@ def bottleneck(looks: Sequence[Status]) -> str:
 
 
 def busy(looks: Sequence[Status]) -> Dict[str, float]:
-    """Return the share of time in which each process was awake, by its name in ``waits``."""
+    """Return a dict from the name of a process in ``waits`` to the share of time in which the process was awake."""
     awake: Counter[str] = collections.Counter()
     seen: Counter[str] = collections.Counter()
     for look in looks:

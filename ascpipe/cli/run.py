@@ -33,7 +33,7 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 @click.option("--ranks", type=click.IntRange(1, 4095), default=1, show_default=True,
               help="Number of training processes.")
 @click.option("--hosts", default=None, metavar="HOST:N,...",
-              help="Machines and the ranks on each. Default: this machine.")
+              help="Machines and their numbers of ranks. Default: this machine.")
 @click.option("--mpi", is_flag=True, help="Use MPI and mpirun instead of gloo and horovodrun.")
 @click.option("--restarts", type=click.IntRange(min=0), default=0, show_default=True,
               help="Number of restarts of all ranks after a failure.")

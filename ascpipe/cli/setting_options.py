@@ -15,7 +15,7 @@ config_option = click.option(
 
 
 def setting_options(command: _Command) -> _Command:
-    """Decorator that adds the options for settings to a command: ``--config``, ``--set``, and options of settings."""
+    """Decorator that adds options to a command: ``--config``, ``--set``, and dedicated options of some settings."""
     for option in reversed((
             config_option,
             click.option("--workers", type=int, default=None, help="Number of key workers."),

@@ -35,9 +35,9 @@ _FIRST_FAILURES = (  # output of horovodrun, of mpirun if a rank exited, and of 
     re.compile(rb"process rank ([0-9]+) with PID [0-9]+ on node \S+ exited on signal ([0-9]+)"))
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
-_FUSED_FROM = 3  # minimum number of ranks; with fewer ranks, all sums have the same order
-_END_S = 30.0  # from a signal to the exit of the launcher; horovodrun kills ranks after 10 s
-_LAST_WORDS_S = 5.0  # from the exit of the launcher to the end of its stderr
+_FUSED_FROM = 3  # minimum number of ranks at which the order of additions may vary
+_END_S = 30.0  # seconds from a signal to the exit of the launcher; horovodrun kills ranks after 10 s
+_LAST_WORDS_S = 5.0  # seconds from the exit of the launcher to the end of its stderr
 _KEPT_BYTES = 65536
 _SHOWN_CAUSES = 20
 

@@ -18,7 +18,7 @@ _COLUMNS = (("steps/s", 9), ("ids/s", 12), ("device hit", 11), ("host hit", 9), 
             ("read/s", 9), ("ring", 9), ("step waits", 11))
 
 
-@click.command("stats", help="Print the throughput of a daemon, one line per interval; Ctrl-C stops it.")
+@click.command("stats", help="Print the throughput of a daemon, one line per interval, until Ctrl-C.")
 @name_option
 @click.option("-i", "--interval", type=click.FloatRange(0.1, 86400), default=1.0, show_default=True, metavar="SECONDS",
               help="Interval between lines.")
@@ -42,7 +42,7 @@ def command(name: Optional[str], interval: float, count: Optional[int], as_json:
 
 
 def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
-    """Query a daemon repeatedly. Yield for each interval its answers, including those at its start and its end.
+    """Query a daemon repeatedly. Yield for each interval its answers, including the answers at its start and its end.
 
     Raises:
         NotRunningError, NoAnswerError: the daemon has exited, or does not answer.

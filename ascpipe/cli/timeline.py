@@ -16,7 +16,7 @@ from ascpipe.control.client import ask, running_daemons
 from ascpipe.errors import ConfigError, NotRunningError
 from ascpipe.shm import exchange_spans, spans
 
-_MARGIN_US = 100000.0  # activity of this length before and after a merged trace is kept
+_MARGIN_US = 100000.0  # microseconds of activity to keep before and after a merged trace
 
 
 class Recorded(NamedTuple):
@@ -24,7 +24,7 @@ class Recorded(NamedTuple):
 
     Attributes:
         name: name of the daemon.
-        exchanges: exchanges of the trainer with other ranks, or None with one rank.
+        exchanges: exchanges of the trainer with other ranks, or None if there is only one rank.
         workers: workers with spans.
     """
 
@@ -37,7 +37,7 @@ class Recorded(NamedTuple):
 @click.option("--name", "given", multiple=True,
               help="Name of a daemon; repeatable. Default: as for `ascpipe status`.")
 @click.option("--all", "of_all", is_flag=True,
-              help="All daemons of this user that record spans, for example for all ranks.")
+              help="Use all daemons of this user that record spans, for example of all ranks.")
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
               help="TensorFlow timeline to add. The output covers its time and 0.1 s before and after.")

@@ -21,7 +21,7 @@ _LOOK_S = 0.05
 
 
 @click.group("trace", cls=near_verbs.Group,
-             help="Record the activity of workers; `ascpipe timeline` writes it.")
+             help="Record the activity of workers for `ascpipe timeline`.")
 def command() -> None:
     """Group of the commands start and stop."""
 
@@ -29,7 +29,7 @@ def command() -> None:
 def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
             click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-            click.option("--all", "of_all", is_flag=True, help="All daemons of this user."),
+            click.option("--all", "of_all", is_flag=True, help="Use all daemons of this user."),
             click.option("--name", "given", multiple=True,
                          help="Name of a daemon; repeatable. Default: as for `ascpipe status`.")):
         function = option(function)

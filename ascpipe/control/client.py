@@ -69,7 +69,8 @@ def running_daemons() -> List[str]:
 
 def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
               verb: str) -> Optional[Tuple[bytes, List[int]]]:
-    """Return the reply and its descriptors, or None after the deadline or if the daemon did not read the request."""
+    """Return the reply and its descriptors. Return None if the deadline passed or the daemon did not read the request.
+    """
     try:
         fdsocket.connect(sock, run.control, max(0.001, deadline - time.monotonic()))
         sock.send(request, socket.MSG_NOSIGNAL)

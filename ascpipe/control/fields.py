@@ -46,7 +46,7 @@ def of_type(kind: type) -> Rule:
 
 
 def integer(low: int, high: int) -> Rule:
-    """Return the rule of an int from ``low`` to ``high``, both included."""
+    """Return the rule of an int from ``low`` to ``high``, inclusive."""
     is_int = of_type(int)
 
     def check(value: Any, where: str) -> Any:

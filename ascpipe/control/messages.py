@@ -91,10 +91,10 @@ class Table:
         device_rows: number of rows on the device, or 0 for an expansion table.
         home_rows: maximum number of home rows, or 0 if all rows stay on the device.
         row_floats: number of floats of a home row, which consists of the embedding and the optimizer slots.
-        access_threshold: occurrences before a key gets a row, or -1 without admission.
+        access_threshold: occurrences before a key gets a row, or -1 if admission is off.
         faae_coefficient: weight of one occurrence.
-        eviction_threshold: age at which an eviction deletes a key, or -1 without eviction.
-        disk_rows: maximum number of rows in host memory and on disk together, or 0 without rows on disk.
+        eviction_threshold: age at which an eviction deletes a key, or -1 if eviction is off.
+        disk_rows: maximum number of rows in host memory and on disk together, or 0 if no rows are on disk.
         directories: absolute paths of the directories for row files. A table with rows on disk has at least one.
     """
 
@@ -198,8 +198,8 @@ def extended(start: Start, stream: Stream) -> Start:
     """Return a copy of ``start`` with one more stream.
 
     Raises:
-        MessageError: the stream number is in use, a table does not exist, another stream trains a table, or there
-            are too many streams.
+        MessageError: the stream number is in use, a table does not exist or is in another training stream, or there are
+            too many streams.
     """
     where = "stream {}".format(stream.stream)
     if any(stream.stream == other.stream for other in start.streams):
@@ -215,11 +215,11 @@ def extended(start: Start, stream: Stream) -> Start:
 
 
 def with_table(start: Start, table: Table) -> Start:
-    """Return a copy of ``start`` with a new table, or with a replaced table that no stream trains.
+    """Return a copy of ``start`` with ``table`` added, or in place of a table that is in no training stream.
 
     Raises:
-        MessageError: the table number leaves a gap, or a stream trains the table with this number, or that table has
-            another name, dim or number of device rows.
+        MessageError: the table number leaves a gap, or the replaced table is in a training stream or has another name,
+            dim or number of device rows.
     """
     where = "table {}".format(table.table)
     _check_rows(table)

@@ -1,7 +1,7 @@
 """Server of the control plane. It listens on a SOCK_SEQPACKET unix socket, with one request per connection.
 
-Requests wait in the kernel, charged to the senders, until the daemon reads them (ADR 46). The memory and work that all
-peers can cause together are bounded:
+Requests wait in the kernel until the daemon reads them, and their memory is charged to the senders (ADR 46). The memory
+and work that all peers can cause together are bounded:
 
 - There are few connections.
 - Messages are read one at a time, and messages of dead peers are not read.

@@ -229,9 +229,9 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
     """Find a daemon and register with it.
 
     Args:
-        daemon: name of the daemon, see ``ascpipe.ranks.LOCAL_RANK``. It defaults to $ASCPIPE_NAME. Without a
-            name, the daemon ``default`` is used if it is free and belongs to this user. Otherwise, the function
-            starts a private daemon, which exits with this process.
+        daemon: name of the daemon, see ``ascpipe.ranks.LOCAL_RANK``. It defaults to $ASCPIPE_NAME. If there is no name,
+            the daemon ``default`` is used if it is free and belongs to this user. Otherwise, the function starts a
+            private daemon, which exits with this process.
         layout: ``ascpipe.layout.structs.layout_hash()``.
         begun: result of ``begin``. The function uses this private daemon or ends it.
 

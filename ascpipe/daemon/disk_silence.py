@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional, Sequence
 
 from ascpipe.errors import DiskSilentError
 
-_LONGEST_LOOK_S = 2.0  # maximum time counted between two observations; the daemon makes one per second
+_LONGEST_LOOK_S = 2.0  # maximum time counted between two observations; the daemon observes once per second
 
 Lines = Sequence[Mapping[str, Any]]
 
@@ -43,7 +43,7 @@ class DiskSilence:
         self._at = now
 
     def sentence(self, disks: Lines) -> str:
-        """Return the directories with operations in flight, for example ``"3 in /ssd0"``."""
+        """Return the number of operations in flight per directory, for example ``"3 in /ssd0"``."""
         return ", ".join("{} in {}".format(disk["under_way"], disk["directory"]) for disk in disks if disk["under_way"])
 
     def verdict(self, disks: Lines, patience_s: float) -> Optional[DiskSilentError]:

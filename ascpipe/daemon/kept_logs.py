@@ -23,7 +23,7 @@ class KeptLogs(NamedTuple):
 
     Attributes:
         path: directory of the logs.
-        ended: time of the end in seconds since 1970.
+        ended: time at which the daemon ended, in seconds since 1970.
         cause: error of the session, or an empty string if the log has no error, for example after SIGKILL.
     """
 

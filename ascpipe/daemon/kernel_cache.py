@@ -213,7 +213,7 @@ def _write(folder: str, listed: Dict[str, str]) -> None:
 
 
 def count(folder: str) -> int:
-    """Return the number of files in ``folder`` that numba has written."""
+    """Return the number of compiled kernels that numba has written below ``folder``."""
     return sum(name.endswith(_BY_NUMBA) for name in _compiled(os.path.join(folder, NUMBA_FOLDER)))
 
 

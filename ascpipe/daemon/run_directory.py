@@ -170,7 +170,8 @@ def remove_dead_runs(*, dry_run: bool) -> List[str]:
 
 
 def dead_runs() -> List[RunDir]:
-    """Return the run directories in which dead daemons left more than logs. The parent of run directories must exist.
+    """Return the run directories in which dead daemons left files other than logs. The parent of run directories must
+    exist.
     """
     return [run for run in map(RunDir, sorted(os.listdir(names.base_dir()))) if _is_dead(run)]
 

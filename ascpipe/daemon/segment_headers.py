@@ -24,7 +24,7 @@ class Segment(NamedTuple):
         return self.array[offset:offset + count * struct.itemsize].view(struct)
 
 
-#: Entries for keys of the window that have no row. Unused entries occupy no memory.
+#: Number of entries for keys of the window that have no row. Unused entries occupy no memory.
 _WINDOW_ENTRIES = 1 << 22
 #: Number of keys that admission counts per row of the table.
 _COUNTED_PER_ROW = 8

@@ -160,8 +160,8 @@ class SessionMemory:
                 "spin_us": self._settings.spin_us, "streams": self._stream_fields(), "tables": self._table_fields()}
 
     def table_body(self, number: int, *, with_files: bool) -> Tuple[Dict[str, Any], List[int]]:
-        """Return the message about an added table, and the descriptors of its segment. With ``with_files`` the message
-        and the descriptors include its row files.
+        """Return the message about an added table, and the descriptors of its segment. If ``with_files`` is true, both
+        include the table's row files.
         """
         files, fds = self.row_files(number) if with_files else ([], [])
         return {"verb": "add_table", "row_files": files, **self._table_fields()[number]}, [self.tables[number].fd, *fds]

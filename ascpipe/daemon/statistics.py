@@ -41,7 +41,7 @@ def hit_rate(table: Dict[str, Any]) -> Optional[float]:
 
 
 def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
-    """Return the statistics of exchanges with other ranks, or None with one rank.
+    """Return the statistics of exchanges with other ranks, or None if there is only one rank.
 
     Args:
         record: an ``EXCHANGES``.

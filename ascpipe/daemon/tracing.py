@@ -18,7 +18,7 @@ from ascpipe.shm import exchange_spans
 
 _log = logging.getLogger("ascpipe.daemon")
 
-_EXCHANGES = 20_000  # number of spans of exchanges, unless the setting has another number
+_EXCHANGES = 20_000  # number of spans of exchanges if the setting is 0
 
 
 class Tracing:
@@ -74,9 +74,10 @@ class Tracing:
 
     @contextlib.contextmanager
     def exchange_spans(self, body: messages.Start, trainer_pid: int) -> Iterator[Tuple[List[int], int]]:
-        """Context manager that creates the file for exchanges, and yields a list with its descriptor, and its size.
+        """Context manager that creates the file for exchanges. It yields (list with the file's descriptor, size of the
+        file).
 
-        It yields an empty list and 0 with one rank, or if the file cannot be created and recording is off.
+        It yields an empty list and 0 if there is one rank, or if the file cannot be created and recording is off.
         """
         with contextlib.suppress(FileNotFoundError):  # file of an earlier trainer
             os.unlink(self._run.exchange_spans)

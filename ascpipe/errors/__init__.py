@@ -25,7 +25,7 @@
     |       `-- MetricsMissingError E225 the package for metrics is not installed
     +-- MessageError           E230  a control message does not match the schema
     |   +-- ConnectionClosedError E231 the peer has closed a socket
-    |   `-- MessageTimeoutError E232 no complete message in time
+    |   `-- MessageTimeoutError E232 a message was not received or sent completely in time
     +-- SegmentError           E302  shared memory has invalid content
     |   `-- OutOfSharedMemoryError E401 too little memory, detected at start
     +-- WorkerError            E120  a worker process exited
@@ -35,7 +35,7 @@
     |   +-- RowUnreadableError E422  a row that a step needs cannot be read from disk
     |   +-- DiskFullError      E423  rows must be written to disk, and no disk accepts them
     |   +-- DiskSilentError    E424  a disk with rows no longer responds
-    |   `-- CrashLoopError     E140  restarted too often
+    |   `-- CrashLoopError     E140  a worker was restarted too often
     +-- OpsMissingError        E221  the ops are not built (ascpipe/tfops/load.py)
     +-- OpsMismatchError       E222  the ops are built for another TensorFlow or layout
     +-- SourcesMissingError    E226  an installed package has no sources to build the ops from
@@ -58,7 +58,7 @@
     |   +-- DatasetError       E266  a dataset or iterator cannot submit ids in the order of training
     |   +-- TableLookupError   E267  a lookup does not match its table, its graph or other lookups
     |   +-- TableError         E268  a table cannot be created, or differs between graphs
-    |   +-- RowInitializerError E269 the initializer of a table cannot give the values of new rows
+    |   +-- RowInitializerError E269 the initializer of a table cannot compute the values of new rows
     |   +-- OptimizerError     E270  an optimizer or its slot variables cannot train a table
     |   +-- GraphModificationError E271 the ops that compute ids cannot be moved into a dataset
     |   +-- SaverError         E272  a Saver, export or warm start has nothing to save or restore, or cannot do so
@@ -73,13 +73,13 @@
 Errors of a step are raised in C++ as TensorFlow errors, with a code in the message: E110 as above, E123 (a step waited
 longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipeline), E205 (the pipeline of a graph was
 not started, or has ended), E301 (damaged shared memory, or a damaged message of another rank), E310, E311 and E312 (an
-exchange with other ranks failed), E313 (ranks differ in something that must be equal), E314 (a step of one rank
+exchange with other ranks failed), E313 (a property that must be equal differs between ranks), E314 (a step of one rank
 failed, or ranks executed different steps), E320 (a table is full), E321 (out of memory for a table), E322 (a batch is
-duplicate or too late), E323 (a batch is too large), E324 (bags of ids do not match their weights), E421 (rows on disk
-cannot be read or written); see ``ascpipe/layout/codes.py``.
+duplicate or too late), E323 (a batch is too large), E324 (``lookup_sparse`` received invalid ids or weights), E421
+(rows on disk cannot be read or written); see ``ascpipe/layout/codes.py``.
 
-Codes and attributes are stable; messages may change. An error that was received from another process (``received``)
-has its class, code and message. Its other attributes are ``None``.
+Codes and attributes are stable; messages may change. An error that was received from another process (``received``) has
+the class, code and message of that error. Its other attributes are ``None``.
 """
 from typing import Dict, Iterator, Type
 
@@ -246,7 +246,7 @@ def received(code: str, text: str) -> AscpipeError:
 
 
 def number_of(code: str) -> int:
-    """Return the number of a code, for example 122 for ``"E122"``. The session segment stores it in the field
+    """Return the number of a code, for example 122 for ``"E122"``. The session segment stores this number in the field
     `failed`.
     """
     return int(code[1:])

@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Optional
 
-#: names of functions and classes in ``mx_rec`` by their ``ascpipe.tf`` names
+#: name of a function or class in ``ascpipe.tf`` -> its name in ``mx_rec``
 REC_SDK = {
     "EvictHook": "EvictHook",
     "FeatureSpec": "FeatureSpec",
@@ -28,7 +28,7 @@ _uses_rec_sdk: Optional[bool] = None  #: None before ``init``
 
 def use(rec_sdk: bool) -> None:
     """Select the names of ``mx_rec`` if ``rec_sdk`` is true, and the names of ``ascpipe.tf`` otherwise.
-    ``init`` calls it.
+    ``init`` calls this function.
     """
     global _uses_rec_sdk
     _uses_rec_sdk = rec_sdk

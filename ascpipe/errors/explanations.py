@@ -139,8 +139,8 @@ _OTHERS: Dict[str, Explanation] = {
         "The peer closed a control socket.", "The next error message has the details.",
         "Read the log of the peer (`ascpipe logs`)."),
     "E232": Explanation(
-        "A control message did not arrive completely in time.", _SESSION,
-        "The peer is stopped or too slow. See `ascpipe logs`."),
+        "The peer did not send or receive a control message in time.", _SESSION,
+        "Read the log of the peer (`ascpipe logs`)."),
     "E240": Explanation(
         "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
     "E241": Explanation("Horovod cannot be imported. Several ranks need Horovod and TensorFlow 1.15.", NOTHING, _RANKS),

@@ -10,8 +10,8 @@ detect a change.
 
 Exchange, compare-exchange and add are sequentially consistent, and therefore full fences.
 
-With NUMBA_DISABLE_JIT (tests), Python functions, which are not atomic, replace them. The plain-Python version is
-``tests/reference/atomics.py``.
+With NUMBA_DISABLE_JIT (tests), Python functions that are not atomic replace all these functions. The plain-Python
+version is ``tests/reference/atomics.py``.
 """
 from typing import Any
 

@@ -101,7 +101,7 @@ class Kernel(CPUDispatcher):
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
         """Load the kernel at its first call from Python. Return the object to call."""
         self.load()
-        return self  # now has signatures to choose from
+        return self  # the kernel now has its signatures
 
 
 def _meant(node: ast.AST) -> Any:

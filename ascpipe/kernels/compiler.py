@@ -1,7 +1,7 @@
 """Names of numba and LLVM that kernels use.
 
-Neither is imported if machine code comes from a library. Kernels then are Python functions that are not called; see
-``door`` for entries.
+Neither package is imported if machine code comes from a library. Kernels are then Python functions that are not called;
+see ``door`` for entries.
 """
 from typing import Any, Callable, TypeVar
 

@@ -22,7 +22,7 @@ def entry(*signatures: str) -> Callable[[Function], Function]:
     """Declare a kernel that Python code calls.
 
     Args:
-        signatures: signatures of arguments and result, in numba's notation. Most kernels have one.
+        signatures: signatures of arguments and result, in numba's notation. Most kernels have one signature.
     """
     def declare(function: Function) -> Function:
         if _machine_code is not None:
@@ -39,7 +39,7 @@ def inner(*signatures: str) -> Callable[[Function], Function]:
     """Declare a kernel that only other kernels call.
 
     Args:
-        signatures: signatures of arguments and result, in numba's notation. Most kernels have one.
+        signatures: signatures of arguments and result, in numba's notation. Most kernels have one signature.
     """
     def declare(function: Function) -> Function:
         if _machine_code is not None:

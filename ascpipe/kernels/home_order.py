@@ -4,7 +4,7 @@ A home row is a CANDIDATE if all of these conditions are true (see ``tier_memory
 
 - Its row is only in memory.
 - No pinned frame has the key.
-- The disk worker does not read or write it.
+- The disk worker does not read or write the home row.
 
 The victim order is created when it is needed for the first time, with all candidates. Rows that no other frame of the
 window uses are first, the least frequent first. The other rows follow, farthest next use first. Ties are broken by home

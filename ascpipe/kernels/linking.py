@@ -177,7 +177,7 @@ def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
                            (LEVELS[level].processor, LEVELS[level].without))
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=processor, features=features, opt=numba.config.OPT, reloc="pic", codemodel="default")
-    codegen._tm = machine  # passes read the costs of instructions from it
+    codegen._tm = machine  # passes read the costs of instructions from this object
     _set_linkage(module, "linkonce_odr")  # numba links callees in the same way, and inlining depends on it
     for options in ({"loop_vectorize": False, "slp_vectorize": False, "opt": 0, "cost": "cheap"}, {}):
         codegen._module_pass_manager(**options).run(module)

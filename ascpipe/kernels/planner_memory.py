@@ -118,20 +118,22 @@ def view_of(planner):
 
 @register_jitable
 def list_of(planner, number):
-    """Return the list of a frame of the window, as int32[list_room]. It contains numbers of rows of the view."""
+    """Return the list of a frame of the window, as int32[list_room]. The list contains numbers of rows of the view."""
     room = planner["list_room"]
     return array_at(planner["lists_at"] + 4 * room * (number % MAX_FRAMES), room, np.int32)
 
 
 @register_jitable
 def held_rows_of(planner, number):
-    """Return the view's row numbers of the entries that a frame of the window holds, as int32[keys]."""
+    """Return the rows of the entries that a frame of the window holds, as row numbers of the view, int32[keys]."""
     return list_of(planner, number)[:planner["held_count"][number % MAX_FRAMES]]
 
 
 @register_jitable
 def other_rows_of(planner, number):
-    """Return the view's row numbers of entries that a frame does not hold but its record changes, as int32[entries]."""
+    """Return the rows of the entries that only the record of a frame changes, as row numbers of the view,
+    int32[entries].
+    """
     position = number % MAX_FRAMES
     return list_of(planner, number)[planner["held_count"][position]:planner["listed_count"][position]]
 

@@ -244,7 +244,7 @@ class Rules(NamedTuple):
     Attributes:
         has_homes: 1 if the table has home rows.
         has_slots: 1 if rows are used on the device.
-        threshold: occurrences before a key gets a row, or -1 without admission.
+        threshold: occurrences before a key gets a row, or -1 if admission is off.
         coefficient: number that each occurrence adds to the count.
         now: sequence number of the ticket, or -1 if frequencies are not updated.
     """

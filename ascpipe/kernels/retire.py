@@ -88,7 +88,7 @@ def resolve_entries(found, threshold, entries, out_slots, out_disk_slots, out_ge
 
     Args:
         found: int32[n]; entry numbers, or -1 for an unknown key.
-        threshold: occurrences before a key has a row, or -1 without admission.
+        threshold: occurrences before a key has a row, or -1 if admission is off.
         entries: ENTRY[capacity].
         out_slots: int32[n]; receives a slot, ``SLOT_HOME - home row``, SLOT_NONE or SLOT_DISK.
         out_disk_slots, out_generations: int32[n]; receive disk slot and generation of rows on disk. Other
@@ -140,6 +140,6 @@ def evict_entries(used, time, age, view, entries, slot_entries):
         known["slot"] = -1
         known["frequency"] = 0
         state = NAMED if is_in_window(number, view) else FREE
-        store_home(known, state, known["generation"] + 1, HOME_NONE)  # last, because it ends TRAINED
+        store_home(known, state, known["generation"] + 1, HOME_NONE)  # last, because this store ends TRAINED
         dropped += 1
     return dropped

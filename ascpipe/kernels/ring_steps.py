@@ -162,7 +162,7 @@ def draft_plan(memory, number, frame, part, planner):
 
 @inner("int64(uint8[::1], Turn, Planner)")
 def plan_frame(memory, turn, planner):
-    """Write the plan of one frame, or the reason why there is none.
+    """Write the plan of one frame, or the reason why there is no plan.
 
     Args:
         memory: the ring.

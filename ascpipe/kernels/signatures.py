@@ -1,4 +1,4 @@
-"""numba types of the structs and arrays that are arguments of kernels, by their names in signatures."""
+"""Names in kernel signatures, and the numba types of the structs and arrays with these names."""
 import functools
 from typing import Any, Dict
 
@@ -16,7 +16,7 @@ _STRUCTS = (
 
 @functools.lru_cache(maxsize=None)
 def numba_types() -> Dict[str, Any]:
-    """Return the types by name."""
+    """Return a dict from name in a signature to numba type."""
     found = {name.title().replace("_", ""): from_dtype(getattr(module, name))
              for module, names in _STRUCTS for name in names.split()}
     ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))

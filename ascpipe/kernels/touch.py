@@ -1,4 +1,4 @@
-"""Kernels that find or create the entries of a frame's keys, and free them when the frame leaves the window.
+"""Kernels that find or create the entries of a frame's keys, and free these entries when the frame leaves the window.
 
 The plain-Python version is ``tests/reference/touch.py``.
 """

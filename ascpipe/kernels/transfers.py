@@ -1,4 +1,4 @@
-"""Kernels that issue fetches of rows that pinned frames need, and spills that free home rows for the fetches.
+"""Kernels that issue fetches of the rows of pinned frames, and issue spills to free home rows for the fetches.
 
 The plain-Python version is ``tests/reference/transfers.py``.
 """
@@ -74,8 +74,8 @@ def fetch_rows(planner, tier):
 
 @inner("int64(Planner, Tier)")
 def spill_rows(planner, tier):
-    """Issue spills if pinned frames lack more home rows than are free or will be free soon. Return the number
-    of spills.
+    """Issue spills if pinned frames need more home rows than are free or will soon be free. Return the number of
+    spills.
     """
     short = min(tier["lacking"] - soon_free(planner, tier), room_for_asks(tier))
     if short <= 0 or not may_take_free(tier):

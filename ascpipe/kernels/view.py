@@ -296,7 +296,7 @@ def apply_keys(planner, view, listed, record):
         keep_row(listed[i], row, change + i, view.changes)
         row["count"] = record.counts[i]
         row["frequency"] = record.frequencies[i]
-        if record.slots[i] >= 0 or record.homes[i] >= 0:  # without slots or home rows, one is -1
+        if record.slots[i] >= 0 or record.homes[i] >= 0:  # one of these is -1 in a table without slots or home rows
             row["slot"] = record.slots[i]
             row["home"] = record.homes[i]
     planner["next_change"] = change + n

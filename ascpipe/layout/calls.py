@@ -25,7 +25,7 @@ class TableArguments(ctypes.Structure):
         ("averages", ctypes.c_int),  # 1 = gradients are divided by the number of ranks
         ("fd", ctypes.c_int),  # descriptor of the segment, owned by the caller
         ("bytes", ctypes.c_int64),
-        ("directories", ctypes.c_char_p),  # of row files, as "/a, /b"; null without rows on disk
+        ("directories", ctypes.c_char_p),  # directories of row files, as "/a, /b"; null if no rows are on disk
     )
 
 
@@ -76,7 +76,7 @@ class DiskFigures(ctypes.Structure):
         ("written_bytes", ctypes.c_int64),
         ("rows_read", ctypes.c_int64),
         ("rows_written", ctypes.c_int64),
-        ("rows_failed", ctypes.c_int64),  # by disk errors
+        ("rows_failed", ctypes.c_int64),  # rows that failed because of disk errors
         ("rows_damaged", ctypes.c_int64),
         ("damaged_neighbours", ctypes.c_int64),  # torn slots in blocks that were read before a write
         ("read_p50_us", ctypes.c_int64),

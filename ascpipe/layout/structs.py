@@ -8,8 +8,9 @@ Kinds of memory:
 
 * the *session segment*: failure text and one bell per process (``SESSION``, ``BELL``)
 * a *ring segment* per stream: ``RING``, ``FRAME`` x MAX_FRAMES, ``RING_TABLE`` x tables, byte arena
-* a *table segment* per table: ``TABLE``, slots, entries, home rows and a log of ``IMAGE``. With rows on disk, also
-  ``DISK_TABLE``, a ring of numbers, and a ``REQUEST`` per home row. Entries, home rows, log and requests have as much
+* a *table segment* per table: ``TABLE``, slots, entries, home rows and a log of ``IMAGE``. If rows are on disk, the
+segment also has ``DISK_TABLE``, a ring of numbers, and a ``REQUEST`` per home row. Entries, home rows, log and requests
+have as much
   memory as the header states; the rest of the segment is a hole.
 * the *exchange spans* of a rank, if they are recorded: ``EXCHANGE_SPANS``, then ``EXCHANGE_SPAN`` x capacity
 * a *frame*, inside the arena: ``PART`` per table, ``SPEC`` per feature, then the arrays of each part
@@ -22,7 +23,7 @@ import hashlib
 from ascpipe.layout.declaring import STRUCTS, struct
 from ascpipe.layout.words import WORD_NAMES
 
-VERSION = 10  #: increment it with any change of bytes below
+VERSION = 10  #: increment this number with any change of the bytes below
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096

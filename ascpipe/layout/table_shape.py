@@ -3,7 +3,7 @@ from typing import NamedTuple
 
 from ascpipe.layout.structs import DISK_READERS, DISK_READS, DISK_TABLE, ENTRY, IMAGE, PAGE, REQUEST, TABLE, align
 
-_LEAST_IMAGES = 1 << 16  # several batches
+_LEAST_IMAGES = 1 << 16  # enough images for several batches
 _MOST_ASKS = 1 << 16
 
 

@@ -77,7 +77,7 @@ def _processes(key: str) -> Samples:
 def _exchanges(key: str) -> Samples:
     """Return a function for ``Metric.samples`` that returns a number about exchanges.
 
-    It returns no sample with one rank, or if the status has no number.
+    It returns no sample if there is only one rank or the status has no number.
     """
     def read(status: Status) -> List[Sample]:
         exchanges = status["exchanges"]

@@ -20,7 +20,8 @@ class ExchangeSpan(NamedTuple):
         start_ns, duration_ns: start in nanoseconds since 1970, and duration in nanoseconds.
         kind: kind that this rank announced, a value of ``EXCHANGE_KINDS``.
         sequence: number of the exchange, which is equal on all ranks.
-        stream, ticket: stream of the batch, and number of the batch in the iterator. Both are 0 without a batch.
+        stream, ticket: stream of the batch, and number of the batch in the iterator. Both are 0 if the exchange belongs
+            to no batch.
         bytes_sent, bytes_received: number of bytes sent to and received from other ranks.
         waited_us: part of the duration until the last rank joined, in microseconds.
         last: rank that joined last, or None if it is unknown. It is unknown in the first exchange and while a

@@ -112,7 +112,7 @@ def shm_room(shm_dir: str) -> Room:
         status = os.statvfs(shm_dir)
     except OSError as error:
         return Room(0, 0, "{}: {}".format(shm_dir, error.strerror))
-    if not os.access(shm_dir, os.W_OK | os.X_OK):  # it is mounted read-only, or there is no permission
+    if not os.access(shm_dir, os.W_OK | os.X_OK):  # /dev/shm is mounted read-only, or there is no permission
         return Room(0, 0, "{} is not writable".format(shm_dir))
     free = status.f_bavail * status.f_frsize
     total = status.f_blocks * status.f_frsize

@@ -172,9 +172,10 @@ class TableView:
     Attributes:
         header: TABLE, whose fields are readable and writable by name.
         header_at: address of the header.
-        disk_table: DISK_TABLE, whose fields are readable and writable by name, or None without rows on disk.
+        disk_table: DISK_TABLE, whose fields are readable and writable by name, or None if no rows are on disk.
         asks: int32[asks room].
-        requests: REQUEST[home capacity], of which ``header["homes_ready"]`` have memory, or None without rows on disk.
+        requests: REQUEST[home capacity], of which ``header["homes_ready"]`` have memory, or None if no rows are on
+            disk.
         reads: REQUEST[DISK_READERS, DISK_READS].
         read_rows: float32[DISK_READERS, DISK_READS, row floats].
         entries: ENTRY[capacity], of which ``header["entries_ready"]`` have memory.

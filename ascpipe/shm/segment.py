@@ -75,7 +75,7 @@ def _open_unlinked() -> int:
         memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600)
     except posix_ipc.Error as error:
         raise SegmentError(name, "it cannot be created: {}".format(error)) from error
-    with contextlib.suppress(posix_ipc.ExistentialError):  # a sweep has unlinked it; the descriptor is valid
+    with contextlib.suppress(posix_ipc.ExistentialError):  # a sweep has unlinked the segment; the descriptor is valid
         posix_ipc.unlink_shared_memory(name)
     fcntl.fcntl(memory.fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
     return int(memory.fd)

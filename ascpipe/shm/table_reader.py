@@ -170,7 +170,7 @@ class TableReader:
 
     @property
     def access_threshold(self) -> int:
-        """Return the number of occurrences before a key gets a row, or -1 without admission."""
+        """Return the number of occurrences before a key gets a row, or -1 if admission is off."""
         return int(self._header()["access_threshold"])
 
     def look(self, keys: Sequence[int], patience_s: float = PATIENCE_S) -> List[KeyState]:
@@ -264,7 +264,7 @@ class TableReader:
         return found
 
     def _largest(self, count: int) -> List[int]:
-        found = np.zeros((0, 2), np.int64)  # numbers and counts
+        found = np.zeros((0, 2), np.int64)  # numbers and counts of entries
         for first, entries in self._chunks():
             at = np.flatnonzero(entries["state"] == TRAINED)
             found = np.append(found, np.stack([first + at, entries["count"][at]], 1), 0)

@@ -5,7 +5,8 @@ import numpy as np
 
 
 def free_homes(used: np.ndarray) -> Tuple[int, np.ndarray]:
-    """Return the free home rows, which are all rows that are not in ``used``. It is int32[n] and may have duplicates.
+    """Return the free home rows, which are all rows that are not in ``used``. ``used`` is int32[n] and may have
+    duplicates.
 
     Returns:
         (high-water mark, stack int32[m]). All rows from the high-water mark on are free. The stack has the free

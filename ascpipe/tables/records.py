@@ -14,8 +14,8 @@ class Truth(NamedTuple):
         header_at: address of the header.
         entries: ENTRY[capacity].
         slot_entries: int32[device rows]; entry of each slot, or -1.
-        disk_table, requests: DISK_TABLE with its fields by name, and REQUEST[home rows]. Both are None without rows on
-            disk.
+        disk_table, requests: DISK_TABLE with its fields by name, and REQUEST[home rows]. Both are None if no rows are
+            on disk.
         ready_entries, ready_homes: functions that allocate memory for a number of entries or home rows. They return
             False if memory is exhausted.
     """

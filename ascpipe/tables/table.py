@@ -59,7 +59,7 @@ class Table:
         planner = np.zeros(1, PLANNER)
         self.planner: Any = planner[0]
         self.planner_at = int(planner.ctypes.data)
-        self._memory: Dict[str, np.ndarray] = {"": planner}  # arrays by the planner field with the address
+        self._memory: Dict[str, np.ndarray] = {"": planner}  # planner field with the address -> array
         self._index = KeyIndex(spread, self._capacity)
         self._rows, self._row_of = (lazy_arrays.zeros(self._capacity, kind) for kind in (ROW, np.int32))
         self._free_entries = lazy_arrays.zeros(self._capacity, np.int32)
@@ -96,7 +96,7 @@ class Table:
         return int(self.planner["time"])
 
     def nbytes(self, field: str) -> int:
-        """Return the size in bytes of the array whose address is in planner field ``field``, with unused memory."""
+        """Return the size in bytes of the array whose address is in ``planner[field]``, including unused memory."""
         return self._memory[field].nbytes
 
     # ---- resources that compiled steps lack

@@ -17,7 +17,7 @@ def cleaning_up(end: Callable[[], object], what: str) -> Iterator[None]:
         what: name of the cleaned-up object, for the warning.
 
     Raises:
-        Exception: the error of the block. If the block raises no error: the error of ``end``.
+        Exception: the error of the block, or the error of ``end`` if the block raises no error.
     """
     try:
         yield
@@ -40,7 +40,7 @@ def temporary_folder(prefix: str) -> Iterator[str]:
     """Create a directory for the block, and remove the directory afterwards. Log a warning if the removal fails.
 
     Raises:
-        OSError: if the directory cannot be created.
+        OSError: the directory cannot be created.
     """
     folder = tempfile.mkdtemp(prefix=prefix)
     try:

@@ -137,10 +137,7 @@ def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
 
 
 def outermost(graph: tf.Graph) -> tf.Graph:
-    """Return the graph around all function bodies that contain a graph.
-
-    Return the graph itself if it is no function body.
-    """
+    """Return the outermost graph that encloses ``graph``, or ``graph`` itself if it is no function body."""
     around = graph_around(graph)
     return graph if around is None else outermost(around)
 
@@ -253,7 +250,7 @@ def folder_of(builder: Any) -> str:
 
 def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: tf.IndexedSlices,
                       var: tf.Variable) -> Any:
-    """Apply a sparse gradient with repeated indices with the method of the TensorFlow optimizer class ``kind``."""
+    """Apply a sparse gradient with repeated indices. Use the method of the TensorFlow optimizer class ``kind``."""
     return kind._apply_sparse_duplicate_indices(optimizer, grad, var)
 
 
@@ -270,7 +267,7 @@ def l2_of_ftrl(optimizer: tf.compat.v1.train.FtrlOptimizer) -> tf.Tensor:
 
 # ---- initializers ---------------------------------------------------------------------------------------
 
-#: Modules with TensorFlow's classes of initializers. In TensorFlow 1.15, Keras has none of its own.
+#: Modules with TensorFlow's classes of initializers. In TensorFlow 1.15, Keras has no separate classes.
 _INITIALIZERS = [init_ops, init_ops_v2]
 if KERAS == "keras.src":
     _INITIALIZERS.append(importlib.import_module(KERAS + ".initializers.initializers"))

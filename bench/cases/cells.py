@@ -69,8 +69,8 @@ def steps_of_turn(step_s: float) -> int:
 
 
 def lead_of_turn(steps: int) -> int:
-    """Return the number of steps before the timed steps. Slow cells have fewer, because prepared batches make no
-    difference there.
+    """Return the number of steps before the timed steps. Slow cells have fewer such steps, because prepared batches
+    make no difference there.
     """
     return min(LEAD, steps)
 

@@ -1,5 +1,5 @@
-"""Save and restore of one table, compared with numpy and the same bytes. The table has 10^6 rows of 16 floats with
-Adagrad's accumulator.
+"""Save and restore of one table. The peer is numpy, which writes and reads the same bytes. The table has 10^6 rows of
+16 floats with Adagrad's accumulator.
 
 * ``save-files`` and ``restore-files`` write blocks of memory to a durable checkpoint, and read all blocks after the
   verification.
@@ -82,7 +82,8 @@ def _nothing() -> None:
 
 
 def _readied(act: Callable[[], object], dropped: Optional[str]) -> Callable[[], object]:
-    """Return the function before a restore. It calls ``act`` and removes the files of ``dropped`` from the page cache.
+    """Return the function that is called before a restore. It calls ``act`` and removes the files of ``dropped`` from
+    the page cache.
     """
     def before() -> None:
         act()

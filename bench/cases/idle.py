@@ -24,7 +24,7 @@ _NAMED = "named"
 _PER_SECOND = 5
 _OURS = "the process with most"
 _THREADS = "asc-"  # prefix of the names of our threads in the trainer
-_SETTLED_S = 3.0  # until then all submitted batches are planned, and polling has become rare
+_SETTLED_S = 3.0  # after this time, all submitted batches are planned, and polling is rare
 
 Counters = Dict[str, Callable[[], int]]  #: functions that count wake-ups, by process
 
@@ -63,20 +63,20 @@ class _Pauses:
         self.counted.append({name: count() - before[name] for name, count in self._counters.items()})
 
     def most(self) -> float:
-        """Return the sum of the wake-ups of all pauses, each of the process with the most wake-ups. It is used as a
-        clock.
+        """Return the sum over all pauses. A pause counts the wake-ups of the process with the most wake-ups. The sum is
+        used as a clock.
         """
         return float(sum(max(pause.values()) for pause in self.counted))
 
     def notes(self) -> Dict[str, str]:
-        """Return the median of each process."""
+        """Return the median wake-ups per second of each process."""
         medians = {name: median([pause[name] for pause in self.counted]) for name in self._counters}
         return {name: "{:.1f} wake-ups per second".format(count / self.seconds) for name, count in medians.items()}
 
 
 @contextlib.contextmanager
 def _pipeline(variant: str) -> Iterator[int]:
-    """Start a pipeline and train some steps. Yields the process id of the daemon."""
+    """Start a pipeline and train some steps. Yield the process id of the daemon."""
     with pipeline_sides.ascpipe_step(pipeline_sides.batches(variant)) as step:
         for _ in range(4):
             step()
@@ -86,7 +86,7 @@ def _pipeline(variant: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _daemon() -> Iterator[int]:
-    """Start a daemon without a trainer. Yields its process id."""
+    """Start a daemon without a trainer. Yield its process id."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         environment = dict(os.environ, XDG_RUNTIME_DIR=folder)
         environment.pop("ASCPIPE_NAME", None)

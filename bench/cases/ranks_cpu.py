@@ -1,4 +1,4 @@
-"""Processor time per example for several ranks, of all their processes together.
+"""Processor time per example of several ranks, summed over all their processes.
 
 The case runs the programs of the case ``ranks``.
 """

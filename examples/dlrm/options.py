@@ -53,35 +53,35 @@ class Options:
 
 
 def parse(arguments: Optional[List[str]] = None) -> Options:
-    """Parse a command line. Prints usage and exits with code 2 if the options are invalid."""
+    """Parse a command line. Print usage and exits with code 2 if the options are invalid."""
     default = Options()
     parser = argparse.ArgumentParser(
         prog="python -m examples.dlrm.train", formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        description="Train a click model on rows in the Criteo format and evaluate it on held-out ones.")
+        description="Train a click model on rows in the Criteo format and evaluate it on held-out rows.")
     add = parser.add_argument
-    add("--data", metavar="FILE", help="TAB-separated file: label, I1..I13, C1..C26; without it rows are generated")
-    add("--generate-rows", type=_count, default=default.generate_rows, help="rows to generate when there is no --data")
-    add("--steps", type=_count, help="training steps, the file being repeated as often as needed; without it {} "
+    add("--data", metavar="FILE", help="TAB-separated file: label, I1..I13, C1..C26; default: generated rows")
+    add("--generate-rows", type=_count, default=default.generate_rows, help="number of rows to generate without --data")
+    add("--steps", type=_count, help="training steps; the file is repeated as often as necessary; default: {} "
         "passes, at most {} steps".format(EPOCHS, MOST_STEPS))
     add("--batch-size", type=_count, default=default.batch_size)
     add("--eval-batch-size", type=_count, default=default.eval_batch_size)
-    add("--eval-every", type=_count_or_0, default=default.eval_every, help="steps between evaluations; 0: only one")
+    add("--eval-every", type=_count_or_0, default=default.eval_every, help="steps between evaluations; 0: at the end")
     add("--progress-every", type=_count, default=default.progress_every, help="steps between progress lines")
     add("--optimizer", choices=sorted(LEARNING_RATES), default=default.optimizer)
-    add("--learning-rate", type=float, help="in (0, 10]; without it one that suits the optimizer")
+    add("--learning-rate", type=float, help="in (0, 10]; the default depends on the optimizer")
     add("--dim", type=_count, default=default.dim, help="length of an embedding")
     add("--bottom", type=_units, default=default.bottom, metavar="N[,N...]", help="units of the bottom MLP")
     add("--top", type=_units, default=default.top, metavar="N[,N...]", help="hidden units of the top MLP")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--dynamic", dest="dynamic", action="store_true", default=default.dynamic,
-                       help="as many distinct keys per batch as it has (the default)")
+                       help="any number of distinct keys per batch (the default)")
     shape.add_argument("--static", dest="dynamic", action="store_false", help="a fixed number of keys per batch")
-    add("--shared-table", action="store_true", help="one table for all fields instead of one each")
-    add("--device-rows", type=_count, help="rows of each table; without it as many as the file can need")
+    add("--shared-table", action="store_true", help="one table for all fields instead of one table per field")
+    add("--device-rows", type=_count, help="rows of each table; default: enough for the file")
     add("--prefetch", type=_count_or_0, default=default.prefetch, help="batches that tf.data keeps ready")
-    add("--plain", action="store_true", help="the same model on tf.Variable and embedding_lookup, for comparison")
+    add("--plain", action="store_true", help="use tf.Variable and embedding_lookup, for comparison")
     add("--seed", type=_count_or_0, default=default.seed)
-    add("--threads", type=_count_or_0, default=default.threads, help="of each pool of TensorFlow; 0: its own choice")
+    add("--threads", type=_count_or_0, default=default.threads, help="threads per TensorFlow pool; 0: its default")
     add("--losses", metavar="FILE", help="write the loss of every step to this file, one per line")
     count = ranks.get_rank_size() if ranks.launched() else 1
     options = Options(**vars(parser.parse_args(arguments)), ranks=count)

@@ -57,7 +57,7 @@ def part_of_rank(column: np.ndarray) -> np.ndarray:
 
 
 def as_dict(features: Any, labels: Any = None) -> Dict[str, tf.Tensor]:
-    """Return the columns of a batch by name.
+    """Return a dict from name to column of a batch.
 
     Args:
         features: a dict or a tuple.

@@ -32,7 +32,7 @@ class BaseEnum(enum.Enum):
 
     @classmethod
     def mapping(cls: Type[_Member], key: Any) -> _Member:
-        """Return the member with the value ``key``. Raise ``KeyError`` if there is none."""
+        """Return the member with the value ``key``. Raise ``KeyError`` if there is no such member."""
         for member in cls:
             if member.value == key:
                 return member

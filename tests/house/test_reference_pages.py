@@ -93,8 +93,8 @@ def options_page():
     counts = collections.Counter(described(parameter) for _, command in verbs for parameter in command.params)
     common = sorted(line for line, count in counts.items() if count > 1 and line.startswith("- `-"))
     lines = ["# Options of the command line", "",
-             "This page is generated from the help texts, `ascpipe VERB -h`. "
-             "[command_line.md](command_line.md) describes the verbs and their output.", "",
+             "This page is generated from the help texts, `ascpipe COMMAND -h`. "
+             "[command_line.md](command_line.md) describes the commands and their output.", "",
              "Common options:", "", *common, ""]
     for words, command in verbs:
         shared = [parameter.opts[-1] for parameter in command.params if described(parameter) in common]

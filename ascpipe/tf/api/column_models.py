@@ -17,7 +17,7 @@ Tables = Dict[str, TableShape]
 
 
 class ColumnModels(Models):
-    """Tables of each Estimator of a program, by the Estimator's folder.
+    """Record of the tables of each Estimator of a program. An Estimator is identified by its folder.
 
     Args:
         restart: function that ends the pipeline and calls ``init`` again.

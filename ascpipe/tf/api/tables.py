@@ -110,7 +110,7 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, GivenIds], *, batch: Any
 
     Args:
         table: a table of ``create_table``.
-        ids: FeatureSpec of this table whose ids an ``insert_function`` submits. Or a Tensor, SparseTensor or
+        ids: FeatureSpec of this table whose ids an ``insert_function`` submits, or a Tensor, SparseTensor or
             RaggedTensor of integers that the program computes from a batch. ``start`` moves the ops that compute such a
             tensor into the dataset.
         batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
@@ -163,7 +163,7 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
 
     Args:
         table: a table of ``create_table``.
-        ids: SparseTensor [bags, any] or RaggedTensor [bags, (ids)] of integers. Or a FeatureSpec of this table with
+        ids: SparseTensor [bags, any] or RaggedTensor [bags, (ids)] of integers, or a FeatureSpec of this table with
             such ids in the batch.
         weights: float32, one weight for each id. The form and the indices must be the form and the indices of ``ids``.
             Weights get gradients.

@@ -1,4 +1,4 @@
-"""Execution of rank 0's requests on the other ranks. A request saves, loads or changes the rank's shards of the tables.
+"""Execution of rank 0's requests on the other ranks. Each rank saves, loads or changes its shards of the tables.
 """
 import contextlib
 import functools

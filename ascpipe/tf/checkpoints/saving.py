@@ -205,7 +205,7 @@ def _tip(request: SaveRequest, tables: Dict[str, TableState]) -> Optional[deltas
 
 def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[deltas.Tip], *,
                  background: bool) -> ContextManager[Optional[Asked]]:
-    """Request slices from the other ranks. The context value is None with a single rank."""
+    """Request slices from the other ranks. The context value is None if there is only one rank."""
     if request.pipeline.ranks == 1:
         return contextlib.nullcontext()
     return asked({"what": SAVE, "directory": os.path.abspath(request.directory), "base": request.base,
@@ -263,7 +263,7 @@ def write_tables(writer: Union[CheckpointWriter, SliceWriter], pipeline: Pipelin
 
 
 def held_tables(held: Hold, tables: Sequence[KnownTable]) -> Dict[str, TableState]:
-    """Return the states of tables by name."""
+    """Return a dict from table name to table state."""
     return {table.shape.name: held.table(table.shape.number) for table in tables}
 
 

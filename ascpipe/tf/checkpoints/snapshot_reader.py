@@ -65,7 +65,7 @@ class FrozenTables:
                    for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
 
     def tables(self) -> Dict[str, TableState]:
-        """Return the table states by name, which are valid until the snapshot is released.
+        """Return a dict from table name to table state. The states are valid until the snapshot is released.
 
         Call this method once, in any thread.
         """
@@ -100,7 +100,9 @@ def _name_rows_by_entry(entries: np.ndarray) -> None:
 
 
 def _not_on_device(state: TableState) -> np.ndarray:
-    """Return the home rows, int32[n], of keys that are not in the device table. These home rows are up to date."""
+    """Return the numbers of the home rows of keys that are not in the device table, as int32[n]. These rows are up to
+    date.
+    """
     found = _array(len(state.entries), np.dtype(np.int32))
     n = 0
     for entries in entry_blocks(state):
@@ -140,7 +142,9 @@ class _HomeRows:
         return self.take(np.arange(rows.start, rows.stop), axis=0)
 
     def take(self, homes: np.ndarray, axis: int) -> np.ndarray:
-        """Return the rows float32[n, row floats] of ``homes``, int32[n]. ``axis`` is always 0."""
+        """Return the rows with the home row numbers ``homes``, as float32[n, row floats]. ``homes`` is int32[n].
+        ``axis`` is always 0.
+        """
         wanted = np.ascontiguousarray(homes, np.int32)
         rows = np.empty((len(wanted), self._floats), np.float32)
         native.call("asc_save_rows", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted),

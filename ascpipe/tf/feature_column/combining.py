@@ -34,7 +34,7 @@ def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional
               max_norm: Optional[float]) -> tf.Tensor:
     """Return one row per bag. The shape is the shape of the ids without the last dimension, followed by dim.
 
-    Like in TensorFlow, negative ids are ignored. Ids with weights <= 0 are also ignored, unless the combiner is "sum".
+    As in TensorFlow, negative ids are ignored. Ids with weights <= 0 are also ignored, unless the combiner is "sum".
     """
     ids, weights = _pruned(given, given_weights, combiner)
     shape = given.dense_shape

@@ -123,7 +123,7 @@ class Feature:
     """One input of a stream's AscSubmit.
 
     Attributes:
-        shape: static shape of the ids. For sparse ids: static shape of the values.
+        shape: static shape of the ids. For sparse ids, it is the static shape of the values.
         sparse: True if the batches contain a SparseTensor or RaggedTensor.
     """
 

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 Pairs = List[Tuple[Any, Any]]
 _PASSING = ("Identity", "PreventGradient", "StopGradient")
-_TESTS = ("IsFinite", "IsInf", "IsNan")  #: with _REDUCES after them, these ops test a whole gradient, and may read sums
+_TESTS = ("IsFinite", "IsInf", "IsNan")  #: if _REDUCES follow, these ops test a whole gradient and may read sums
 _REDUCES = ("All", "Any")
 
 
@@ -219,7 +219,7 @@ def _dim(summing: tf.Operation) -> int:
 
 
 def _has_all_occurrences(summing: tf.Operation) -> bool:
-    """Return True if a sum has the rows of TensorFlow's gradient, because it sums a single lookup of bags."""
+    """Return True if a sum is over a single lookup of bags. Such a sum has the rows of TensorFlow's gradient."""
     return summing.get_attr("k") == 1 and origin_of(summing.inputs[2]).type == "AscCombineRowsGrad"
 
 

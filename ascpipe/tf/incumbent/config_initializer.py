@@ -29,7 +29,7 @@ class SparseEmbedConfig(SubConfig):
 
     @property
     def table_instance_dict(self) -> Dict[Any, Table]:
-        """Tables by table variable."""
+        """Dict from table variable to table."""
         return {table.variable: table for table in self._tables().values()}
 
     def get_table_instance(self, variable: Any) -> Table:
@@ -41,7 +41,7 @@ class SparseEmbedConfig(SubConfig):
             getattr(variable, "name", variable)))
 
     def get_table_instance_by_name(self, table_name: str) -> Table:
-        """Return a table by name. Raise ``MissingFromGraphError`` if the default graph has no such table."""
+        """Return the table with this name. Raise ``MissingFromGraphError`` if the default graph has no such table."""
         tables = self._tables()
         if table_name not in tables:
             raise MissingFromGraphError("The default graph has no table {!r}. Its tables are: {}".format(

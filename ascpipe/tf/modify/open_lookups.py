@@ -1,4 +1,5 @@
-"""Choice of the lookups of columns that train in a program without modes. Lookups train if a loss depends on them.
+"""Functions that decide which lookups of columns train in a program without modes. A lookup trains if a loss depends on
+it.
 
 A graph may have a tower that trains and a tower that evaluates, with the same tables and separate datasets. Only the
 loss of an optimizer distinguishes the two towers.

@@ -34,7 +34,7 @@ class _IsOptimizer(Rule):
 
 @checked(optimizer=_IsOptimizer(), k=Integer(1, 1000), mean=boolean())
 def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = False) -> tf.compat.v1.train.Optimizer:
-    """Return an optimizer that sums the gradients of ``k`` batches, and applies the sums once for each ``k`` batches.
+    """Return an optimizer that sums the gradients of ``k`` batches, and applies the sums once every ``k`` batches.
 
     A cycle has ``k`` batches. Rows and variables do not change until the last batch of a cycle. The last batch applies
     the sums once to each variable and to each row that had a gradient in the cycle. The result equals the result of a
@@ -60,7 +60,7 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
         ValueError: an argument has the wrong type or is out of range. ``apply_gradients`` raises it if gradients of a
             variable are applied twice.
         TableUseError: E253. ``apply_gradients`` raises it if gradients of a table are applied twice.
-        NotBuiltYetError: E600. The program uses static shapes (``init(use_dynamic=False)``) or several ranks. Or tables
+        NotBuiltYetError: E600. The program uses static shapes (``init(use_dynamic=False)``) or several ranks, or tables
             grow and ``optimizer`` is not an optimizer of ``ascpipe.tf.optimizers``.
         EnvironmentError: ``init`` was not called.
     """

@@ -41,7 +41,8 @@ class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.Gra
 
 
 class CustomizedGradientDescentByAddress(base.OptimizerByAddress, CustomizedGradientDescent):
-    """Gradient descent for expansion tables. Without decay, results are bitwise equal to ``CustomizedGradientDescent``.
+    """Gradient descent for expansion tables. Without decay, results are bitwise equal to results of
+    ``CustomizedGradientDescent``.
     """
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:

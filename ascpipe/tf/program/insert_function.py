@@ -40,8 +40,8 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
             ``./export_graph/pipeline_graph.pb``.
 
     Raises:
-        ValueError: not exactly one of the two forms is used, an argument has the wrong type, or thresholds of a table
-            differ. Or an ``eviction_threshold`` in training has no timestamp feature.
+        ValueError: not exactly one of the two forms is used, an argument has the wrong type, thresholds of a table
+            differ, or an ``eviction_threshold`` in training has no timestamp feature.
         RuntimeError: ``table_names`` is passed with form A, or is missing in form B.
         EnvironmentError: there are two timestamp features.
     """

@@ -164,7 +164,7 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
 
 
 def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.ndarray]:
-    """Return the row, float32[1, dim], of a constant initializer with one value per element.
+    """Return the row of a constant initializer with one value per element, as float32[1, dim].
 
     Return None for other initializers.
     """

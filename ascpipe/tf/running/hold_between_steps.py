@@ -52,13 +52,13 @@ class DiskRows:
             yield
 
     def read(self, entries: np.ndarray) -> np.ndarray:
-        """Return the rows, float32[n, row floats], of the entries ENTRY[n]. The rows must be on disk."""
+        """Return the rows of ``entries``, ENTRY[n], as float32[n, row floats]. The rows must be on disk."""
         rows = np.empty((len(entries), self._row_floats), np.float32)
         self._move(entries, rows, writes=False)
         return rows
 
     def write(self, entries: np.ndarray, rows: np.ndarray) -> None:
-        """Write the rows, float32[n, row floats], to the disk slots of the entries ENTRY[n] during a load."""
+        """Write ``rows``, float32[n, row floats], to the disk slots of ``entries``, ENTRY[n], during a load."""
         self._move(entries, np.ascontiguousarray(rows, np.float32), writes=True)
 
     def _move(self, entries: np.ndarray, rows: np.ndarray, *, writes: bool) -> None:
@@ -141,7 +141,9 @@ class Hold:
                     *(values.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)) for values in arrays), int(with_rows))
 
     def end_entries(self, table: int) -> None:
-        """Notify the table worker that the entries are complete. It indexes them while the caller writes the rows."""
+        """Notify the table worker that the entries are complete. The worker indexes the entries while the caller writes
+        the rows.
+        """
         native.call("asc_load_keyed", self._number, table)
 
     def abort_load(self, table: int) -> None:
@@ -160,11 +162,11 @@ class Hold:
         native.call("asc_load_end", self._number, table, entries, time, threshold, int(counting))
 
     def set_seed(self, table: int, seed: int) -> None:
-        """Set the seed for the rows of new keys, an unsigned integer of 64 bits."""
+        """Set the seed of the initial rows, an unsigned integer of 64 bits."""
         native.call("asc_table_set_seed", self._number, table, seed)
 
     def set_pool(self, table: int, pool: np.ndarray) -> None:
-        """Replace the pool of the rows of new keys, float32[rows, dim]."""
+        """Replace the pool of initial rows. ``pool`` is float32[rows, dim]."""
         native.call("asc_table_set_pool", self._number, table, pool.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
                     *pool.shape)
 

@@ -26,10 +26,10 @@ class TableShape(NamedTuple):
         kind: kind of the initial rows (see ``ascpipe/layout/initial_kinds.py``).
         a, b: parameters of ``kind``.
         scale: factor of each initial value.
-        pool: float32[rows, dim] if ``kind`` is POOL. Otherwise None.
+        pool: float32[rows, dim] if ``kind`` is POOL, otherwise None.
         padding_keys: keys whose rows can be looked up but are never updated.
         averages: True if the sum of gradients over ranks is divided by the number of ranks.
-        disk_rows: maximum rows of a table with rows on disk. Otherwise 0. If it is not 0, the home rows include a home
+        disk_rows: maximum rows of a table with rows on disk, otherwise 0. If it is not 0, the home rows include a home
             row for each device row.
         directories: absolute paths of the directories of the row files.
     """

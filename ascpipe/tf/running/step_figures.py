@@ -14,7 +14,7 @@ class Answer(NamedTuple):
 
 
 def scalars(before: Answer, after: Answer) -> Dict[str, float]:
-    """Return scalars by tag. Tables that were not trained between the answers are omitted.
+    """Return a dict from tag to scalar. Tables that were not trained between the answers are omitted.
 
     Return an empty dict if the trainer has changed.
     """

@@ -96,7 +96,9 @@ def _horovod_name(op: tf.Operation) -> str:
 
 
 def known_tables(state: GraphState) -> Dict[str, KnownTable]:
-    """Return the tables of a graph by name, in order of creation. Optimizer slots are included if they are known."""
+    """Return a dict from name to table of a graph, in order of creation. Optimizer slots are included if they are
+    known.
+    """
     return {name: KnownTable(table.shape, table.key_dtype, table.is_save, slot_specs(state.slots.get(name, ())),
                              state.thresholds.of(name))
             for name, table in state.tables.items()}

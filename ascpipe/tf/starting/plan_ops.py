@@ -1,4 +1,4 @@
-"""Completion of a graph whose optimizer slots are known. Final plan ops replace the provisional plan ops."""
+"""Completion of a graph whose optimizer slots are known: final plan ops replace the provisional plan ops."""
 from typing import Dict, List, Sequence
 
 import tensorflow as tf

@@ -31,10 +31,10 @@ def require_safe_training(state: GraphState) -> None:
     """Check how the ops of a graph train its tables and use their rows.
 
     Raises:
-        TableUseError: an op uses rows of a table, row numbers or a gradient after the step that read the rows. Or one
+        TableUseError: an op uses rows of a table, row numbers or a gradient after the step that read the rows, or one
             optimizer accumulates gradients of tables whose ids come from two datasets.
         UntrainedTableError, ColumnError: a loss depends on the rows of a table that no op updates.
-        RuntimeError: all training lookups of a table are without gradient in a program with the API of Rec SDK.
+        RuntimeError: all training lookups of a table have no gradient in a program with the API of Rec SDK.
     """
     uses = {name: TableUses(state, table) for name, table in state.tables.items()}
     for name, table in state.tables.items():

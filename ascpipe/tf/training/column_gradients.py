@@ -184,6 +184,6 @@ def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
 
 
 def handles_in(graph: tf.Graph) -> Dict[int, tf.Tensor]:
-    """Return the handles of expansion tables, by ``id()`` of their local rows."""
+    """Return a dict from the ``id()`` of local rows to the handles of these rows, for all expansion tables."""
     return {id(local): handles for local, handles in zip(
         graph.get_collection(LOCAL_ROWS), graph.get_collection(HANDLES))}

@@ -33,7 +33,7 @@ def _gradient_of_tape(self: Any, target: Any, sources: Any, *args: Any, **kwargs
 
 
 def _merge(sources: Any) -> None:
-    """Merge the lookups of each table if a program of ``ascpipe.tf`` differentiates by rows of tables.
+    """Merge the lookups of each table if a program of ``ascpipe.tf`` differentiates with respect to rows of tables.
 
     With the API of Rec SDK, programs must call ``do_merge_lookup``.
     """
