@@ -79,6 +79,19 @@ def order_of(op: tf.Operation) -> int:
     return int(op._id)
 
 
+def newest_order(graph: tf.Graph) -> int:
+    """Return ``order_of`` of the op that was created last in a graph that is not empty."""
+    return int(graph.version) + _id_offset()
+
+
+@functools.lru_cache(maxsize=None)
+def _id_offset() -> int:
+    """Return the difference of an op id and the version of its graph: 0 in TensorFlow 1.15, 1 in TensorFlow 2.15."""
+    graph = tf.Graph()
+    with graph.as_default():
+        return int(tf.no_op()._id - graph.version)
+
+
 def is_reference(tensor: tf.Tensor) -> bool:
     """Return True if a tensor is a reference to a variable, not a value."""
     return bool(tensor.dtype._is_ref_dtype)

@@ -4,7 +4,7 @@ import sys
 import types
 from typing import Any, Dict, List
 
-_PACKAGES = ("tensorflow_core.", "tensorflow.python", "tensorflow_estimator.")
+_PACKAGES = ("tensorflow_core.", "tensorflow.python", "tensorflow_estimator.", "keras.src.")
 _OF_PYTHON = ("__weakref__", "__dict__", "__doc__", "__module__")
 
 
@@ -19,7 +19,7 @@ def attributes() -> Dict[str, Any]:
             if key.startswith("__"):
                 continue
             found["{}.{}".format(_short(module.__name__), key)] = value
-            if inspect.isclass(value) and str(value.__module__).startswith("tensorflow"):
+            if inspect.isclass(value) and str(value.__module__).startswith(("tensorflow", "keras")):
                 found.update(("{}.{}.{}".format(_short(value.__module__), value.__qualname__, each), of_class)
                              for each, of_class in list(vars(value).items()) if each not in _OF_PYTHON)
     return found

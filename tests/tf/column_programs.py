@@ -5,7 +5,6 @@ import numpy as np
 import tensorflow as tf
 
 import ascpipe.tf as asc
-from tests.support import tensorflows
 from tests.tf import columns, programs
 
 BATCH, STEPS, DIM = 16, 5, 4
@@ -88,11 +87,9 @@ def run(build, optimizer=gradient_descent, steps=STEPS, start=False, given=None)
 def require_same(found, expected, within=0):
     """Two results of ``trained`` have the same bits, or are as near as ``within``, and something was trained."""
     assert len(found) == len(expected) > 1
-    within = max(within, tensorflows.WITHIN)
     for step, (one, other) in enumerate(zip(found, expected)):
         for got, wanted in zip(one, other):
-            np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), within, tensorflows.WITHIN / 10,
-                                       err_msg="step {}".format(step))
+            np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), within, 0, err_msg="step {}".format(step))
     assert len({float(loss) for loss, _ in found}) == len(found)
 
 

@@ -2,6 +2,7 @@
 import tensorflow as tf
 
 from tests.support.contrib import contrib
+from tests.support.tensorflows import keras_optimizers
 from tests.tf import test_gradients_of_tables as gradients
 from tests.tf import test_ops_on_gradients as ops
 from tests.tf.twin_programs import RATE
@@ -137,7 +138,7 @@ def of_dense_variables_by_hand(model):
 
 
 def by_keras(model):
-    return tf.group(tf.keras.optimizers.SGD(RATE).get_updates(model.loss, v1.trainable_variables()))
+    return tf.group(keras_optimizers().SGD(RATE).get_updates(model.loss, v1.trainable_variables()))
 
 
 def without_updates(model):

@@ -10,6 +10,7 @@ import ascpipe.tf as asc
 from ascpipe.tf.feature_column.variables import table_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIns
+from tests.support.contrib import contrib
 from tests.tf import column_programs as p
 from tests.tf import columns, programs
 from tests.tf.column_programs import layer, words
@@ -213,8 +214,7 @@ def test_one_optimizer_trains_two_graphs():
 
 def test_gradients_of_tables_can_be_clipped_by_their_norm():
     def clipped():
-        from tensorflow.contrib import estimator
-        return estimator.clip_gradients_by_norm(p.gradient_descent(), 0.01)
+        return contrib("estimator").clip_gradients_by_norm(p.gradient_descent(), 0.01)
 
     p.require_same(p.trained("device", filled, clipped), p.trained("tensorflow", filled, clipped), 2e-5)
 
@@ -234,13 +234,12 @@ def test_gradients_of_columns_that_share_a_table_can_be_clipped_by_their_norm():
     """TensorFlow's gradient has the distinct ids of each column, of which some are in both."""
     def shared(features):
         other = dict(features, seller=tf.concat([features["user"][1:], features["user"][:1]], 0))
-        return v1.feature_column.input_layer(other, fc.shared_embedding_columns(
+        return v1.feature_column.input_layer(other, v1.feature_column.shared_embedding_columns(
             [fc.categorical_column_with_identity(name, 300) for name in ("user", "seller")], p.DIM,
             initializer=p.constant()))
 
     def clipped():
-        from tensorflow.contrib import estimator
-        return estimator.clip_gradients_by_norm(p.gradient_descent(), 0.01)
+        return contrib("estimator").clip_gradients_by_norm(p.gradient_descent(), 0.01)
 
     p.require_same(p.trained("device", shared, clipped), p.trained("tensorflow", shared, clipped), 2e-5)
 

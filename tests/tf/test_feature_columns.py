@@ -99,7 +99,7 @@ def sequence(features):
 
 
 def shared(features):
-    wanted = fc.shared_embedding_columns(
+    wanted = tf.compat.v1.feature_column.shared_embedding_columns(
         [words(), fc.categorical_column_with_hash_bucket("hour", 500)], p.DIM, initializer=p.constant())
     return tf.compat.v1.feature_column.input_layer(features, wanted)
 
@@ -132,7 +132,8 @@ def test_columns_of_ascpipe_train_as_those_of_tensorflow_do():
 
     def theirs(features):
         return together(features, p.embedding(hashed), p.embedding(fc.categorical_column_with_identity(user, 300)),
-                        fc.shared_embedding_columns([hashed, other()], p.DIM, initializer=p.constant()), hashed)
+                        tf.compat.v1.feature_column.shared_embedding_columns(
+                            [hashed, other()], p.DIM, initializer=p.constant()), hashed)
 
     def ours(features):
         make = asc.feature_column

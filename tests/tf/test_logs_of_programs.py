@@ -118,7 +118,9 @@ def test_tensorflow_names_the_checkpoint_that_was_asked_for_when_it_restores(tmp
 SAVES = """\
 import tensorflow as tf
 from tests.tf import programs
+from tests.support.tensorflows import use_tensorflow_1
 from ascpipe.tf import Saver
+use_tensorflow_1()
 tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.INFO)
 with programs.ascpipe():
     source = programs.batches(4)
@@ -146,7 +148,9 @@ FETCHES_A_LOOKUP = """\
 import numpy as np
 import tensorflow as tf
 import ascpipe.tf as asc
+from tests.support.tensorflows import use_tensorflow_1
 
+use_tensorflow_1()
 asc.init()
 specs = [asc.FeatureSpec(name, table_name=name) for name in ("item", "user")]
 source = tf.data.Dataset.from_tensor_slices({name: np.arange(8).reshape(2, 4) for name in ("item", "user")})

@@ -9,7 +9,6 @@ import ascpipe.tf as asc
 from ascpipe.errors import CombinerError
 from tests.support.covering import some
 from tests.support.on_disk import on_disk
-from tests.support.tensorflows import require_as_tensorflow
 from tests.tf import combined, programs
 from tests.tf.combined import KINDS
 
@@ -27,11 +26,11 @@ def require_equal(ours, theirs, batches):
     for step, batch in enumerate(batches):
         for kind in KINDS:
             assert (ours.combined[step][kind][batch.sizes == 0] == 0).all()
-            require_as_tensorflow(ours.combined[step][kind], theirs.combined[step][kind], kind)
+            np.testing.assert_array_equal(ours.combined[step][kind], theirs.combined[step][kind], err_msg=kind)
             if kind in theirs.weights[step]:
-                require_as_tensorflow(ours.weights[step][kind], theirs.weights[step][kind], kind)
+                np.testing.assert_array_equal(ours.weights[step][kind], theirs.weights[step][kind], err_msg=kind)
     for kind in KINDS:
-        require_as_tensorflow(ours.rows[kind], theirs.rows[kind], kind)
+        np.testing.assert_array_equal(ours.rows[kind], theirs.rows[kind], err_msg=kind)
 
 
 def require_fused(ops):

@@ -67,7 +67,7 @@ def test_a_graph_of_a_pipeline_that_was_stopped_is_told_to_be_built_again():
             with pytest.raises(tf.errors.FailedPreconditionError) as raised:
                 run.run(program.train)
             assert "E205: The pipeline was stopped by asc.shutdown()" in str(raised.value)
-            assert "build the graph again, and call asc.start()" in last_line(raised.value)
+            assert "build the graph again, and call asc.start()" in str(raised.value)
 
 
 def test_a_function_that_is_looked_for_in_ascpipe_is_said_to_be_in_ascpipe_tf():

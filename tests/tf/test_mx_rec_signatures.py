@@ -92,7 +92,8 @@ def arguments_of(function):
 
 def assert_takes(function, documented):
     theirs, ours = arguments_of(documented), arguments_of(function)
-    more = [argument for argument in ours[len(theirs):] if argument[1] is not inspect.Parameter.VAR_KEYWORD]
+    rest = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    more = [argument for argument in ours[len(theirs):] if argument[1] not in rest]
     assert ours[:len(theirs)] == theirs
     assert all(default is not inspect.Parameter.empty for _, _, default in more), "they would have to be given"
 

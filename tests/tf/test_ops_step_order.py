@@ -206,7 +206,7 @@ def test_an_update_within_a_loop_goes_on_as_before():
                 with tf.control_dependencies([added]):
                     return turn + 1
 
-            loop = tf.while_loop(lambda turn: turn < 3, update, [tf.constant(0)], parallel_iterations=1)
+            loop = tf.compat.v1.while_loop(lambda turn: turn < 3, update, [tf.constant(0)], parallel_iterations=1)
         evaluated = graph.channels[1].embeddings[0]
         with session(graph) as opened:
             assert opened.run([loop, evaluated, graph.channels[0].embeddings[0]])[0] == 3

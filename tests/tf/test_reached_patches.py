@@ -15,6 +15,7 @@ from ascpipe.tf import patches
 from ascpipe.tf.running.column_choice import Columns
 from ascpipe.tf.running.process import Process
 from mx_rec.util.initialize import init
+from tests.support.tensorflows import keras_optimizers
 
 v1 = tf.compat.v1
 ROWS, DIM = 40, 4
@@ -262,7 +263,7 @@ def keras_optimizer(folder):
     layer = v1.keras.layers.DenseFeatures([asc.feature_column.embedding_column(words(), DIM)])
     loss = tf.reduce_sum(layer(sentences()))
     with pytest.raises(AscpipeError):
-        getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers).SGD(0.1).get_updates(loss, layer.trainable_weights)
+        keras_optimizers().SGD(0.1).get_updates(loss, layer.trainable_weights)
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))

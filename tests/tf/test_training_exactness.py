@@ -1,22 +1,19 @@
 """Training over tables computes what training over plain variables computes."""
 import functools
-import warnings
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from mx_rec.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
+from tests.support.contrib import contrib
 from tests.tf import programs
 
 SOURCE = programs.batches(40)
 
 
 def contrib_lazy_adam():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from tensorflow.contrib.opt import LazyAdamOptimizer
-    return LazyAdamOptimizer(0.05)
+    return contrib("opt").LazyAdamOptimizer(0.05)
 
 
 PEERS = {

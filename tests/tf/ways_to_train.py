@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from tests.support.contrib import contrib
+from tests.support.tensorflows import keras_optimizers
 from tests.tf import programs, twin_programs
 from tests.tf.twin_programs import RATE, require_equal_or_refused
 
@@ -189,7 +190,7 @@ def by_training_alone(kind):
 
 
 def by_keras(kind):
-    return lambda model: tf.group(tf.keras.optimizers.SGD(RATE).get_updates(model.loss, v1.trainable_variables()))
+    return lambda model: tf.group(keras_optimizers().SGD(RATE).get_updates(model.loss, v1.trainable_variables()))
 
 
 def by_a_tape(kind):

@@ -29,7 +29,7 @@ class GradientState:
         losses: tensors that the program differentiated, by a key from name and graph.
         applied_sums: ops whose sums of gradients were passed to ``apply_gradients``.
         applied: pairs of graph versions, before and after each ``apply_gradients``.
-        checked_version: graph version at the last check of the uses of tables.
+        checked_order: order of the newest op at the last check of the uses of tables (``internals.newest_order``).
         home_slots: optimizer slots of expansion tables, by table name.
         accumulated: accumulation by table name.
     """
@@ -37,7 +37,7 @@ class GradientState:
     losses: Dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
     applied_sums: List[tf.Operation] = dataclasses.field(default_factory=list)
     applied: List[Tuple[int, int]] = dataclasses.field(default_factory=list)
-    checked_version: int = 0
+    checked_order: int = 0
     home_slots: Dict[str, HomeSlots] = dataclasses.field(default_factory=dict)
     accumulated: Dict[str, Accumulation] = dataclasses.field(default_factory=dict)
 

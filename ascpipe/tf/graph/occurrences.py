@@ -97,7 +97,7 @@ def read_occurrences(state: GraphState) -> None:
         return
     for summing in dict.fromkeys(GradientState.of(state).applied_sums):
         for op, tensor, image in _readers(state, summing):
-            if not state.started or internals.order_of(op) > GradientState.of(state).checked_version:
+            if not state.started or internals.order_of(op) > GradientState.of(state).checked_order:
                 _rewire_inputs(op, tensor, image())
 
 
@@ -153,7 +153,7 @@ class _GradientOps:
         if Process.current().configuration.rank_size > 1:
             return "several ranks exchange these sums. Do not change gradients of tables"
         if self._state.started and any(
-                internals.order_of(reader.op) <= GradientState.of(self._state).checked_version for reader in readers):
+                internals.order_of(reader.op) <= GradientState.of(self._state).checked_order for reader in readers):
             return "a session ran these ops before gradients were applied. Apply gradients before the first run"
         return None
 

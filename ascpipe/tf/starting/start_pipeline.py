@@ -142,7 +142,7 @@ def _admitting(process: Process, state: GraphState) -> Set[str]:
 
 def _mark_started(state: GraphState, graph: tf.Graph) -> None:
     state.started = True
-    GradientState.of(state).checked_version = graph.version
+    GradientState.of(state).checked_order = internals.newest_order(graph)
 
 
 def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
@@ -214,11 +214,11 @@ def start_marked(graph: tf.Graph) -> None:
 def check_new_ops(graph: tf.Graph) -> None:
     """Extend and check the ops that were added to a graph after its pipeline started."""
     state = GraphState.known(graph)
-    if state is not None and state.started and GradientState.of(state).checked_version != graph.version:
+    if state is not None and state.started and GradientState.of(state).checked_order != internals.newest_order(graph):
         state.requests.extend_new_ops()
         read_occurrences(state)
         require_safe_training(state)
-        GradientState.of(state).checked_version = graph.version
+        GradientState.of(state).checked_order = internals.newest_order(graph)
 
 
 def _warn_of_early_run(session: Any) -> None:

@@ -169,9 +169,9 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
                       name or self.get_name())
     _note_updates(state, pairs)
     graph = internals.outermost(tf.compat.v1.get_default_graph())
-    begin = graph.version
+    begin = internals.newest_order(graph)
     applied = patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
-    GradientState.of(state).applied.append((begin, graph.version))
+    GradientState.of(state).applied.append((begin, internals.newest_order(graph)))
     note_slots(self, [target for gradient, target in pairs if gradient is not None])
     return applied
 

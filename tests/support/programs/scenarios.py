@@ -17,6 +17,7 @@ with warnings.catch_warnings():
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc.manager import start_asc_pipeline
 from mx_rec.util.initialize import init, terminate_config_initializer
+from tests.support.tensorflows import use_tensorflow_1
 from tests.support.waiting import wait_until
 
 LIMIT_S = float(os.environ.get("TEST_SCENARIO_LIMIT_S", "100"))  #: of a scenario
@@ -26,6 +27,7 @@ Scenario = Callable[..., Dict[str, Any]]
 
 def main(scenarios: Dict[str, Scenario], *wanted_ones: str) -> None:
     """Run scenarios (``name`` or ``name:argument,...``), else those of the command line; a line of JSON each."""
+    use_tensorflow_1()
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the shell has it ignored
     for wanted in wanted_ones or sys.argv[1:]:
