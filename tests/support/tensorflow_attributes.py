@@ -4,7 +4,8 @@ import sys
 import types
 from typing import Any, Dict, List
 
-_PACKAGES = ("tensorflow_core.", "tensorflow.python", "tensorflow_estimator.", "keras.src.")
+_PACKAGES = ("tensorflow_core.", "tensorflow.python", "tensorflow_estimator.", "keras.src.",
+             "tensorflow._api.v2.compat.v1.train")
 _OF_PYTHON = ("__weakref__", "__dict__", "__doc__", "__module__")
 
 

@@ -20,7 +20,7 @@ use_tensorflow_1()
 
 v1 = tf.compat.v1
 v1.logging.set_verbosity(v1.logging.ERROR)
-v1.estimator.Estimator  # noqa: B018: TensorFlow 2.15 replaces attributes of its own when it loads Estimators
+v1.estimator.Estimator  # noqa: B018  TensorFlow 2.15 replaces attributes of its own when it loads Estimators
 BEFORE = attributes()
 
 import ascpipe.tf as asc  # noqa: E402
