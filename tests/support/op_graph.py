@@ -135,7 +135,11 @@ def _dataset(batches: Sequence[Sequence[int]], stream: StreamShape, stamps: Opti
         ids_of_all = [ids] * len(stream.parts)
         return label, native.ops().asc_submit(ids_of_all, [stamp] if stamps else [], stream=stream.number)
 
-    return tf.data.Dataset.from_generator(generate, (tf.int64, tf.int64, tf.int64), ([], [None], [])).map(submit)
+    data = tf.data.Dataset.from_generator(generate, (tf.int64, tf.int64, tf.int64), ([], [None], [])).map(submit)
+    options = tf.data.Options()
+    if hasattr(options.experimental_optimization, "inject_prefetch"):  # TensorFlow 2.15 would read batches ahead
+        options.experimental_optimization.inject_prefetch = False
+    return data.with_options(options)
 
 
 def _channel(data: Any, stream: StreamShape, states: List[_State], prefetch: int, after: Any) -> Channel:

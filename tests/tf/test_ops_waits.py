@@ -67,8 +67,10 @@ def test_ctrl_c_ends_a_wait_and_the_program_goes_on():
             times = []
             helper = threading.Thread(target=interrupt)
             helper.start()
-            with pytest.raises(KeyboardInterrupt):
+            # A session of TensorFlow 2.15 raises RuntimeError, which init() converts. This test does not call init().
+            with pytest.raises((KeyboardInterrupt, RuntimeError)) as raised:
                 opened.run(graph.channels[0].embeddings[0])
+            assert raised.type is KeyboardInterrupt or "KeyboardInterrupt" in str(raised.value)
             assert time.monotonic() - times[0] < PROMPT_S
             helper.join()
             daemon.paused.clear()
