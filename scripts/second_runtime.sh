@@ -27,5 +27,7 @@ if [ "${1:-}" = demo ]; then
   PYTHON=$FOUND exec make demo
 fi
 PYTHON=$FOUND make dev-setup
+TEST_OTHER_TREE=$(cd ../.. && pwd)
+export TEST_OTHER_TREE
 # pyproject.toml makes every warning an error. TensorFlow 2.15 and newer packages issue warnings themselves.
 exec .venv/bin/python -m pytest -q -o filterwarnings=ignore "$@"

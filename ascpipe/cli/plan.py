@@ -34,6 +34,11 @@ class Shape(NamedTuple):
     host_rows: int
     ssd_rows: int
 
+    @property
+    def home_rows(self) -> int:
+        """Rows in host memory. With rows on disk, each device row needs one more."""
+        return self.host_rows + (self.device_rows if self.ssd_rows else 0)
+
 
 @click.command("plan", help="Estimate the memory of a table, tier by tier.")
 @click.option("--keys", type=click.IntRange(1, 1 << 40), required=True, help="Number of keys.")
@@ -60,7 +65,7 @@ def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], hos
         return
     rows: List[List[str]] = [[name, "{:,}".format(count), human(told[field])] for name, count, field in (
         ("rows on the device (memory of the trainer)", device, "device_bytes"),
-        ("rows on the host (shared memory)", host_rows, "host_bytes"),
+        ("rows on the host (shared memory)", shape.home_rows, "host_bytes"),
         ("rows on disk", host_rows + ssd_rows if ssd_rows else 0, "disk_bytes"),
         ("keys: entries, index, order (daemon)", keys, "key_bytes")) if count]
     rows.append(["memory in all", "", human(told["memory_bytes"])])
@@ -76,9 +81,9 @@ def figures(shape: Shape) -> Dict[str, Any]:
     on_disk = file_bytes(shape.host_rows + shape.ssd_rows, row_bytes, 1) if shape.ssd_rows else 0
     beside = _OF_KEY * shape.keys + (_OF_CACHED_ROW if shape.host_rows else _OF_DEVICE_ROW) * shape.device_rows
     if shape.ssd_rows:
-        beside += _OF_HOST_ROW_BEFORE_DISK * shape.host_rows + _OF_DISK_BYTES * on_disk
+        beside += _OF_HOST_ROW_BEFORE_DISK * shape.home_rows + _OF_DISK_BYTES * on_disk
     device = row_bytes * shape.device_rows
-    host = row_bytes * shape.host_rows
+    host = row_bytes * shape.home_rows
     return {"row_bytes": row_bytes, "device_bytes": device, "host_bytes": host, "disk_bytes": on_disk,
             "key_bytes": round(beside), "memory_bytes": device + host + round(beside)}
 

@@ -8,6 +8,9 @@ It prints, a line each: digests of the losses after the save, and of all state p
 
 ``every``: it saves after each such number of steps, every other time in the background, and prints the number and the
 bits of each loss at once. It is killed from outside. ``sizes``: of the table, instead of what fits.
+
+``until_save``: it ends at the save, or, restored, before its first step. ``delta``: there was a full save before, and
+it saves what has changed since.
 """
 import functools
 import hashlib
@@ -27,6 +30,7 @@ from ascpipe.tf.running.hold_between_steps import TableState, hold
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from tests.support import traces
+from tests.support.on_disk import on_disk
 from tests.support.tensorflows import use_tensorflow_1
 from tests.tf import programs
 
@@ -46,12 +50,14 @@ def batches(trace: str) -> List[Dict[str, np.ndarray]]:
             for i in range(0, len(keys), BATCH_ROWS)]
 
 
-def sizes(tier: str, data: List[Dict[str, np.ndarray]]) -> Dict[str, int]:
+def sizes(tier: str, data: List[Dict[str, np.ndarray]]) -> Dict[str, Any]:
     """Of the table: on the device all keys, or those of the largest batch."""
     distinct = len(np.unique(np.concatenate([batch["ids"] for batch in data])))
+    largest = max(len(np.unique(batch["ids"])) for batch in data)
     if tier == "host":
-        return {"device_vocabulary_size": max(len(np.unique(batch["ids"])) for batch in data),
-                "host_vocabulary_size": distinct}
+        return {"device_vocabulary_size": largest, "host_vocabulary_size": distinct}
+    if tier == "disk":
+        return on_disk(largest, distinct)
     return {"device_vocabulary_size": distinct}
 
 
@@ -88,11 +94,12 @@ def save(saver: Saver, run: tf.compat.v1.Session, case: Dict[str, Any], number: 
         if number and number % every == 0:
             saver.save(run, model, global_step=number, background=number % (2 * every) == 0)
         return
-    if number == SAVED_BEFORE and "die_in" in case:
+    if number == SAVED_BEFORE and ("die_in" in case or case.get("delta")):
         saver.save(run, model, global_step=number)
-        setattr(CheckpointWriter, case["die_in"], die)
+        if "die_in" in case:
+            setattr(CheckpointWriter, case["die_in"], die)
     if number == SAVED_AT:
-        saver.save(run, model, global_step=number, background=background)
+        saver.save(run, model, global_step=number, background=background, save_delta=bool(case.get("delta")))
     if number == (DIES_AT if background else SAVED_AT) and case.get("kill"):
         wait_for_save()
         die()
@@ -132,6 +139,8 @@ def train(case: Dict[str, Any]) -> None:
             for number in range(skip, STEPS):
                 if not prefix or case.get("every") and number > skip:
                     save(saver, run, case, number)
+                if number == SAVED_AT and case.get("until_save"):
+                    break
                 losses.append(run.run([gated, update])[0])
                 if case.get("every"):
                     sys.stdout.write("{} {}\n".format(number, losses[-1].tobytes().hex()))
