@@ -97,7 +97,7 @@ class Server:
         self._send(peer, messages.error_bytes(request_id, error))
 
     def close(self) -> None:
-        """Close the socket. Peers can still read sent replies. The socket file is removed with the run directory."""
+        """Close the socket. Peers can still read sent replies. The file of the socket stays in the run directory."""
         for peer in self._peers:
             peer.close()
         self._peers.clear()

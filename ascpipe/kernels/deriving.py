@@ -81,7 +81,9 @@ def derive_request(planner, tier, home):
 
 @entry("void(Planner, Tier, int64)")
 def derive_tier(planner, tier, used):
-    """Derive the statuses and owners of home rows, the used slots and the requests in flight. No frame stays pinned.
+    """Derive the state of a tier from the entries of its keys. No frame stays pinned.
+
+    The function derives the status and owner of each home row, the used disk slots and the requests in flight.
 
     Args:
         planner: planner of the table.

@@ -51,7 +51,7 @@ def rank_slots(planner, listed, future):
 
 @inner("void(Planner)")
 def rank_all(planner):
-    """Create the victim order of all slots in use. The planner has memory for the order."""
+    """Create the victim order of all slots in use. The planner must have memory for a victim order."""
     entries = entries_of(planner)
     owners = slot_owners_of(planner)
     view = view_of(planner)

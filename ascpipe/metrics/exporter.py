@@ -91,7 +91,8 @@ class File:
         self._written: Optional[BinaryIO] = None  # the current file, locked
 
     def write(self, text: bytes) -> None:
-        """Replace the content. After a failure, the old file remains. A failure is logged once per reason."""
+        """Replace the content. After a failure, the old file remains. Repeated failures with one reason are logged once.
+        """
         reason = ""
         try:
             if not self._is_ours() and is_locked(self._path):

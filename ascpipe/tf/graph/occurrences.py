@@ -92,7 +92,10 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
 
 
 def read_occurrences(state: GraphState) -> None:
-    """Rewire ops that were created after ``apply_gradients`` to read occurrences, before a session runs these ops."""
+    """Make ops that were created after ``apply_gradients`` read occurrences instead of sums.
+
+    Call the function before a session runs these ops.
+    """
     if Process.current().configuration.rank_size > 1:
         return
     for summing in dict.fromkeys(GradientState.of(state).applied_sums):

@@ -1,1 +1,1 @@
-"""Functions of Rec SDK's API that no other package contains, and stand-ins for packages of Ascend servers."""
+"""Functions of Rec SDK's API that ``ascpipe.tf`` does not have, and stand-ins for packages of Ascend servers."""

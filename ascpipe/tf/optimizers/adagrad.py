@@ -37,7 +37,7 @@ _RULES = {"learning_rate": base.LearningRate(), "initial_accumulator_value": Flo
 @checked(**_RULES)
 def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value: float = 0.9,
                           use_locking: bool = False, name: str = "Adagrad") -> CustomizedAdagrad:
-    """Create an Adagrad optimizer for tables with variables.
+    """Create an Adagrad optimizer for tables without dynamic expansion.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.

@@ -117,8 +117,9 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 class OptimizerByAddress(CustomizedOptimizer):
     """Base class of the optimizers for expansion tables. These optimizers update rows by the handles of the rows.
 
-    A subclass lists this class before the optimizer class for tables with variables. Optimizer slots are stored in the
-    home row after the embedding. The slots have the names and initial values of the other class's slot variables.
+    A subclass lists this class before the optimizer class for tables without dynamic expansion. Optimizer slots are
+    stored in the home row after the embedding. The slots have the names and initial values of the other class's slot
+    variables.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

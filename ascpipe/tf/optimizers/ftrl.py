@@ -41,7 +41,7 @@ class CustomizedFtrl(CustomizedOptimizer, tf.compat.v1.train.FtrlOptimizer):
 @checked(learning_rate=LearningRate(), use_locking=boolean(), name=Text(1, 200), **OPTIONS)
 def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: str = "Ftrl",
                           **kwargs: Any) -> CustomizedFtrl:
-    """Create an FTRL optimizer for tables with variables.
+    """Create an FTRL optimizer for tables without dynamic expansion.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.

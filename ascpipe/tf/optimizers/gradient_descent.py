@@ -56,7 +56,7 @@ class CustomizedGradientDescentByAddress(base.OptimizerByAddress, CustomizedGrad
 def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent",
                           use_fusion_optim: bool = False,
                           weight_decay: Optional[float] = None) -> CustomizedGradientDescent:
-    """Create a gradient descent optimizer for tables with variables.
+    """Create a gradient descent optimizer for tables without dynamic expansion.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.

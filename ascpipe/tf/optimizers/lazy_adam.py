@@ -68,7 +68,7 @@ RULES = {
 @checked(use_fusion_optim=boolean(), **RULES)
 def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
                           name: str = "LazyAdam", use_fusion_optim: bool = False) -> CustomizedLazyAdam:
-    """Create a Lazy Adam optimizer for tables with variables.
+    """Create a Lazy Adam optimizer for tables without dynamic expansion.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.

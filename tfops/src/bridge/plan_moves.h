@@ -23,9 +23,9 @@ class PlanMoves {
   // Returns true if a background save has memory for images of all home rows that a plan can change.
   static bool ImagesFit(const PartView& part, Table* table);
 
-  // Copies, validates and executes the moves. Call CarryOut after the claim, and again after TakeBack, even for another
-  // plan of the same batch. CarryOut neither waits nor allocates outputs. CarryOut returns an error only if the record
-  // is damaged.
+  // Copies, validates and executes the moves. Call CarryOut after the claim. After TakeBack and a new claim,
+  // call CarryOut again. The batch may then have another plan. CarryOut neither waits nor allocates outputs. CarryOut
+  // returns an error only if the record is damaged.
   tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx);
   // Copies rows that were swapped out back to their slots from their home rows, which are unchanged.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }

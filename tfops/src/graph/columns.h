@@ -20,7 +20,7 @@ class Shapes {
   explicit Shapes(const tensorflow::Graph& graph)
       : graph_(graph), seen_(static_cast<std::size_t>(graph.num_node_ids())) {}
 
-  // Reads the dimensions of a tensor. An unknown dimension is -1. Returns false if the rank is unknown.
+  // Reads the dimensions of a tensor. An unknown dimension is -1. Returns false if the number of dimensions is unknown.
   bool Read(const Port& port, Numbers* dims) const;
   bool IsMatrix(const Port& port) const;
   // Returns the number of columns of a matrix. Returns -1 if the number is unknown or the tensor is not a matrix.

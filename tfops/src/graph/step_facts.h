@@ -9,11 +9,12 @@
 
 namespace ascpipe {
 
-// Returns the properties of the graph as the program wrote it, as lines for peers/likeness.h:
+// Returns the properties of a graph that must be equal on all ranks, one per line (see peers/likeness.h). ascpipe must
+// not have changed the graph yet. The properties are:
 // - the formula and parameters of each update of a table;
-// - combiners whose gradients are trained;
-// - Horovod ops in which all ranks take part;
-// - type, shape, formula and parameters of each dense variable that is updated by the result of such an op.
+// - the combiners of trained lookups;
+// - the Horovod ops in which all ranks take part;
+// - the type, shape, formula and parameters of each dense variable that is updated by the result of a Horovod op.
 // Other variables and ops that do not train may differ. For example, each rank may have different summaries, towers and
 // inputs.
 std::string FactsOf(const tensorflow::Graph& graph, const Pipeline& pipeline);

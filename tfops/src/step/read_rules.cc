@@ -161,7 +161,7 @@ class ReadRules {
     }
   }
 
-  // Returns true if some sums read the tensor of the cut in place.
+  // Returns true if at least one sum reads its gradients in place from the tensor that the Slice op cuts.
   bool IsReadInPlace(int cut) const {
     for (std::size_t sum = 0; sum < step_.sums.size(); ++sum) {
       if (layout_.in_place[sum] && step_.sums[sum].features[0].whole == step_.cuts[At(cut)].whole) return true;
