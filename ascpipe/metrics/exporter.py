@@ -91,8 +91,7 @@ class File:
         self._written: Optional[BinaryIO] = None  # the current file, locked
 
     def write(self, text: bytes) -> None:
-        """Replace the content. After a failure, the old file remains. Repeated failures with one reason are logged once.
-        """
+        """Replace the content. After a failure, the old file remains. A repeated failure is logged once."""
         reason = ""
         try:
             if not self._is_ours() and is_locked(self._path):
