@@ -15,7 +15,7 @@ _RESTART_RANKS = "restart all ranks from the last checkpoint."
 _LOGS = " `ascpipe logs --worker` prints the worker's log. For a private daemon, use `ascpipe logs --failed`."
 _INTACT = "Tables and other checkpoints are unchanged."
 _SESSION = "The session is not affected."
-_KEPT = "This table did not train the batch. Nothing was lost."
+_KEPT = "The batch was not trained. Nothing was lost."
 _RANKS = "Run `make ranks` in the source tree, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."
 
 _OTHERS: Dict[str, Explanation] = {
@@ -177,11 +177,11 @@ _OTHERS: Dict[str, Explanation] = {
         "Install the same version for trainer and daemon, then restart the daemon."),
     "E310": Explanation(
         "Other ranks did not join an exchange in time.",
-        "The abandoned exchange updated no table, and this rank takes part in no later exchange. If gradients were "
-        "exchanged, E311 is raised instead. " + _LOST,
+        "The abandoned exchange updated no table, and this rank takes part in no later exchange. If gradients were to "
+        "be exchanged, E311 is raised instead. " + _LOST,
         "Find the rank that is stopped, late or busy, and read its output. Then " + _RESTART_RANKS),
     "E311": Explanation(
-        "A step failed on some ranks after other ranks had updated their tables.",
+        "A step failed between the exchange of rows and the exchange of gradients. Some tables may have its updates.",
         "The ranks are inconsistent, so nothing more can be trained or saved. " + _LOST,
         "The message has the cause on each rank. Correct the cause, and then " + _RESTART_RANKS),
     "E312": Explanation(
@@ -235,7 +235,7 @@ _OTHERS: Dict[str, Explanation] = {
     "E421": Explanation(
         "A row on disk could not be read for an evaluation or a save.",
         "The evaluation or save failed. Training and earlier checkpoints are unchanged.",
-        "Check the disk, then restart the program from a checkpoint."),
+        "Check the disk, then evaluate or save again. If this fails, restart the program from a checkpoint."),
     "E422": Explanation(
         "A row that a step needs could not be read from disk.", "The step did not run. " + _LOST,
         "Check the disk that the message names, then restart the program from a checkpoint."),
