@@ -30,10 +30,11 @@ _FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F)  # odd m
 def repeated(keys: np.ndarray) -> Optional[int]:
     """Return a key that occurs more than once, or None if all keys are unique.
 
-    The result is exact. The search is several times as fast as sorting unless many hashes collide. The number of each
-    key is written to the slot of its hash. A key whose slot then has another number is either a duplicate or is retried
-    in the next round. At most one of several equal keys keeps the slot, so equal keys are found in this round or are
-    retried together.
+    The result is exact. If few hashes collide, the search is several times faster than sorting.
+
+    In each round, the number of each key is written to the slot of its hash. A key is finished if the slot has its
+    number. If the slot has the number of an equal key, the key is a duplicate. All other keys go to the next round.
+    Equal keys have the same slot, so they are found in one round or go to the next round together.
 
     Args:
         keys: int64[n], contiguous; may be reordered.

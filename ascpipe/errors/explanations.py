@@ -15,7 +15,7 @@ _RESTART_RANKS = "restart all ranks from the last checkpoint."
 _LOGS = " `ascpipe logs --worker` prints the worker's log. For a private daemon, use `ascpipe logs --failed`."
 _INTACT = "Tables and other checkpoints are unchanged."
 _SESSION = "The session is not affected."
-_KEPT = "The batch was not trained. Nothing was lost."
+_KEPT = "This table did not train the batch. Nothing was lost."
 _RANKS = "Run `make ranks` in the source tree, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."
 
 _OTHERS: Dict[str, Explanation] = {

@@ -125,15 +125,13 @@ def list_of(planner, number):
 
 @register_jitable
 def held_rows_of(planner, number):
-    """Return the rows of the entries that a frame of the window holds, as row numbers of the view, int32[keys]."""
+    """Return the numbers of the entries that a frame of the window holds, int32[keys]. Entries are rows of the view."""
     return list_of(planner, number)[:planner["held_count"][number % MAX_FRAMES]]
 
 
 @register_jitable
 def other_rows_of(planner, number):
-    """Return the rows of the entries that only the record of a frame changes, as row numbers of the view,
-    int32[entries].
-    """
+    """Return the numbers of the entries that the record of a frame changes but the frame does not hold, int32[n]."""
     position = number % MAX_FRAMES
     return list_of(planner, number)[planner["held_count"][position]:planner["listed_count"][position]]
 

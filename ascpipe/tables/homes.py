@@ -5,8 +5,10 @@ import numpy as np
 
 
 def free_homes(used: np.ndarray) -> Tuple[int, np.ndarray]:
-    """Return the free home rows, which are all rows that are not in ``used``. ``used`` is int32[n] and may have
-    duplicates.
+    """Return the home rows that are not in ``used``.
+
+    Args:
+        used: home rows in use, int32[n]. Duplicates are allowed.
 
     Returns:
         (high-water mark, stack int32[m]). All rows from the high-water mark on are free. The stack has the free

@@ -46,8 +46,8 @@ class Images:
             copied: number of the first entry that the running snapshot has not copied.
 
         Returns:
-            The number of images in the log, which must be published before the first change. NO_ROOM is returned if the
-            log is full or memory is exhausted. Then no part of the record may be assigned.
+            The number of images in the log. Publish this number before the first change of an entry. If the log is full
+            or memory is exhausted, the function returns NO_ROOM, and no part of the record may be assigned.
         """
         if self._marked_for != self._header["snapshot_asked"]:  # SYNC snapshot-asked: load
             self._mark()

@@ -9,6 +9,7 @@ import pytest
 from ascpipe import program_log
 from ascpipe.tf import Saver
 from tests.support.covering import some
+from tests.support.tensorflows import IS_TENSORFLOW_1
 from tests.support.tree import ROOT
 from tests.tf import programs
 
@@ -139,8 +140,9 @@ with programs.ascpipe():
 def test_no_warning_of_tensorflow_names_a_file_of_ours(tmp_path):
     said = stderr_of(SAVES.format(folder=str(tmp_path)), "-W", "default", "-c", ASCPIPE_RING_BYTES=str(1 << 20))
     assert "Restoring parameters from" in said, said
-    ours = [line for line in said.splitlines() if "deprecated" in line
-            and any(str(ROOT / folder) in line for folder in ("ascpipe", "mx_rec"))]
+    # The program of this test calls a function that is deprecated in TensorFlow 2.15.
+    ours = [line for line in said.splitlines() if "deprecated" in line and str(ROOT) in line
+            and "site-packages" not in line and (IS_TENSORFLOW_1 or str(ROOT / "tests") not in line)]
     assert ours == []
 
 

@@ -124,7 +124,8 @@ def limit_of(given):
 
 
 @pytest.mark.parametrize("combiner, weighted", combined.KINDS.values(), ids=list(combined.KINDS))
-@pytest.mark.parametrize("dim, threads", [(1, 1), (3, 2), (8, 1), (10, 2), (16, 2), (64, 3), (74, 1), (128, 2)])
+@pytest.mark.parametrize("dim, threads", [
+    (1, 1), (3, 2), (8, 1), (10, 2), (16, 2), (32, 1), (64, 3), (74, 1), (128, 2)])
 def test_bits_are_those_of_embedding_lookup_sparse(dim, threads, combiner, weighted):
     given = case(dim)
     expected = tensorflows(given, combiner, weighted == "weighted", 0.0)
@@ -153,7 +154,7 @@ def test_rows_that_are_too_long_are_cut_before(dim, threads, combiner, weighted)
     pytest.param("mean", True, True, marks=pytest.mark.long)])
 def test_tensorflow_differs_from_them_by_no_more_than_from_itself(combiner, weighted, cut):
     """TensorFlow 1.15 approximates the square roots of a tensor, except the last ``n % 8``. Its results for a few rows
-    are equal to those of ascpipe, and its results for many rows differ from them by rounding errors only.
+    equal the results of ascpipe. Its results for many rows differ by rounding errors only.
     """
     given = case(16, bags=40, most=7)  # fewer than eight rows in each
     arguments = (combiner, weighted, limit_of(given) if cut else 0.0)

@@ -63,7 +63,7 @@ def start_asc_pipeline() -> None:
         ValueError: a dataset would reorder batches, an insert function has no table, or a table is in two streams of
             one channel.
 
-    The first run of a session, which starts the pipeline, raises other errors:
+    The first ``session.run`` starts the pipeline. It raises other errors:
 
     - RuntimeError: all training lookups of a table have ``is_grad=False``.
     - UntrainedTableError (E252): no optimizer updates a table that a loss depends on.

@@ -18,7 +18,8 @@ void DecideReads(Step* step, Layout* layout);
 // Merges the plans of each batch. Also merges updates that have the same formula and parameters.
 void DecideGroups(Step* step, Layout* layout);
 
-// Adds control edges from readers of rows to ops that move or update these rows, unless the reader depends on the op.
+// Adds a control edge from each op that reads rows to each op that moves or updates these rows. No edge is added if the
+// first op depends on the second op.
 void DecideOrder(Step* step, Layout* layout);
 
 }  // namespace step
