@@ -6,7 +6,7 @@ the processor time.
 import contextlib
 from typing import Dict, Iterator, List, Optional
 
-from bench import usual_sides, workloads
+from bench import circumstances, usual_sides, workloads
 from bench.goals import OVER, RATIO, Goal
 from bench.harness import Case, Contenders
 from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
@@ -29,6 +29,8 @@ SETTINGS = {
     "26x4096-modified-graph": Setting(OURS, 26, 4096, modifies_graph=True),
     "26x4096-estimator": Setting(OURS, 26, 4096, estimator=True),
 }
+if not circumstances.versions()["tensorflow"].startswith("1."):
+    del SETTINGS["26x4096-lazy-adam"]  # TensorFlow 2 has no tf.contrib.opt.LazyAdamOptimizer to compare with
 
 
 def steps_of_turn(setting: Setting) -> int:
