@@ -55,7 +55,7 @@ def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
 
 
 def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
-    """If an op of type ``SUM`` returned ``numbers`` as its row numbers, return the op's slots. Otherwise, return None."""
+    """If an op of type ``SUM`` returned ``numbers`` as row numbers, return the op's slots. Otherwise, return None."""
     return numbers.op.inputs[0] if numbers.op.type == SUM and numbers.value_index == 1 else None
 
 
