@@ -202,7 +202,7 @@ class _Accumulated(CustomizedOptimizer):
                         _scattered(self.get_slot(variable, GRADIENT_COUNT), "update", gradient.indices, none))
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
-        """Return the gradient sums, times the factor, of the rows that had a gradient in the cycle."""
+        """Return the gradient sum times the factor, for each row that had a gradient in the cycle."""
         total = self.get_slot(variable, GRADIENT_SUM)
         count = self.get_slot(variable, GRADIENT_COUNT)
         shape = tf.constant(variable.shape.as_list())
@@ -287,9 +287,9 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         return tf.IndexedSlices(found.values, found.indices)
 
     def _read(self, table: tf.Variable) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return the gradient sums of the batch's rows, float[keys, dim], and the counts of summed gradients.
+        """Return two values per row of the batch: the gradient sum, and the number of summed gradients.
 
-        The counts are float[keys, 1].
+        The sums are float[keys, dim], and the numbers are float[keys, 1].
         """
         before = self._floats_before(table)
         dim = table_of(table).emb_size
@@ -314,12 +314,12 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
 
 
 def _scattered(variable: tf.Variable, kind: str, indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:
-    """Return an op that adds values to rows of a variable or overwrites the rows, depending on ``kind``."""
+    """Return an op that changes rows of a variable. ``kind`` is "add", or "update" to overwrite the rows."""
     return tf.group(getattr(variable, "scatter_" + kind)(tf.IndexedSlices(values, indices)))
 
 
 def _gathered(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
-    """Return rows of a variable. They are read when the op runs."""
+    """Return the rows that a variable has when the returned tensor is computed."""
     if hasattr(variable, "handle"):
         return variable.sparse_read(indices)
     return tf.gather(internals.reference_of(variable), indices)

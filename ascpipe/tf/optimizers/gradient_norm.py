@@ -1,4 +1,4 @@
-"""Global norm of gradients in which each occurrence of a key is counted separately, as in TensorFlow.
+"""Global norm of gradients. The norm counts each occurrence of a key separately, as in TensorFlow.
 
 The gradient of a table's lookups has each row once. TensorFlow's gradient of ``embedding_lookup`` has a row for each
 occurrence of an id, so its norm differs. In programs for Rec SDK, ``tf.clip_by_global_norm`` uses the norm of the

@@ -1,7 +1,7 @@
 """Optimizers of ``ascpipe.tf.optimizers``, with TensorFlow's arguments and defaults.
 
-An optimizer updates rows in variables. With ``init(use_dynamic_expansion=True)``, it updates rows of tables that grow.
-Without ``var_list``, an optimizer trains all trainable variables and all tables.
+With ``init(use_dynamic_expansion=True)``, an optimizer updates rows of tables that grow. Otherwise, it updates rows in
+variables. Without ``var_list``, an optimizer trains all trainable variables and all tables.
 """
 from typing import Any, Dict, List, Optional, Tuple
 
