@@ -1,4 +1,4 @@
-"""Deferred start of pipelines. ``start_asc_pipeline`` marks a graph, and ascpipe starts the pipeline at its first use.
+"""Deferred start of pipelines. ``start_asc_pipeline`` only marks a graph. ascpipe starts the graph's pipeline later.
 
 Programs mark a graph before the graph is complete. After marking it, they apply gradients, create Savers and look up
 tables. The pipeline of a marked graph starts at the first of these events:
@@ -35,7 +35,7 @@ class DeferredStarts:
         self._starting = threading.RLock()
 
     def mark(self, graph: tf.Graph, start: Callable[[tf.Graph], None], is_next: Callable[[tf.Graph], bool]) -> None:
-        """Mark a graph. Its pipeline starts when it is first needed.
+        """Mark a graph. The pipeline of the graph starts when the program first needs the pipeline.
 
         Args:
             start: function that starts the graph. The graph is the default graph during the call.
@@ -87,7 +87,7 @@ class DeferredStarts:
 
 @contextlib.contextmanager
 def _raise_keyboard_interrupt() -> Iterator[None]:
-    """Raise ``KeyboardInterrupt`` instead of the ``SystemError`` of an interrupt in TensorFlow's C code."""
+    """If an interrupt in TensorFlow's C code causes a ``SystemError``, raise ``KeyboardInterrupt`` instead."""
     try:
         yield
     except SystemError as error:

@@ -47,7 +47,7 @@ def _loops() -> Set[int]:
 
 
 def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
-    """Return whether a gloo loop waits for these files. A gloo loop waits for connections and one pipe.
+    """Return whether a thread that waits for these files is a gloo loop. A gloo loop waits for connections and a pipe.
 
     Args:
         watched: names of the files, which are targets of symbolic links in ``/proc/self/fd``.

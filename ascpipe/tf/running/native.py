@@ -124,7 +124,7 @@ class NativePipeline:
         call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
-        """Map the local ring of a stream that was added. ``ring`` is the number of the local ring."""
+        """Map the local ring of a stream, after ``add_stream``. ``ring`` is the number of the local ring."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         call("asc_pipeline_add_local_stream", stream.number, ring, *segment, len(tables), tables)
 

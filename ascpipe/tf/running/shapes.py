@@ -92,7 +92,7 @@ class Thresholds(NamedTuple):
 
     @property
     def evicts(self) -> bool:
-        """Return whether an eviction deletes keys."""
+        """Return whether the eviction threshold is set, so that an eviction can delete keys."""
         return self.eviction >= 0
 
 

@@ -75,7 +75,7 @@ def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
 
 
 def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Optional[StreamShape]:
-    """Return the stream whose ring ``shape`` can share, or None if ``shape`` needs a new ring."""
+    """Return an earlier stream whose ring the new stream can share, or None if the new stream needs a new ring."""
     if shape.channel != TRAIN:
         return next((known for known in pipeline.streams if _kind(known) == _kind(shape)), None)
     for known in pipeline.streams:
