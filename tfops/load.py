@@ -1,5 +1,5 @@
-"""Loader of the compiled ops. It loads them once, after it has checked that they match this TensorFlow and this
-ascpipe.
+"""Loader of the compiled ops. The ops are loaded once. Before, the loader checks that they were built for this
+TensorFlow and this ascpipe.
 """
 import ctypes
 import json

@@ -134,7 +134,7 @@ class Cuts:
 
 
 class CutStage(Stage):
-    """Stage that applies cuts of a table without a training stream. Such a table has no frames for which a cut waits.
+    """Stage that applies cuts of a table without a training stream. A cut of such a table never waits for frames.
 
     Args:
         table: table of the worker, which is not rebuilt yet.

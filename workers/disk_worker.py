@@ -145,7 +145,7 @@ class DiskTable:
 
 
 class Disks:
-    """Publisher of the statistics of disks in shared memory.
+    """Object that writes statistics of disks to shared memory.
 
     Args:
         records: DISK[MAX_DISKS] of the session.
