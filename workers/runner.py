@@ -131,7 +131,7 @@ class Attachment:
             visit(number)
 
     def add_table(self, body: Dict[str, Any], fds: List[int]) -> None:
-        """Map the segment of a new table. It may replace a table of the same number, if that table was never trained."""
+        """Map the segment of a new table. It may replace an untrained table that has the same number."""
         number = body["table"]
         if number in self._table_fds:
             os.close(self._table_fds[number])
