@@ -26,7 +26,7 @@ Kept = TypeVar("Kept")
 
 
 def _first(name: str, *modules: str) -> Any:
-    """Return an attribute from the first module that defines it. Releases of TensorFlow have it in other modules."""
+    """Return an attribute from the first module that defines it. Releases of TensorFlow define it in different modules."""
     for module in modules:
         try:
             return functools.reduce(getattr, name.split("."), importlib.import_module(module))
@@ -40,7 +40,7 @@ VERSION = str(tf.__version__)
 SUB_GRAPHS = "tensorflow.python.framework.graph_util" + ("_impl" if VERSION.startswith("1.") else "")
 #: The module in which Estimators find ``warm_start``.
 WARM_STARTS = _first("__name__", "tensorflow._api.v2.compat.v1.train", "tensorflow.python.training.warm_starting_util")
-#: The package of Keras: TensorFlow 1.15 contains it; TensorFlow 2.15 has only an unused copy, and uses its own package.
+#: The package of Keras: a part of TensorFlow 1.15, or the separate package ``keras``, which TensorFlow 2.15 uses.
 KERAS = _first("__name__", "keras.src", "tensorflow.python.keras")
 #: The module of Keras models that are used in graphs.
 KERAS_MODELS = _first("__name__", KERAS + ".engine.training_v1", KERAS + ".engine.training")
@@ -75,7 +75,7 @@ def set_element_specs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
 
 
 def order_of(op: tf.Operation) -> int:
-    """Return a number of an op that is larger for ops of the graph that were created later."""
+    """Return the creation number of an op. In a graph, newer ops have larger numbers."""
     return int(op._id)
 
 
@@ -297,7 +297,7 @@ def initializer_classes(name: str) -> Tuple[Any, ...]:
 #: Base classes of TensorFlow's older feature columns.
 OldCategoricalColumn = feature_column._CategoricalColumn
 OldSharedEmbeddingColumn = feature_column._SharedEmbeddingColumn
-#: The module of layers of columns of TensorFlow 2.
+#: The module with TensorFlow 2's layers of feature columns.
 COLUMN_LAYERS = KERAS + ".feature_column.dense_features_v2" if KERAS == "keras.src" else feature_column_v2.__name__
 _StateManagerOfKeras = _first("_StateManagerImplV2", COLUMN_LAYERS)
 

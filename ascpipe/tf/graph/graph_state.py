@@ -169,9 +169,9 @@ class GraphState:
         return stream
 
     def stream_of(self, spec: FeatureSpec, channel: int) -> Stream:
-        """Return the stream that contains a feature.
+        """Return the stream of a channel to which a feature belongs.
 
-        Raise ``ValueError`` if not exactly one stream contains the feature.
+        Raise ``ValueError`` if no stream or several streams of the channel contain the feature.
         """
         found = [stream for stream in self.streams() if stream.channel == channel
                  and any(feature.spec is spec for feature in stream.features)]

@@ -11,7 +11,7 @@ from ascpipe.tf.running import native
 @tf.RegisterGradient("AscLookup")
 @tf.RegisterGradient("AscRestoreRows")
 def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
-    """Return the gradient of the table: for each row, the sum of the row's gradients of all lookups.
+    """Return the gradient of the table: for each row, the sum of the row's gradients from all lookups.
 
     The gradients are added in the order in which the program created the lookups.
     """

@@ -21,7 +21,8 @@ class LookupRequest:
         ids: FeatureSpec whose ids an insert function submits, or integers that the program computes from a batch.
         batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
         channel: TRAIN or EVAL.
-        is_open: True if this lookup of TRAIN becomes a lookup of EVAL unless the program requests its gradient.
+        is_open: True if the channel is TRAIN only for now. Unless the program requests the gradient of this lookup, the
+            channel becomes EVAL.
         is_grad: True if the lookup trains the rows.
         default_value: float, scalar or [dim], for keys without a row. None means zeros.
         unseen: kind of row that evaluation returns for a key without a row.

@@ -2,8 +2,8 @@
 
 The gradient of a table's lookups has one sum per key. TensorFlow's gradient of ``embedding_lookup`` has one row per
 occurrence, so clipping or computing the norm of the sums would return a different result. Linear ops continue to read
-the sums, because the sum of their results is equal in the two forms. When gradients are applied, all other ops of the
-program are rewired to read the occurrences.
+the sums, because summing before or after a linear op has the same result. When gradients are applied, all other ops of
+the program are rewired to read the occurrences.
 """
 import logging
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple

@@ -22,7 +22,7 @@ class StandIn(NamedTuple):
 
 
 class StandIns(Dict[str, StandIn]):
-    """Dict from the name of a variable to its stand-in, for one graph. ``StandIns.of`` creates an object.
+    """Dict from the name of a stand-in variable to the stand-in, for one graph. ``StandIns.of`` creates an object.
 
     Attributes:
         updated: table name -> variable scope in which an optimizer updates the table.

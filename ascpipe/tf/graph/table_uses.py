@@ -60,7 +60,7 @@ class WrongUse(NamedTuple):
     """Forbidden use of rows, row numbers or gradients of a table.
 
     Attributes:
-        what: predicate of the error text, with the action of the op and the tensor.
+        what: predicate of the error message, which says what the op does, and with which tensor.
         instead: advice for the program.
     """
 

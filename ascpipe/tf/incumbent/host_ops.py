@@ -46,7 +46,9 @@ class HostOps:
     @checked(embedding_dim=Integer(1), embedding_type=Choice(1), name=Text(1, 255, optional=True))
     def embedding_lookup_by_address(addr: Any, embedding_dim: int, embedding_type: int = 1,
                                     name: Optional[str] = None) -> tf.Tensor:
-        """Return the first floats of the rows at ``addr`` (expansion table). An invalid handle fails at run time.
+        """Return the first floats of the rows that ``addr`` selects in an expansion table.
+
+        The op fails at run time for an invalid handle.
 
         Args:
             addr: int64[n], handles of this step from the collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``. The result for
@@ -66,13 +68,13 @@ class HostOps:
     @checked(update_type=Choice(0), name=Text(1, 255, optional=True))
     def embedding_update_by_address(addr: Any, delta: Any, update_type: int = 0,
                                     name: Optional[str] = None) -> tf.Operation:
-        """Add values to the first floats of the rows at ``addr`` (expansion table).
+        """Add values to the first floats of the rows that ``addr`` selects in an expansion table.
 
         Values for repeated handles are added in order. The op fails at run time for an invalid handle. A failed op
         writes nothing.
 
         Args:
-            addr: int64[n], handles as in ``embedding_lookup_by_address``. Handles 0 are skipped.
+            addr: int64[n], handles as in ``embedding_lookup_by_address``. A handle of 0 is skipped.
             delta: float[n, m], where m is at most the number of floats of a row.
             update_type: 0, which means addition.
 

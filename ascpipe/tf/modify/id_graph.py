@@ -198,7 +198,7 @@ class _Copies:
     def connect(self, definition: tf.compat.v1.GraphDef) -> None:
         """Make all nodes read shared copies. Call this method after all ops are added.
 
-        ``add`` cannot do this for all inputs, because an op in a branch is older than its switches.
+        ``add`` cannot do this for all inputs, because an op in a branch is older than the Switch ops that it reads.
         """
         for node in definition.node:
             inputs = [self._input(source) for source in node.input]

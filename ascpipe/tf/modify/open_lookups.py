@@ -22,8 +22,8 @@ def close_open_lookups(state: GraphState, loss: Any) -> None:
     """For each table that a loss trains, decide which of the open lookups are training lookups.
 
     A lookup trains if a gradient of the loss reaches the lookup. A lookup also trains if it uses the same batches as
-    such a lookup of the same table. Other lookups of the table evaluate. Lookups of tables that the loss does not train
-    remain open.
+    such a lookup of the same table. Other lookups of the table become evaluation lookups. Lookups of tables that the
+    loss does not train remain open.
 
     Args:
         loss: tensors, or a function. All lookups train if it is a function.

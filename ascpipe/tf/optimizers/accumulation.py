@@ -125,7 +125,7 @@ class _Accumulated(CustomizedOptimizer):
                 self._zeros_slot(variable, GRADIENT_SUM, self._name)
                 if id(variable) in self._by_rows:
                     self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), GRADIENT_COUNT, self._name)
-        # Each call of apply_gradients has one variable. The names are equal in all graphs of a model.
+        # Each call of apply_gradients creates a counter. The names of the counters are equal in all graphs of a model.
         graph = tf.compat.v1.get_default_graph()
         names = ("batches_{}".format(number) if number else "batches" for number in itertools.count())
         name = next(name for name in names if self._get_non_slot_variable(name, graph=graph) is None)

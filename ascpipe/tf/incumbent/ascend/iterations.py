@@ -73,7 +73,7 @@ class IterationPerLoop:
 
 
 def loop_op(train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
-    """Return an op that runs ``train_op``. Its number of iterations is set by ``load_iterations``.
+    """Return an op that runs ``train_op``. ``load_iterations`` sets the number of iterations of this op.
 
     Raise ``ValueError`` if ``train_op`` has the wrong type.
     """
