@@ -1,4 +1,4 @@
-"""Loader of the compiled ops. The ops are loaded once. Before, the loader checks that they were built for this
+"""Loader of the compiled ops. It loads the op library once. First, it checks that the library was built for this
 TensorFlow and this ascpipe.
 """
 import ctypes

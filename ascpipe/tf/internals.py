@@ -26,7 +26,7 @@ Kept = TypeVar("Kept")
 
 
 def _first(name: str, *modules: str) -> Any:
-    """Return an attribute from the first module that defines it. Releases of TensorFlow define it in different modules."""
+    """Return an attribute from the first module that defines it. The module differs between TensorFlow releases."""
     for module in modules:
         try:
             return functools.reduce(getattr, name.split("."), importlib.import_module(module))

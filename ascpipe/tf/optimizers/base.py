@@ -132,8 +132,8 @@ class OptimizerByAddress(CustomizedOptimizer):
 
         Args:
             grads_and_vars: pairs (gradient, handles) or (gradient, variable). The collection
-                ``ASCEND_SPARSE_LOOKUP_ID_OFFSET`` contains the handles of tables. The gradient must be a gradient by
-                the table's local rows. A gradient None has no effect.
+                ``ASCEND_SPARSE_LOOKUP_ID_OFFSET`` contains the handles of tables. The gradient of a table must be
+                computed with respect to the table's local rows. A gradient None has no effect.
             global_step: variable that is incremented afterwards.
             name: name of the op.
 
@@ -162,7 +162,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         return super().apply_gradients(pairs, global_step, name)
 
     def share_handles(self, table: tf.Variable, handles: tf.Tensor) -> HomeSlots:
-        """Create and return the slots of a table for another optimizer, which received the handles of the table."""
+        """Create and return the slots of a table. The program has passed the table's handles to another optimizer."""
         self._handles[table.op.name] = handles
         self._create_slots([table])
         return self._own(table)

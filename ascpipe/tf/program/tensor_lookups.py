@@ -128,7 +128,7 @@ def do_merge_lookup(is_train: bool = True) -> None:
 
 
 def merge(state: GraphState, channel: int) -> None:
-    """Build one op for each table that was looked up in a channel, and connect the rows of the op to the lookups.
+    """Build one op for each table that was looked up in a channel, and make the lookups return the rows of the op.
 
     Open lookups and their tables are not changed.
     """

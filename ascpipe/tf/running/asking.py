@@ -196,7 +196,7 @@ class Follower:
             False if rank 0 continues without the request, or has sent nothing for ``patience_s``.
 
         Raises:
-            tf.errors.OpError: the ranks have stopped their exchanges, a program has failed, or no rank makes progress.
+            tf.errors.OpError: the ranks have stopped their exchanges, a rank has failed, or no rank makes progress.
         """
         seen = ctypes.c_int64()
         silence_ms = ctypes.c_int64()

@@ -50,9 +50,9 @@ class DeferredStarts:
     def start(self, graph: tf.Graph) -> None:
         """Start the pipeline of a graph if the graph is marked.
 
-        Graphs that were marked earlier start first if their tables have lower numbers. A second thread waits for the
-        first thread, which has a timeout for each wait for the daemon. If the start fails, the graph stays marked. The
-        next call tries the start again.
+        Graphs that were marked earlier start first if their tables have lower numbers. If another thread is starting a
+        pipeline, this call waits for the other thread. That thread waits for the daemon with timeouts. If the start
+        fails, the graph stays marked. The next call tries the start again.
         """
         if self.mark_on_demand is not None:
             self.mark_on_demand(graph)

@@ -112,7 +112,7 @@ class Hold:
     def trained_batches(self, stream: int) -> int:
         """Return the number of trained batches of a stream.
 
-        Batches that were trained before a restored checkpoint are included.
+        The number includes batches that were trained before the restored checkpoint was saved.
         """
         return native.number("asc_stream_trained", self._number, stream)
 

@@ -17,7 +17,7 @@ from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, KnownTable, Stre
 
 
 def with_homes(shape: TableShape, slots: Sequence[OptimizerSlot]) -> TableShape:
-    """Set the width of a table's home rows in its shape. A home row includes the optimizer slots.
+    """Return the shape of a table with ``row_floats`` set. A home row includes the embedding and the optimizer slots.
 
     For an expansion table, also set the maximum number of home rows, which only memory limits.
     """

@@ -1,6 +1,6 @@
 """``join``, which adds another graph to the running pipeline.
 
-The graph shares rings and equal tables, and may add tables.
+Graphs share rings and tables of the same name. The new graph may add tables.
 """
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
@@ -29,8 +29,8 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
 
     If an error is raised, trained tables are unchanged. A training stream shares the ring of an earlier training
     stream that contains all tables of the new stream. An evaluation stream shares the ring of an evaluation stream with
-    the same features. All tickets of a ring have a single order. So batches of a graph are trained or dropped before
-    later batches of another graph.
+    the same features. All tickets of a ring have a single order. Therefore, earlier batches of one graph must be
+    trained or dropped before later batches of another graph are trained.
 
     Raises:
         ValueError, NotBuiltYetError, AscpipeError: the same errors as in ``start_asc_pipeline``.

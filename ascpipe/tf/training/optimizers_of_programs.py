@@ -42,9 +42,9 @@ class Optimizer(tf.compat.v1.train.Optimizer):
 
     Args:
         dense: TensorFlow optimizer for variables.
-        sparse: TensorFlow optimizer for tables that updates only the rows of a batch, or Adam, which becomes LazyAdam.
-            A function without arguments that returns an optimizer of ``ascpipe.tf.optimizers`` is also allowed. ascpipe
-            calls the function once per graph.
+        sparse: TensorFlow optimizer for tables. It must update only the rows of a batch, or be Adam, which becomes
+            LazyAdam. A function without arguments that returns an optimizer of ``ascpipe.tf.optimizers`` is also
+            allowed. ascpipe calls the function once per graph.
         name: name of the op that applies gradients.
 
     Raises:
