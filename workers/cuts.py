@@ -1,8 +1,8 @@
 """Classes that apply cuts: changes of a table between two trained steps. Each cut is applied once, even after a crash.
 
-The trainer that requests a cut keeps the lease until the worker stores ``cut_applied``. A load has three phases. First, the worker grants
-the empty table to the trainer. Then the trainer fills the table. Finally, the worker takes it back. While the table is
-granted, the worker only indexes its keys.
+The trainer that requests a cut keeps the lease until the worker stores ``cut_applied``. A load has three phases. First,
+the worker grants the empty table to the trainer. Then the trainer fills the table. Finally, the worker takes the table
+back. While the table is granted, the worker only indexes its keys.
 """
 from typing import Callable
 
