@@ -65,7 +65,7 @@ class Unit(NamedTuple):
 def divide(sources: Iterable[str]) -> List[Unit]:
     """Return the units of all sources (paths below ``src``).
 
-    Units without TensorFlow are first. In both groups, units of one ``ALONE`` source are first. Ties are sorted by name.
+    Units without TensorFlow are first. In each group, units of one ``ALONE`` source are first. Ties are sorted by name.
     """
     members: Dict[str, List[str]] = {}
     for source in sorted(sources):
