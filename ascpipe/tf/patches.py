@@ -36,7 +36,7 @@ class Feature:
         return self._is_used or self._was_used()
 
     def use(self) -> None:
-        """Record that the program uses the feature. If patches are applied in this process, apply the feature's patches.
+        """Record that the program uses the feature. While patches are applied, also apply the feature's patches.
 
         Repeated calls have no effect.
         """
