@@ -29,8 +29,9 @@ def folders(setting: str, prefix: str = OPS) -> List[str]:
 
 
 def read(state: str) -> Optional[Dict[str, bytes]]:
-    """Return a dict from name to content of each file of the build with this digest. Return None if the build is
-    missing or damaged.
+    """Return the files of the build with this digest, as a dict from name to content.
+
+    Return None if the build is missing or damaged. A damaged build is removed from the cache.
 
     Raises:
         RunDirError: other users have write access to the folder.

@@ -1,5 +1,5 @@
-"""Loader of the compiled ops. It loads them once, after it has checked that they match this TensorFlow and this
-ascpipe.
+"""Loader of the compiled ops. It loads the op library once. First, it checks that the library was built for this
+TensorFlow and this ascpipe.
 """
 import ctypes
 import json

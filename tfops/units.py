@@ -1,8 +1,8 @@
 """Functions that divide the C++ sources into compilation units, and return the flags of each unit.
 
 TensorFlow's headers need 2.6 of the 3 to 5 s of CPU time of a source with TensorFlow. Therefore, several sources of a
-folder are compiled as one unit that includes them. The unit depends only on the name of the source, so a new source
-changes only one unit. A unit has about five sources. With larger units, full builds would be faster, and builds after
+folder are compiled as one unit that includes them. The name of a source determines its unit, so a new source changes
+only one unit. A unit has about five sources. With larger units, full builds would be faster, and builds after
 an edit would be slower.
 
 The module does no file I/O.
@@ -65,7 +65,7 @@ class Unit(NamedTuple):
 def divide(sources: Iterable[str]) -> List[Unit]:
     """Return the units of all sources (paths below ``src``).
 
-    Units without TensorFlow are first. In both groups, slow units are first; ties are sorted by name.
+    Units without TensorFlow are first. In each group, units of one ``ALONE`` source are first. Ties are sorted by name.
     """
     members: Dict[str, List[str]] = {}
     for source in sorted(sources):

@@ -1,8 +1,8 @@
 """Classes that apply cuts: changes of a table between two trained steps. Each cut is applied once, even after a crash.
 
-The trainer that requests a cut keeps the lease until ``cut_applied``. A load has three phases. First, the worker grants
-the empty table to the trainer. Then the trainer fills the table. Finally, the worker takes it back. While the table is
-granted, the worker only indexes its keys.
+The trainer that requests a cut keeps the lease until the worker stores ``cut_applied``. A load has three phases. First,
+the worker grants the empty table to the trainer. Then the trainer fills the table. Finally, the worker takes the table
+back. While the table is granted, the worker only indexes its keys.
 """
 from typing import Callable
 
@@ -134,7 +134,7 @@ class Cuts:
 
 
 class CutStage(Stage):
-    """Stage that applies cuts of a table without a training stream. Such a table has no frames for which a cut waits.
+    """Stage that applies cuts of a table without a training stream. A cut of such a table never waits for frames.
 
     Args:
         table: table of the worker, which is not rebuilt yet.

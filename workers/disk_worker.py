@@ -5,7 +5,8 @@
     python -m ascpipe.workers.disk_worker --channel FD --index I --generation G --title TEXT
 
 The worker has no state that could be lost. A restarted worker repeats requests that are ASKED or TAKEN. The worker
-passes batches of requests to the threads of the row engine, which complete them and ring the waiting processes.
+passes batches of requests to the row engine. The engine's threads complete the requests and ring the bells of the
+waiting processes.
 """
 import errno
 import os
@@ -42,7 +43,7 @@ class File(NamedTuple):
 
 
 class _Rows:
-    """Requests and the memory of their rows.
+    """Requests, and the memory for the requested rows.
 
     Args:
         requests: REQUEST[n].
@@ -145,7 +146,7 @@ class DiskTable:
 
 
 class Disks:
-    """Publisher of the statistics of disks in shared memory.
+    """Object that writes statistics of disks to shared memory.
 
     Args:
         records: DISK[MAX_DISKS] of the session.

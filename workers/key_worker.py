@@ -4,8 +4,8 @@
 
     python -m ascpipe.workers.key_worker --channel FD --index I --generation G --title TEXT
 
-The worker claims a frame by a CAS of its generation. If it dies, the supervisor clears the claim after reaping it, and
-another worker repeats the unpublished work. Results depend only on ids and weights.
+The worker claims a frame by storing its generation with a CAS. If the worker dies, the supervisor reaps the process and
+then clears the claim. Another worker repeats the unpublished work. Results depend only on ids and weights.
 """
 from typing import List, Optional
 

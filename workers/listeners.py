@@ -1,4 +1,4 @@
-"""Bells that a compiled loop checks after publishing. The loop returns to Python if a bell must be rung."""
+"""Bells that a compiled loop checks after it has published data. If a bell must be rung, the loop returns to Python."""
 from typing import Sequence
 
 import numpy as np

@@ -103,7 +103,7 @@ class Progress:
         self._reached = _REACHED[kind] if is_served else ()
 
     def newest(self) -> List[int]:
-        """Return for each stage the number of the newest frame that has reached the stage for any table."""
+        """For each stage, return the number of the newest frame that has reached it in at least one table."""
         ring = self._ring
         head = int(ring.header["head"])
         words = ring.tables["words"].max(axis=0).tolist()

@@ -108,7 +108,8 @@ class Attachment:
             self.row_files.setdefault(file["table"], []).append((fd, file["directory"]))
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
-        """Call ``visit`` for each stream now, and later for each new stream when the stream is added between two steps.
+        """Call ``visit`` for each stream now. Call it for each later stream when the stream is added
+        between two steps.
         """
         self._visitors.append(visit)
         for stream in self.streams:
@@ -130,7 +131,7 @@ class Attachment:
             visit(number)
 
     def add_table(self, body: Dict[str, Any], fds: List[int]) -> None:
-        """Map the segment of a new table. The table may replace a table of the same number that was never trained."""
+        """Map the segment of a new table. It may replace an untrained table that has the same number."""
         number = body["table"]
         if number in self._table_fds:
             os.close(self._table_fds[number])
@@ -143,7 +144,10 @@ class Attachment:
             visit(number)
 
     def disk_table(self, worker: int, number: int) -> Any:
-        """Return DISK_TABLE of a table, or None if another worker serves the table or it has no rows on disk."""
+        """Return DISK_TABLE of a table that ``worker`` serves. Return None if the table has no rows on disk.
+
+        Also return None if another worker serves the table.
+        """
         return self.tables[number].disk_table if self.workers[number] == worker else None
 
     def bell(self, index: int) -> Bell:
@@ -205,7 +209,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
 
 
 class _Steps:
-    """Step function of a worker, wrapped to record spans if requested."""
+    """Step function of a worker. It also records spans if the supervisor has requested spans."""
 
     def __init__(self, step: Callable[[], int], attachment: Attachment, worker: Worker, bell_index: int) -> None:
         self.step = self._plain = step

@@ -1,8 +1,8 @@
 """Class ``Snapshots``, with which the table worker stores an image of an uncopied entry before it changes the entry.
 
 During training, the trainer copies the entries below ``snapshot_bound`` in the order of their numbers. Then it replaces
-changed entries of its copy by their images. A snapshot begins inside a hold, after all records are assigned and all
-cuts applied, so no earlier change is incomplete.
+entries of its copy by the images that the worker has stored. A snapshot begins inside a hold, after all records are
+assigned and all cuts applied, so no earlier change is incomplete.
 
 Entries change when a record is assigned. This happens after the images of the record are stored. Entries also change in
 the cuts EVICT, RESET and LOAD, which wait for the end of the snapshot. Changes between FREE and NAMED

@@ -48,7 +48,7 @@ class _Served:
         self.table.resolve(keys, slots, disk_slots, generations)
 
     def is_readable(self) -> bool:
-        """Return whether the truth is the table after the last trained step."""
+        """Return whether the truth is the state of the table after the last trained step."""
         return self.changes.is_readable()
 
 

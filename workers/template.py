@@ -55,7 +55,7 @@ def serve(supervisor: socket.socket) -> None:
 def _load(supervisor: socket.socket) -> _Kinds:
     """Load the code of the workers, with kernels from the location that the supervisor sends. Return the commands."""
     gc.disable()  # collections would need a sixth of the load time and free no memory
-    import numpy  # noqa: F401  (what workers need in any case; the supervisor takes as long to find out)
+    import numpy  # noqa: F401  (workers need it; the import runs while the supervisor determines the location)
 
     body, (log,) = fdsocket.receive(supervisor, _IDLE_S)
     _write_to(log)
@@ -65,7 +65,7 @@ def _load(supervisor: socket.socket) -> _Kinds:
     from ascpipe.workers import disk_worker, key_worker, table_worker
 
     gc.enable()
-    gc.freeze()  # a collection in a worker would write to every page of this process, and so copy it
+    gc.freeze()  # a collection in a worker would write to, and therefore copy, every page shared with this process
     return {"key": key_worker.main, "table": table_worker.main, "disk": disk_worker.main}
 
 

@@ -98,7 +98,7 @@ class TrainStage:
         return ACTED
 
     def is_readable(self) -> bool:
-        """Return whether the truth is the table after the last trained step."""
+        """Return whether the truth is the state of the table after the last trained step."""
         return not self._cuts.is_loading and bool(next_action.is_readable(self._ring.look(self._column).turn))
 
     # ---- actions

@@ -26,7 +26,7 @@ Kept = TypeVar("Kept")
 
 
 def _first(name: str, *modules: str) -> Any:
-    """Return an attribute from the first module that defines it. The module depends on the release of TensorFlow."""
+    """Return an attribute from the first module that defines it. The module differs between TensorFlow releases."""
     for module in modules:
         try:
             return functools.reduce(getattr, name.split("."), importlib.import_module(module))
@@ -40,7 +40,7 @@ VERSION = str(tf.__version__)
 SUB_GRAPHS = "tensorflow.python.framework.graph_util" + ("_impl" if VERSION.startswith("1.") else "")
 #: The module in which Estimators find ``warm_start``.
 WARM_STARTS = _first("__name__", "tensorflow._api.v2.compat.v1.train", "tensorflow.python.training.warm_starting_util")
-#: The package of Keras: TensorFlow 1.15 contains it; TensorFlow 2.15 has only an unused copy, and uses its own package.
+#: The package of Keras: a part of TensorFlow 1.15, or the separate package ``keras``, which TensorFlow 2.15 uses.
 KERAS = _first("__name__", "keras.src", "tensorflow.python.keras")
 #: The module of Keras models that are used in graphs.
 KERAS_MODELS = _first("__name__", KERAS + ".engine.training_v1", KERAS + ".engine.training")
@@ -75,18 +75,18 @@ def set_element_specs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
 
 
 def order_of(op: tf.Operation) -> int:
-    """Return a number that orders the ops of a graph by their creation."""
+    """Return the creation number of an op. In a graph, newer ops have larger numbers."""
     return int(op._id)
 
 
 def newest_order(graph: tf.Graph) -> int:
-    """Return ``order_of`` of the op that was created last in a graph that is not empty."""
+    """Return ``order_of`` of the newest op of a graph. The graph must not be empty."""
     return int(graph.version) + _id_offset()
 
 
 @functools.lru_cache(maxsize=None)
 def _id_offset() -> int:
-    """Return the difference of an op id and the version of its graph: 0 in TensorFlow 1.15, 1 in TensorFlow 2.15."""
+    """Return the id of a graph's newest op minus the graph's version: 0 in TensorFlow 1.15, 1 in TensorFlow 2.15."""
     graph = tf.Graph()
     with graph.as_default():
         return int(tf.no_op()._id - graph.version)
@@ -108,7 +108,7 @@ def op_of_assignment(value: Any) -> Any:
 
 
 def function_in(graph: tf.Graph, name: str) -> Any:
-    """Return a function from the library of a graph, or None."""
+    """Return the function of this name from the library of a graph, or None if the library does not have it."""
     return graph._get_function(name)
 
 
@@ -191,7 +191,7 @@ def is_in_layer_of_keras() -> bool:
 
 
 def stored_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
-    """Return the object that ascpipe stores under ``name`` on ``owner``, which keeps the object alive.
+    """Return the object that ``owner`` has in an attribute ``_ascpipe_<name>``. ``owner`` keeps the object alive.
 
     The first call creates the object with ``make``.
     """
@@ -245,7 +245,7 @@ def fetched(fetches: Any) -> List[Any]:
 
 
 def hides_interrupt(error: RuntimeError) -> bool:
-    """Return True if an interrupt became this error, because it occurred while TensorFlow 2.15 created an exception."""
+    """Return True if TensorFlow 2.15 raised this error instead of a ``KeyboardInterrupt``."""
     return "error_already_set: MISMATCH" in str(error) and "KeyboardInterrupt" in str(error)
 
 
@@ -273,7 +273,7 @@ def settings_of(optimizer: tf.compat.v1.train.Optimizer, names: Sequence[str]) -
 
 
 def l2_of_ftrl(optimizer: tf.compat.v1.train.FtrlOptimizer) -> tf.Tensor:
-    """Return the L2 factor of an FTRL optimizer. TensorFlow 2.15 adds ``beta / (2 * learning_rate)`` to it."""
+    """Return the L2 factor of an FTRL optimizer. In TensorFlow 2.15, it includes ``beta / (2 * learning_rate)``."""
     name = "_adjusted_l2_regularization_strength_tensor"
     return getattr(optimizer, name) if hasattr(optimizer, name) else optimizer._l2_regularization_strength_tensor
 
@@ -297,7 +297,7 @@ def initializer_classes(name: str) -> Tuple[Any, ...]:
 #: Base classes of TensorFlow's older feature columns.
 OldCategoricalColumn = feature_column._CategoricalColumn
 OldSharedEmbeddingColumn = feature_column._SharedEmbeddingColumn
-#: The module of layers of columns of TensorFlow 2.
+#: The module with TensorFlow 2's layers of feature columns.
 COLUMN_LAYERS = KERAS + ".feature_column.dense_features_v2" if KERAS == "keras.src" else feature_column_v2.__name__
 _StateManagerOfKeras = _first("_StateManagerImplV2", COLUMN_LAYERS)
 
@@ -319,7 +319,7 @@ def fields_of_linear_column(layer: Any) -> Tuple[Any, int]:
 
 
 def makes_variables_by_itself(state_manager: Any) -> bool:
-    """Return True for the state manager of a column layer of TensorFlow 2, which creates variables outside a scope."""
+    """Return True for the state manager of TensorFlow 2's column layers. It creates variables outside a scope."""
     return isinstance(state_manager, _StateManagerOfKeras)
 
 

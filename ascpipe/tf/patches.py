@@ -18,7 +18,7 @@ _NOTHING = object()
 
 
 class Feature:
-    """Feature whose patches not every program needs, for example Estimators or ``mx_rec``.
+    """Optional feature that needs patches, for example Estimators or ``mx_rec``.
 
     ascpipe applies the patches of a feature when the program first uses the feature, and in each later ``init``.
 
@@ -36,7 +36,10 @@ class Feature:
         return self._is_used or self._was_used()
 
     def use(self) -> None:
-        """Apply the patches of the feature if patches are applied in this process. Repeated calls have no effect."""
+        """Record that the program uses the feature. While patches are applied, also apply the feature's patches.
+
+        Repeated calls have no effect.
+        """
         if not self._is_used:
             self._is_used = True
             for patch in PATCHES if _Applied.now else ():
@@ -257,7 +260,7 @@ def apply_to_session(session: Any, run: Callable[..., Any], make_callable: Calla
 
 
 def apply_to_graph(graph: Any) -> None:
-    """Replace ``finalize`` of a graph with tables, and the method that sessions call before they run ops."""
+    """Replace two methods of a graph with tables: ``finalize``, and the method that each run of a session calls."""
     RUN_LOCK.put_on(graph)
     FINALIZE.put_on(graph)
 

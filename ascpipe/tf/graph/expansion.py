@@ -44,15 +44,19 @@ class ExpansionLookup(TableLookup):
     collected = False
 
     def note_gradient(self, spec: FeatureSpec) -> None:
-        """Record that a feature's rows are trained. The first call adds tensors to the collections."""
+        """Record that a feature's rows are trained.
+
+        The first call adds the local rows and handles to the collections, if the collections do not have them yet.
+        """
         if not self.with_gradient and not self.collected:
             collect(self.local, self.handles)
         super().note_gradient(spec)
 
     def replace(self, local: tf.Tensor, handles: tf.Tensor) -> None:
-        """Connect two Identity ops to ``self.local`` and ``self.handles``. The ops are already in the collections.
+        """Make ``self.local`` and ``self.handles`` the inputs of two Identity ops.
 
-        Ops that read ``self.local`` then read the Identity op ``local``.
+        ``local`` and ``handles`` are the outputs of the Identity ops, and are already in the collections. Ops that
+        read ``self.local`` are changed to read ``local``.
         """
         repoint(self.local, local)
         internals.rewire(local.op, 0, self.local)
@@ -75,13 +79,16 @@ def collect(local: tf.Tensor, handles: tf.Tensor) -> None:
 
 
 def new_lookup(table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> TableLookup:
-    """Create the ``ExpansionLookup`` or ``TableLookup`` of a table in a channel."""
+    """Create the lookup object of a table in a channel.
+
+    It is an ``ExpansionLookup`` for the training channel of an expansion table. Otherwise, it is a ``TableLookup``.
+    """
     kind = ExpansionLookup if table.shape.expands and channel == TRAIN else TableLookup
     return kind(table, channel, stream, ticket)
 
 
 def lookup_of(handles: Any) -> ExpansionLookup:
-    """Return the lookup whose op returned ``handles``. Raise ``ValueError`` for any other object."""
+    """Return the lookup whose op returned ``handles``. Raise ``ValueError`` if no lookup returned the object."""
     if isinstance(handles, tf.Tensor):
         op = origin_of(handles)
         for lookup in GraphState.of(op.graph).lookups.values():

@@ -19,7 +19,7 @@ OFF = Thresholds()  #: neither admission nor eviction
 
 
 def clean_table_name(name: str) -> str:
-    """Return a table's name without characters other than ASCII letters, digits and underscores."""
+    """Remove all characters except ASCII letters, digits and underscores from a table's name."""
     cleaned = re.sub(r"\W", "", name, flags=re.ASCII)
     if not cleaned:
         raise TableError("Table name {!r} has no letter, digit or underscore".format(name))
@@ -27,7 +27,7 @@ def clean_table_name(name: str) -> str:
 
 
 class FeatureSpec:
-    """Feature of the batches, which is a tensor of ids or the time of the batch.
+    """Feature of a batch: a tensor of ids, or the time of the batch.
 
     Args:
         name: str of 1 to 255 characters.
@@ -120,7 +120,7 @@ class FeatureSpec:
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One input of a stream's AscSubmit.
+    """One feature of a stream, which is an input of the stream's op AscSubmit.
 
     Attributes:
         shape: static shape of the ids. For sparse ids, it is the static shape of the values.
@@ -134,7 +134,7 @@ class Feature:
 
 @dataclasses.dataclass
 class Stream:
-    """Batches that one insert function submits in one graph.
+    """Stream of the batches that one insert function submits in one graph.
 
     Attributes:
         number: number that is unique since ``init``. The ops of the stream have it as an attribute.
@@ -149,11 +149,11 @@ class Stream:
     timestamp: Optional[FeatureSpec] = None
 
     def table_names(self) -> List[str]:
-        """Return the tables of the stream, in the order of their parts in a frame."""
+        """Return the names of the stream's tables. A frame contains the tables in this order."""
         return sorted({feature.spec.table_name for feature in self.features})
 
     def features_of(self, table_name: str) -> List[Feature]:
-        """Return the features of a table, in the order of the lookup's restore indexes."""
+        """Return the features of a table. The lookup has one restore index per feature, in this order."""
         return [feature for feature in self.features if feature.spec.table_name == table_name]
 
 
@@ -164,7 +164,11 @@ class TableThresholds:
         self._said: Dict[str, Tuple[Thresholds, str]] = {}  # first recorded thresholds, and their source
 
     def note(self, table_name: str, said: Thresholds, by: str) -> None:
-        """Record the thresholds that ``by`` sets. Raise ``ValueError`` if different thresholds are already recorded."""
+        """Record thresholds that a feature or lookup sets for a table. ``OFF`` is ignored.
+
+        Raise ``ValueError`` if different thresholds of the table are already recorded. ``by`` names the feature or
+        lookup in the message.
+        """
         if said != OFF:
             require_same(table_name, *self._said.setdefault(table_name, (said, by)), said, by)
 

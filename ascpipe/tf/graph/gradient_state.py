@@ -26,9 +26,10 @@ class GradientState:
     """Records about the gradients of the tables of one graph. ``GradientState.of`` creates an object.
 
     Attributes:
-        losses: tensors that the program differentiated, by a key from name and graph.
+        losses: tensors that the program differentiated. The key is the tensor's name, preceded by the ``id()`` of its
+            graph if the graph is a function body.
         applied_sums: ops whose sums of gradients were passed to ``apply_gradients``.
-        applied: pairs of graph versions, before and after each ``apply_gradients``.
+        applied: pairs of orders of the graph's newest op, before and after each ``apply_gradients``.
         checked_order: order of the newest op at the last check of the uses of tables (``internals.newest_order``).
         home_slots: optimizer slots of expansion tables, by table name.
         accumulated: accumulation by table name.

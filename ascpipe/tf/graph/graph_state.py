@@ -54,7 +54,7 @@ class Served(abc.ABC):
 
     @abc.abstractmethod
     def dense_path(self, prefix: str) -> str:
-        """Return the prefix from which TensorFlow restores its part of the checkpoint ``prefix``."""
+        """Return the path prefix of the dense part of the checkpoint ``prefix``. TensorFlow restores from this path."""
 
 
 class GraphState:
@@ -94,7 +94,7 @@ class GraphState:
 
     @staticmethod
     def of(graph: tf.Graph) -> "GraphState":
-        """Return the state of a graph, which is empty at the first call. Raise ``EnvironmentError`` before ``init``."""
+        """Return the state of a graph. The first call creates it. Raise ``EnvironmentError`` before ``init``."""
         process = Process.current()
         # The state refers to the graph. A dictionary in this module would keep the graph and the state alive forever.
         kept: Dict[Process, GraphState] = internals.stored_on(graph, _STATE, dict)
@@ -138,7 +138,7 @@ class GraphState:
 
     def enter_stream(self, insert_function: Any, channel: int, features: List[Feature],
                      timestamp: Optional[FeatureSpec] = None) -> Stream:
-        """Return the stream of an insert function that is being traced into this graph.
+        """Create or update the stream of an insert function while TensorFlow traces the function. Return the stream.
 
         Raises:
             RuntimeError: the stream is new, but the pipeline has started.
@@ -169,9 +169,9 @@ class GraphState:
         return stream
 
     def stream_of(self, spec: FeatureSpec, channel: int) -> Stream:
-        """Return the stream that contains a feature.
+        """Return the stream of a channel to which a feature belongs.
 
-        Raise ``ValueError`` if not exactly one stream contains the feature.
+        Raise ``ValueError`` if no stream or several streams of the channel contain the feature.
         """
         found = [stream for stream in self.streams() if stream.channel == channel
                  and any(feature.spec is spec for feature in stream.features)]

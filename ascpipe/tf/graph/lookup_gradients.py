@@ -1,4 +1,4 @@
-"""Gradient of a table's lookups, with one sum per row."""
+"""Gradient of a table's lookups: for each row, the sum of the gradients of all lookups."""
 from typing import Any, List, Optional, Sequence
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ from ascpipe.tf.running import native
 @tf.RegisterGradient("AscLookup")
 @tf.RegisterGradient("AscRestoreRows")
 def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
-    """Return the gradient of the table, in which each row is the sum of its gradients over all lookups.
+    """Return the gradient of the table: for each row, the sum of the row's gradients from all lookups.
 
     The gradients are added in the order in which the program created the lookups.
     """
@@ -41,9 +41,9 @@ def _lookup_of(op: tf.Operation) -> Optional[TableLookup]:
 
 
 def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:
-    """Return True if the gradient is zeros that TensorFlow filled in because no loss depends on this output.
+    """Return True if no loss depends on this output of the op. The keys of such an output are not trained.
 
-    The keys of such an output are not trained.
+    TensorFlow then passes None as the gradient, or adds an op that returns zeros.
     """
     if gradient is None:
         return True

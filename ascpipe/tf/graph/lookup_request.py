@@ -21,7 +21,8 @@ class LookupRequest:
         ids: FeatureSpec whose ids an insert function submits, or integers that the program computes from a batch.
         batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
         channel: TRAIN or EVAL.
-        is_open: True if this lookup of TRAIN becomes a lookup of EVAL unless the program requests its gradient.
+        is_open: True if the channel is TRAIN only for now. Unless the program requests the gradient of this lookup, the
+            channel becomes EVAL.
         is_grad: True if the lookup trains the rows.
         default_value: float, scalar or [dim], for keys without a row. None means zeros.
         unseen: kind of row that evaluation returns for a key without a row.
@@ -47,7 +48,7 @@ class LookupRequest:
 
     @property
     def trains(self) -> bool:
-        """True if rows may get a gradient. An open lookup counts as training."""
+        """True if the returned rows may get a gradient. This includes open lookups."""
         return self.is_grad and self.channel == TRAIN
 
     @property
@@ -56,13 +57,13 @@ class LookupRequest:
         return self.channel == EVAL and self.unseen is not Unseen.DEFAULT_ROW
 
     def closed(self, channel: int) -> "LookupRequest":
-        """Return a copy of the request that is not open and has the given channel."""
+        """Return a copy of the request for a channel. The copy is not open."""
         return dataclasses.replace(self, channel=channel, is_open=False)
 
     def in_graph(self) -> "LookupRequest":
-        """Return a copy of the request with the default value as a tensor [] or [dim].
+        """Return a copy of the request. The default value of the copy is a tensor of shape [] or [dim].
 
-        Raise ``ValueError`` for another shape.
+        Raise ``ValueError`` if the default value has another shape.
         """
         if self.default_value is None:
             return self

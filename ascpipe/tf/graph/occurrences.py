@@ -2,8 +2,8 @@
 
 The gradient of a table's lookups has one sum per key. TensorFlow's gradient of ``embedding_lookup`` has one row per
 occurrence, so clipping or computing the norm of the sums would return a different result. Linear ops continue to read
-the sums, because the sum of their results is equal in the two forms. When gradients are applied, all other ops of the
-program are rewired to read the occurrences.
+the sums, because summing before or after a linear op has the same result. When gradients are applied, all other ops of
+the program are rewired to read the occurrences.
 """
 import logging
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -30,7 +30,7 @@ _REDUCES = ("All", "Any")
 
 
 class Occurrences(NamedTuple):
-    """Gradient of a table's lookups before the rows of each key are summed.
+    """Gradient of a table's lookups before the gradients of each key are summed.
 
     Attributes:
         values: float[n, dim], one row per occurrence of a trained key. Bags of ids have one row per key and lookup,
@@ -45,7 +45,7 @@ class Occurrences(NamedTuple):
 
 
 def occurrences_of(summing: tf.Operation) -> Occurrences:
-    """Return the rows that an op of type ``SUM`` sums. Repeated calls return the same tensors."""
+    """Return the gradients that an op of type ``SUM`` sums. Repeated calls return the same tensors."""
     if _has_all_occurrences(summing):
         return Occurrences(summing.outputs[0], summing.outputs[1])
     made: Dict[tf.Operation, Occurrences] = internals.stored_on(summing.graph, "occurrences", dict)
@@ -56,9 +56,9 @@ def occurrences_of(summing: tf.Operation) -> Occurrences:
 
 
 def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[tf.Tensor, bool]]]:
-    """Return the scalars by which a sum was multiplied (False) or divided (True) to compute ``values``.
+    """Return the scalars by which the program multiplied or divided a sum to compute ``values``.
 
-    The result contains no factor for a negation. It is None if other ops changed the sum.
+    The bool of a scalar is True for a division. A negation is omitted. Return None if other ops changed the sum.
     """
     found: List[Tuple[tf.Tensor, bool]] = []
     while values is not summing.outputs[0]:
@@ -72,7 +72,7 @@ def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[
 
 
 def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
-    """Rewire the program's ops on gradients of tables to read occurrences. Return the pairs to apply.
+    """Rewire the program's ops that change gradients of tables: they then read occurrences. Return the pairs to apply.
 
     Programs for Rec SDK are not changed, because gradients in these programs contain each key once.
 
@@ -92,7 +92,7 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
 
 
 def read_occurrences(state: GraphState) -> None:
-    """Make ops that were created after ``apply_gradients`` read occurrences instead of sums.
+    """Rewire ops that were created after ``apply_gradients``, so that they read occurrences instead of sums.
 
     Call the function before a session runs these ops.
     """
@@ -107,7 +107,7 @@ def read_occurrences(state: GraphState) -> None:
 class _Reader(NamedTuple):
     """An op that reads sums or scaled sums.
 
-    ``tensor`` is the input of the op with the sums. ``image`` returns the occurrences that correspond to ``tensor``.
+    ``tensor`` is the op's input that contains the sums. ``image`` returns the occurrences that replace ``tensor``.
     """
 
     op: tf.Operation
@@ -130,7 +130,8 @@ class _GradientOps:
     def applied(self, pairs: Pairs) -> tf.IndexedSlices:
         """Return the gradient to apply.
 
-        The gradient contains sums if the program only scales sums. Otherwise, it contains the changed occurrences.
+        The gradient contains sums if the program only scales sums. Otherwise, it contains the values that the
+        program's ops compute from occurrences.
         """
         readers = [reader for summing in self._sums for reader in _readers(self._state, summing)]
         why_not = self._refusal_reason(readers)
@@ -197,7 +198,7 @@ def _is_of_an_optimizer(state: GraphState, op: tf.Operation) -> bool:
 
 
 class _Part(NamedTuple):
-    """Gradient of one lookup within a sum.
+    """One term of a sum: the gradient of one lookup.
 
     Attributes:
         restore: int32[n], positions in the slots, or -1 for an id without a slot.
@@ -222,7 +223,7 @@ def _dim(summing: tf.Operation) -> int:
 
 
 def _has_all_occurrences(summing: tf.Operation) -> bool:
-    """Return True if a sum is over a single lookup of bags. Such a sum has the rows of TensorFlow's gradient."""
+    """Return True for a sum with one term, from a lookup of bags. Its rows are the rows of TensorFlow's gradient."""
     return summing.get_attr("k") == 1 and origin_of(summing.inputs[2]).type == "AscCombineRowsGrad"
 
 
@@ -255,7 +256,10 @@ def _rows_of(summing: tf.Operation, part: _Part) -> Occurrences:
 
 
 def _summed(summing: tf.Operation, values: tf.Tensor, indices: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Sum changed occurrences per row if their positions are known. Otherwise, the optimizer sums the occurrences."""
+    """Sum per row the values that the program computed from occurrences.
+
+    If a lookup has bags, return the values unchanged. The optimizer then sums them.
+    """
     places = occurrences_of(summing).places
     if places is None:
         return values, indices
@@ -287,7 +291,7 @@ def _lazily_on_occurrences(output: tf.Tensor, image: Callable[[], tf.Tensor]) ->
 
 
 def _on_occurrences(tensor: tf.Tensor, sums: Sequence[tf.Operation]) -> tf.Tensor:
-    """Return the occurrences, scaled like ``tensor``, if ``tensor`` is computed from sums.
+    """If ``tensor`` is a sum or a scaled sum, return the occurrences with the same scaling.
 
     Otherwise, return ``tensor``.
     """

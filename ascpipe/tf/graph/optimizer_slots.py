@@ -75,11 +75,11 @@ def names_of_variables(tables: Iterable[Table]) -> Set[str]:
 
 
 def slot_variables(table: Table) -> List[OptimizerSlot]:
-    """Return the slot variables of a table that have one entry per row, in order of creation.
+    """Return a table's slot variables with one element or vector per row, in order of creation.
 
     Raises:
         ValueError: a slot variable is not float32[rows, width], is a resource variable, or its initial value is not one
-            known constant. Rows of new keys could not be initialized from another value.
+            known constant. ascpipe cannot initialize the slots of new keys from other initial values.
     """
     return [_slot(table, variable) for variable in sorted(
         table.optimizer_variables, key=lambda variable: internals.order_of(variable.op)) if _is_by_row(table, variable)]
@@ -115,7 +115,7 @@ _REC_SDK_NAMES = {
 
 
 def _checkpoint_name(name: str) -> str:
-    """Return the name of the folder of an optimizer slot. In Rec SDK, names of optimizers have no numbers."""
+    """Return the name of the folder of an optimizer slot. Slots that Rec SDK knows have Rec SDK's folder names."""
     return _REC_SDK_NAMES.get(name.rsplit("/", 1)[-1]) or re.sub(r"\W", "_", name)
 
 

@@ -1,4 +1,4 @@
-"""Functions that build ops outside the scopes of the program, and replace a tensor in its consumers."""
+"""Functions that build ops outside the scopes of the program, and functions that replace inputs of ops."""
 import contextlib
 from typing import Iterator, Optional
 
@@ -31,7 +31,7 @@ def origin_of(tensor: tf.Tensor) -> tf.Operation:
 
 
 def repoint(before: tf.Tensor, after: tf.Tensor) -> None:
-    """Rewire every op that reads ``before`` to read ``after``."""
+    """Replace the tensor ``before`` by ``after`` in the inputs of all ops."""
     for consumer in before.consumers():
         for place, source in enumerate(consumer.inputs):
             if source is before:

@@ -1,4 +1,4 @@
-"""Tracing of row numbers in the gradient of a table (``grad.indices``) to the lookups that returned them.
+"""Functions that find the lookups which returned the row numbers of a table's gradient (``grad.indices``).
 
 Row numbers are slots. A slot may belong to another key in the next step, so an update may use only row numbers from
 lookups of the same step.
@@ -32,7 +32,7 @@ def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
 
 
 def outputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return the outputs of an op that contain row numbers of its inputs."""
+    """Return the outputs to which an op copies row numbers from its inputs."""
     return list(op.outputs[:1] if op.type in _FIRST_OUTPUT else op.outputs)
 
 
@@ -55,7 +55,7 @@ def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
 
 
 def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
-    """Return the slots of the summed lookups if ``numbers`` are the row numbers of a sum. Otherwise, return None."""
+    """If an op of type ``SUM`` returned ``numbers`` as row numbers, return the op's slots. Otherwise, return None."""
     return numbers.op.inputs[0] if numbers.op.type == SUM and numbers.value_index == 1 else None
 
 
@@ -68,5 +68,5 @@ def sums_each_row(op: tf.Operation) -> bool:
 
 
 def is_choice(op: tf.Operation) -> bool:
-    """Return True if an op is the op of ascpipe that selects the slot of each occurrence."""
+    """Return True if ascpipe created an op to select the slot of each occurrence."""
     return op.type.startswith("Gather") and op.name.startswith("ascpipe/")

@@ -60,7 +60,7 @@ class Table:
         return 0 if pipeline is None else pipeline.native_side.table_size(self.shape.number)
 
     def capacity(self) -> int:
-        """Return the maximum number of keys. An expansion table can grow beyond this number.
+        """Return the maximum number of keys. An expansion table increases this maximum when it grows.
 
         Errors are the same as in ``size``.
         """
@@ -79,7 +79,7 @@ class Table:
         return outside_scopes(self.variable.graph, "ascpipe/{}_{}".format(self.variable.op.name, purpose))
 
     def _pipeline(self) -> Optional[Pipeline]:
-        """Return the pipeline of this table, or None while its start is deferred."""
+        """Return the pipeline of this table, or None while the start of the pipeline is deferred."""
         process = Process.current()
         if process.pipeline is not None and self.table_name in process.pipeline.tables:
             return process.pipeline
@@ -95,7 +95,7 @@ class Table:
 
 
 def _refuse_conversion(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
-    """Raise ``TableUseError``, because an op of TensorFlow such as ``tf.nn.embedding_lookup`` received a table."""
+    """Raise ``TableUseError``: a table was passed to an op of TensorFlow, for example ``tf.nn.embedding_lookup``."""
     plain = Process.is_initialised() and Process.current().is_plain
     raise TableUseError(
         table.table_name, "a TensorFlow op cannot read it. Instead of tf.nn.embedding_lookup, call "

@@ -9,7 +9,7 @@ from ascpipe.tf.graph.sparse_table import Table
 
 
 class StandIn(NamedTuple):
-    """A variable without rows that TensorFlow created instead of a large variable, and the table with the rows.
+    """A stand-in variable, which TensorFlow created instead of a large variable, and the table that has the rows.
 
     Attributes:
         variable: float[0, dim], with the name and collections of the large variable.
@@ -22,7 +22,7 @@ class StandIn(NamedTuple):
 
 
 class StandIns(Dict[str, StandIn]):
-    """Stand-ins of one graph by the names of their variables. ``StandIns.of`` creates an object.
+    """Dict from the name of a stand-in variable to the stand-in, for one graph. ``StandIns.of`` creates an object.
 
     Attributes:
         updated: table name -> variable scope in which an optimizer updates the table.

@@ -1,4 +1,4 @@
-"""Lookups of one table in one channel. One op implements these lookups, with an output per feature.
+"""Lookups of one table in one channel. One op with an output per feature implements these lookups.
 
 The first lookup builds the op with a provisional plan op as its input. The start of the pipeline replaces the
 provisional plan op. The gradient of the lookup op has one sum per row (``lookup_gradients.py``).
@@ -85,7 +85,7 @@ class TableLookup:
             return self._look_up([self.restore[place]], default_row)[0]
 
     def completed(self, spec: FeatureSpec, rows: tf.Tensor, ids: Ids) -> tf.Tensor:
-        """Return ``rows`` with initial rows for keys without a row.
+        """Return a copy of ``rows`` that contains the initial row for each key without a row.
 
         ``rows`` is a result of ``embedding`` in evaluation.
         """

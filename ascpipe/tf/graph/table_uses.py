@@ -57,10 +57,10 @@ AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables
 
 
 class WrongUse(NamedTuple):
-    """A use of rows of a table after the step that read the rows.
+    """Forbidden use of rows, row numbers or gradients of a table.
 
     Attributes:
-        what: predicate of the error text, with the action of the op and the tensor.
+        what: predicate of the error message, which says what the op does, and with which tensor.
         instead: advice for the program.
     """
 
@@ -112,7 +112,7 @@ class TableUses:
                 if op.type.startswith(("AscApply", "Scatter", "SparseApply"))]
 
     def wrong(self) -> Iterator[WrongUse]:
-        """Yield the uses of rows after the step that read the rows."""
+        """Yield the forbidden uses of rows, row numbers and gradients."""
         for name, variable in self._of_variable.items():
             tensor = self._tensor(name)
             for op in tensor.consumers():
@@ -226,7 +226,7 @@ class TableUses:
 
 
 def _copies_of(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
-    """Return the tensors, aliases of the tensors, and copies of their values."""
+    """Return ``tensors`` and all tensors that are aliases or copies of them."""
     found = {tensor.name: tensor for tensor in tensors}
     _spread(found, lambda op, tensor: list(op.outputs[:1] if op.type.endswith("Merge") else op.outputs) if (
         op.type in _COPIES or (internals.is_reference(tensor) and tensor is op.inputs[0] and op.outputs
@@ -245,7 +245,7 @@ def _rows_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
 
 
 def _spread(found: Dict[str, tf.Tensor], outputs: Any) -> None:
-    """Add to ``found`` all tensors that can be reached through ``outputs(op, tensor)`` of consumers."""
+    """Add outputs of consumers to ``found`` until none is missing: ``outputs(op, tensor)`` of each consumer ``op``."""
     waiting = list(found.values())
     while waiting:
         tensor = waiting.pop()

@@ -1,4 +1,4 @@
-"""Lookups of tensors that need graph modification in one graph, and the results of the modification."""
+"""Records for graph modification of one graph: the lookups of tensors of ids, and the results of the modification."""
 import dataclasses
 from typing import Callable, Dict, List, NamedTuple, Set, Tuple
 
@@ -104,6 +104,6 @@ class Requests:
                 if lookup.table.table_name == table_name and lookup.channel == channel]
 
     def unmerged(self, channel: int) -> List[TensorLookup]:
-        """Return the lookups of a channel that were not merged yet. Open lookups are lookups of TRAIN."""
+        """Return the lookups of a channel that were not merged yet. Open lookups are in the channel TRAIN."""
         return [lookup for lookup in self.lookups
                 if lookup.channel == channel and (lookup.table.table_name, channel) not in self.merged]

@@ -1,4 +1,4 @@
-"""Initial rows for keys without a row. A TensorFlow variable would contain these rows."""
+"""Initial rows for keys without a row. Without ascpipe, the variable contains these rows from the beginning."""
 import enum
 from typing import Any, Dict
 
@@ -27,7 +27,7 @@ class Unseen(enum.Enum):
 
 def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, slots: tf.Tensor,
                       restore: tf.Tensor) -> tf.Tensor:
-    """Return the rows of an evaluation lookup, and initial rows for keys without a row. The result has no gradient.
+    """Return the rows of an evaluation lookup, with the initial row for each key without a row. There is no gradient.
 
     Args:
         table: table of the rows. If its pipeline runs, the initial rows are equal to the rows of new keys in the
@@ -50,7 +50,7 @@ def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, slots: tf.
 
 
 def initial_where_missing(shape: TableShape, rows: tf.Tensor, keys: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
-    """Return ``rows`` with initial rows for keys whose element of ``found`` is False."""
+    """Return a copy of ``rows`` that contains the initial row for each key that is False in ``found``."""
     with tf.name_scope("with_initial_rows"), tf.device("/device:CPU:0"):
         return tf.stop_gradient(native.ops().asc_with_initial_rows(
             rows=rows, keys=as_keys(keys), found=found, **_arguments(shape)))

@@ -1,4 +1,4 @@
-"""``ConfigInitializer``, the interface of Rec SDK to the arguments of ``init`` and to the running pipeline.
+"""``ConfigInitializer`` of Rec SDK, with which programs access the arguments of ``init`` and the running pipeline.
 
 ``feature_spec_config`` and ``optimizer_config`` are empty, because insert functions store the FeatureSpecs, and tables
 store their slot variables.
@@ -18,7 +18,7 @@ from ascpipe.tf.validation import Text
 
 
 class SubConfig:
-    """Attribute ``*_config`` of ``ConfigInitializer``. Programs may set additional attributes on the object."""
+    """Object in an attribute ``*_config`` of ``ConfigInitializer``. Programs may add attributes to the object."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -87,12 +87,12 @@ class TrainParamsConfig(SubConfig):
 
     @staticmethod
     def get_initializer(is_training: bool) -> Optional[tf.Operation]:
-        """Return the initializer of the iterator that graph modification has extended, or None."""
+        """Return the op that initializes the channel's iterators, or None (``modify/iterators.py``)."""
         return iterators.get_initializer(is_training)
 
     @staticmethod
     def get_target_batch(is_training: bool) -> Any:
-        """Return the result of the ``get_next()`` whose batches are looked up in this channel, or None."""
+        """Return the batch whose ids a channel looks up, or None (``modify/iterators.py``)."""
         return iterators.get_target_batch(is_training)
 
 

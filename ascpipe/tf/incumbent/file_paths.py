@@ -1,4 +1,4 @@
-"""Checks of the paths of a program's files, with Rec SDK's rules for checkpoint paths."""
+"""Functions that check the paths of a program's files. They use Rec SDK's rules for checkpoint paths."""
 import os
 import re
 
@@ -16,8 +16,8 @@ def validate_read_file(path: str) -> None:
 
     Args:
         path: 1 to 1024 characters without control characters. A local path must be the path of a regular file outside
-            system directories, and must not be a symbolic link. Paths with ``hdfs:/`` and ``viewfs:/`` are not checked
-            further.
+            system directories, and must not be a symbolic link. Paths that begin with ``hdfs:/`` or ``viewfs:/`` are
+            not checked further.
     """
     if _is_local("read", path) and not os.path.isfile(path):
         raise FilePathError("Path {!r} cannot be read: {}".format(

@@ -29,7 +29,7 @@ def get_rank_size() -> int:
 
 
 def get_device_id() -> int:
-    """Return the device number of this process, which is its rank. The function may be called before ``init``."""
+    """Return the device number, which is equal to the rank. The function may be called before ``init``."""
     return get_rank_id()
 
 
@@ -108,7 +108,7 @@ def is_asc_manager_initialized() -> bool:
 
 @checked(is_train_channel=boolean())
 def clear_channel(is_train_channel: bool = False) -> tf.Operation:
-    """Return a no-op, because there is no counter to reset."""
+    """Return a no-op. In Rec SDK, the op resets a counter of the channel, which ascpipe does not have."""
     return tf.no_op(name="clear_channel_{}".format(int(not is_train_channel)))
 
 

@@ -26,12 +26,12 @@ class HostOps:
 
     @staticmethod
     def clear_channel(channel_id: int = 0, name: Any = None) -> tf.Operation:
-        """Return a no-op, because there is no counter to reset."""
+        """Return a no-op. In Rec SDK, the op resets a counter of the channel, which ascpipe does not have."""
         return tf.no_op(name=name or "clear_channel_{}".format(channel_id))
 
     @staticmethod
     def return_timestamp(sample: Any, name: Optional[str] = None) -> tf.Tensor:
-        """Return the current time. It can be the timestamp of batches whose data has no timestamp.
+        """Return the current time. Use it as the timestamp feature if the data has no timestamps.
 
         Args:
             sample: any tensor of the batch, so that the time is read for each batch.
@@ -46,7 +46,9 @@ class HostOps:
     @checked(embedding_dim=Integer(1), embedding_type=Choice(1), name=Text(1, 255, optional=True))
     def embedding_lookup_by_address(addr: Any, embedding_dim: int, embedding_type: int = 1,
                                     name: Optional[str] = None) -> tf.Tensor:
-        """Return the first floats of each row of an expansion table. The op fails at run time for invalid handles.
+        """Return the first floats of the rows that ``addr`` selects in an expansion table.
+
+        The op fails at run time for an invalid handle.
 
         Args:
             addr: int64[n], handles of this step from the collection ``ASCEND_SPARSE_LOOKUP_ID_OFFSET``. The result for
@@ -66,13 +68,13 @@ class HostOps:
     @checked(update_type=Choice(0), name=Text(1, 255, optional=True))
     def embedding_update_by_address(addr: Any, delta: Any, update_type: int = 0,
                                     name: Optional[str] = None) -> tf.Operation:
-        """Add values to the first floats of each row of an expansion table.
+        """Add values to the first floats of the rows that ``addr`` selects in an expansion table.
 
         Values for repeated handles are added in order. The op fails at run time for an invalid handle. A failed op
         writes nothing.
 
         Args:
-            addr: int64[n], handles as in ``embedding_lookup_by_address``. Handles 0 are skipped.
+            addr: int64[n], handles as in ``embedding_lookup_by_address``. A handle of 0 is skipped.
             delta: float[n, m], where m is at most the number of floats of a row.
             update_type: 0, which means addition.
 
@@ -94,7 +96,9 @@ class HostOps:
 
 
 def import_host_pipeline_ops(so_name: str = "") -> HostOps:
-    """Return the host ops. A host op that ascpipe does not provide raises an error that names an alternative.
+    """Return the host ops.
+
+    ascpipe does not provide all host ops of Rec SDK. A call of a missing op raises an error.
 
     Args:
         so_name: is ignored, because there is only one library.

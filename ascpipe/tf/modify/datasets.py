@@ -89,7 +89,7 @@ def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> N
 
 
 def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
-    """Replace the dataset of an initializer of an extended iterator by an extended dataset.
+    """Replace the dataset of an initializer by an extended dataset. The iterator must be extended.
 
     A second call for an initializer has no effect. Errors of ``extend`` are raised.
     """

@@ -53,7 +53,7 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
 
 
 class _Slicer(tf.estimator.SessionRunHook):
-    """Hook that selects ops to move in ``begin``, and writes a report to a folder of the working directory."""
+    """Hook whose ``begin`` selects ops to move, and writes a report to a folder of the working directory."""
 
     _folder = ""
 
@@ -116,8 +116,9 @@ class LookupSubgraphSlicerHook(_Slicer):
 
 
 class OrphanLookupKeySlicerHook(_Slicer):
-    """Hook that submits ids that are not computed from an iterator, for example constants, with batches of an iterator.
+    """Hook for ids that are not computed from an iterator, for example constants.
 
+    It selects an iterator, so that the dataset of this iterator submits the ids with each batch.
     The hook uses the first iterator that exists in this list:
 
     - the iterator of the table's other lookups in the channel

@@ -100,7 +100,7 @@ def _refusal_reason(op: tf.Operation) -> Optional[str]:
 
 def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scope: str, *,
               finds_tables: bool = False) -> List[tf.Tensor]:
-    """Copy the ops that compute tensors into the default graph, which is a function of a dataset.
+    """Copy the ops that compute tensors into the default graph. This graph must be the body of a dataset's function.
 
     The copies are in a separate function, which the default graph calls. In the dataset's function, TensorFlow would
     add control dependencies to the copies, and would not recognize branches and loops of the copies.
@@ -196,9 +196,9 @@ class _Copies:
             definition.node.add().CopyFrom(node)
 
     def connect(self, definition: tf.compat.v1.GraphDef) -> None:
-        """Replace inputs by shared copies again, after all ops are added.
+        """Make all nodes read shared copies. Call this method after all ops are added.
 
-        The second pass is necessary because an op in a branch is older than its switches.
+        ``add`` cannot do this for all inputs, because an op in a branch is older than the Switch ops that it reads.
         """
         for node in definition.node:
             inputs = [self._input(source) for source in node.input]

@@ -42,7 +42,7 @@ _SEVERAL = (
 
 
 class _Iterator:
-    """Iterator whose batches contain ids, with the tensors to add to these batches.
+    """One iterator that lookups use, and the tensors that graph modification adds to its batches.
 
     Args:
         get_next: op whose batches lookups use.
@@ -190,7 +190,7 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
 
 
 def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
-    """Return the iterators that lookups use, with the tensors to add to their batches."""
+    """Return one ``_Iterator`` for each iterator that lookups use."""
     found: Dict[tf.Operation, _Iterator] = {}
     batch_of: Dict[Any, tf.Operation] = {}  # (table, channel) -> ``get_next``
     orphans = []
@@ -252,7 +252,7 @@ def _require_reachable(iterator: tf.Operation, lookup_tables: Sequence[tf.Operat
 
 
 def _assign_orphan(state: GraphState, found: Dict[tf.Operation, _Iterator], lookup: TensorLookup) -> None:
-    """Assign ids that are not computed from an iterator to an iterator.
+    """Select an iterator for a lookup whose ids are not computed from an iterator.
 
     The function uses the first iterator that exists in this list:
 

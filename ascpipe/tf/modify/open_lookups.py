@@ -1,5 +1,6 @@
-"""Functions that decide which lookups of columns train in a program without modes. A lookup trains if a loss depends on
-it.
+"""Functions that decide which lookups of feature columns train, if no Estimator builds the graph.
+
+A lookup trains if a loss depends on it.
 
 A graph may have a tower that trains and a tower that evaluates, with the same tables and separate datasets. Only the
 loss of an optimizer distinguishes the two towers.
@@ -18,11 +19,11 @@ from ascpipe.tf.modify.id_graph import id_graph
 
 
 def close_open_lookups(state: GraphState, loss: Any) -> None:
-    """Make each open lookup a training or evaluation lookup, if a loss trains the table of the lookup.
+    """For each table that a loss trains, decide which of the open lookups are training lookups.
 
     A lookup trains if a gradient of the loss reaches the lookup. A lookup also trains if it uses the same batches as
-    such a lookup of the same table. Other lookups of the table evaluate. Lookups of tables that the loss does not train
-    remain open.
+    such a lookup of the same table. Other lookups of the table become evaluation lookups. Lookups of tables that the
+    loss does not train remain open.
 
     Args:
         loss: tensors, or a function. All lookups train if it is a function.

@@ -125,7 +125,7 @@ class _Accumulated(CustomizedOptimizer):
                 self._zeros_slot(variable, GRADIENT_SUM, self._name)
                 if id(variable) in self._by_rows:
                     self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), GRADIENT_COUNT, self._name)
-        # Each call of apply_gradients has one variable. The names are equal in all graphs of a model.
+        # Each call of apply_gradients creates a counter. The names of the counters are equal in all graphs of a model.
         graph = tf.compat.v1.get_default_graph()
         names = ("batches_{}".format(number) if number else "batches" for number in itertools.count())
         name = next(name for name in names if self._get_non_slot_variable(name, graph=graph) is None)
@@ -202,7 +202,7 @@ class _Accumulated(CustomizedOptimizer):
                         _scattered(self.get_slot(variable, GRADIENT_COUNT), "update", gradient.indices, none))
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
-        """Return the gradient sums, times the factor, of the rows that had a gradient in the cycle."""
+        """Return the gradient sum times the factor, for each row that had a gradient in the cycle."""
         total = self.get_slot(variable, GRADIENT_SUM)
         count = self.get_slot(variable, GRADIENT_COUNT)
         shape = tf.constant(variable.shape.as_list())
@@ -287,9 +287,9 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         return tf.IndexedSlices(found.values, found.indices)
 
     def _read(self, table: tf.Variable) -> Tuple[tf.Tensor, tf.Tensor]:
-        """Return the gradient sums of the batch's rows, float[keys, dim], and the counts of summed gradients.
+        """Return two values per row of the batch: the gradient sum, and the number of summed gradients.
 
-        The counts are float[keys, 1].
+        The sums are float[keys, dim], and the numbers are float[keys, 1].
         """
         before = self._floats_before(table)
         dim = table_of(table).emb_size
@@ -314,12 +314,12 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
 
 
 def _scattered(variable: tf.Variable, kind: str, indices: tf.Tensor, values: tf.Tensor) -> tf.Operation:
-    """Return an op that adds values to rows of a variable or overwrites the rows, depending on ``kind``."""
+    """Return an op that changes rows of a variable. ``kind`` is "add", or "update" to overwrite the rows."""
     return tf.group(getattr(variable, "scatter_" + kind)(tf.IndexedSlices(values, indices)))
 
 
 def _gathered(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
-    """Return rows of a variable. They are read when the op runs."""
+    """Return the rows that a variable has when the returned tensor is computed."""
     if hasattr(variable, "handle"):
         return variable.sparse_read(indices)
     return tf.gather(internals.reference_of(variable), indices)

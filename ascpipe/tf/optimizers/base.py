@@ -33,7 +33,7 @@ class LearningRate(Rule):
 
 
 class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
-    """Base class of the optimizers for tables. A subclass has an optimizer class of TensorFlow as another base class.
+    """Base class of the optimizers for tables. A subclass also inherits from an optimizer class of TensorFlow.
 
     The gradient of a table's lookups has each row once, so duplicates are summed only in other gradients.
     ``_apply_sparse`` creates one op that reads and writes each row once. Results of this op are bitwise equal for every
@@ -132,8 +132,8 @@ class OptimizerByAddress(CustomizedOptimizer):
 
         Args:
             grads_and_vars: pairs (gradient, handles) or (gradient, variable). The collection
-                ``ASCEND_SPARSE_LOOKUP_ID_OFFSET`` contains the handles of tables. The gradient must be a gradient by
-                the table's local rows. A gradient None has no effect.
+                ``ASCEND_SPARSE_LOOKUP_ID_OFFSET`` contains the handles of tables. The gradient of a table must be
+                computed with respect to the table's local rows. A gradient None has no effect.
             global_step: variable that is incremented afterwards.
             name: name of the op.
 
@@ -162,7 +162,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         return super().apply_gradients(pairs, global_step, name)
 
     def share_handles(self, table: tf.Variable, handles: tf.Tensor) -> HomeSlots:
-        """Create and return the slots of a table whose handles the program has passed to another optimizer."""
+        """Create and return the slots of a table. The program has passed the table's handles to another optimizer."""
         self._handles[table.op.name] = handles
         self._create_slots([table])
         return self._own(table)
@@ -239,7 +239,7 @@ def require_expansion(function: str, instead: str) -> None:
 
 
 def refuse_expansion(function: str, instead: str) -> None:
-    """Raise ``OptimizerError`` if tables expand, because tables then have no variable."""
+    """Raise ``OptimizerError`` if tables expand, because the rows of such tables are not in variables."""
     if Process.current().configuration.use_dynamic_expansion:
         raise OptimizerError("{} is not compatible with dynamic expansion mode, asc.init(use_dynamic_expansion=True), "
                              "whose tables have no variable. Use {}".format(function, instead))
@@ -288,9 +288,9 @@ def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, s
 
 
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:
-    """Return whether a gradient has each row once.
+    """Return whether a gradient contains each row at most once.
 
-    A sum over a table's lookups has each row once, even if its values were changed.
+    This is true for the summed gradient of a table's lookups, even if the program changed its values.
     """
     return sums_each_row(origin_of(grad.indices))
 

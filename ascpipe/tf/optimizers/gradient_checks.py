@@ -1,7 +1,7 @@
-"""Checks that refuse gradients of tables that are not computed from lookups of the same step.
+"""Checks that refuse a gradient of a table if the gradient is not computed from lookups of the same step.
 
-They apply to every optimizer. The position of a row in the variable is valid only in one step. A dense gradient, or a
-gradient of another step, would change rows of other keys without an error.
+The checks apply to every optimizer. The position of a row in the variable is valid only in one step. A dense gradient,
+or a gradient of another step, would change rows of other keys without an error.
 """
 from typing import Any, Iterable, List, Optional, Set, Tuple
 

@@ -1,4 +1,4 @@
-"""Global norm of gradients in which each occurrence of a key is counted separately, as in TensorFlow.
+"""Global norm of gradients. The norm counts each occurrence of a key separately, as in TensorFlow.
 
 The gradient of a table's lookups has each row once. TensorFlow's gradient of ``embedding_lookup`` has a row for each
 occurrence of an id, so its norm differs. In programs for Rec SDK, ``tf.clip_by_global_norm`` uses the norm of the
@@ -25,9 +25,9 @@ def global_norm(t_list: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
     """Return the global norm of gradients. In gradients of tables, each occurrence of a key is counted separately.
 
     Occurrences that train no row are not counted. These are occurrences of padding keys, and of keys that are not
-    admitted. Gradients of tables may be gated, or multiplied or divided by scalars, for example for loss scaling. If a
-    gradient was changed by another op, its values are used without a correction. In programs for Rec SDK, these values
-    have each row once, and a warning is logged.
+    admitted. The program may multiply or divide gradients of tables by scalars, for example for loss scaling, and may
+    pass them into a conditional. If another op changed a gradient, its values are used without a correction. In
+    programs for Rec SDK, these values have each row once, and a warning is logged.
 
     Args:
         t_list: list of tensors, IndexedSlices and None. None is ignored.

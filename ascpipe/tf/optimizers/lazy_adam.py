@@ -1,4 +1,4 @@
-"""Lazy Adam, which updates only the rows of a batch with TensorFlow's formulas.
+"""Lazy Adam, which has TensorFlow's formulas, but updates only the rows of a batch.
 
 ``m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= lr * sqrt(1-b2^t)/(1-b1^t) * m / (sqrt(v) + epsilon)``
 """

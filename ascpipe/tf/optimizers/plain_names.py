@@ -1,7 +1,7 @@
 """Optimizers of ``ascpipe.tf.optimizers``, with TensorFlow's arguments and defaults.
 
-An optimizer updates rows in variables. With ``init(use_dynamic_expansion=True)``, it updates rows of tables that grow.
-Without ``var_list``, an optimizer trains all trainable variables and all tables.
+With ``init(use_dynamic_expansion=True)``, an optimizer updates rows of tables that grow. Otherwise, it updates rows in
+variables. Without ``var_list``, an optimizer trains all trainable variables and all tables.
 """
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -149,7 +149,7 @@ def Ftrl(learning_rate: Any, *, learning_rate_power: float = -0.5, initial_accum
     """Create an FTRL optimizer like ``tf.compat.v1.train.FtrlOptimizer``. It does not support tables that grow.
 
     Square roots are exact, but TensorFlow approximates square roots. With l1 regularization, rows near zero differ from
-    TensorFlow's rows by up to 1e-4 of their value, 1e-7 absolute.
+    TensorFlow's rows: the relative difference is up to 1e-4, and the absolute difference is up to 1e-7.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.

@@ -182,7 +182,7 @@ _ARGUMENTS = tuple(inspect.signature(create_table).parameters)[:-1]
 
 
 def _number(process: Process, name: str, before: Sequence[str]) -> int:
-    """Return the number of the pipeline's table with this name, or the number of a new table.
+    """Return the number of the existing table with this name. If there is no such table, return the next free number.
 
     ``before`` contains the names of the earlier tables of the graph.
     """
@@ -249,7 +249,7 @@ def _padding_keys(keys: Union[int, Sequence[int], None]) -> Tuple[int, ...]:
 
 
 def _device_rows(graph: tf.Graph, shape: TableShape, collection: str) -> tf.Variable:
-    """Create the ref variable of a table without the program's variable scope, partitioner and custom getter."""
+    """Create the ref variable of a table. It ignores the program's variable scope, partitioner and custom getter."""
     # The name of a table may begin with an underscore, but the name of an op may not.
     name = "table" + shape.name if shape.name.startswith("_") else shape.name
     with outside_scopes(graph):

@@ -46,7 +46,7 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
         self._joined = joined()
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> List[Tuple[Any, tf.Variable]]:
-        """Return the pairs (gradient, variable) of the optimizer with averaged gradients."""
+        """Return the pairs (gradient, variable) of the wrapped optimizer, after averaging the dense gradients."""
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         if self._joined is None:
             return pairs
@@ -58,19 +58,19 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
 
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, tf.Variable]], *args: Any,
                         **kwargs: Any) -> tf.Operation:
-        """Apply gradients with the optimizer, without averaging."""
+        """Apply gradients with the wrapped optimizer, without averaging."""
         return self._optimizer.apply_gradients(grads_and_vars, *args, **kwargs)
 
     def get_slot(self, var: tf.Variable, name: str) -> Optional[tf.Variable]:
-        """Return a slot variable of the optimizer."""
+        """Return a slot variable of the wrapped optimizer."""
         return self._optimizer.get_slot(var, name)
 
     def get_slot_names(self) -> List[str]:
-        """Return the slot names of the optimizer."""
+        """Return the slot names of the wrapped optimizer."""
         return self._optimizer.get_slot_names()
 
     def variables(self) -> List[tf.Variable]:
-        """Return the variables of the optimizer."""
+        """Return the variables of the wrapped optimizer."""
         return self._optimizer.variables()
 
 
@@ -129,7 +129,7 @@ def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:
 
 
 def _packs(gradients: Sequence[Any]) -> List[List[int]]:
-    """Return lists of indices. The gradients of a list are averaged as one tensor."""
+    """Divide gradients into groups. Each group is averaged as one tensor. Return the indices of each group."""
     packs: List[List[int]] = []
     open_packs: Dict[tf.DType, Tuple[List[int], int]] = {}  # dtype -> the last pack and its bytes
     for place, gradient in enumerate(gradients):

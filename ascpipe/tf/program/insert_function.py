@@ -164,7 +164,7 @@ def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
 
 
 def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
-    """Raise ``FeatureError`` if two features of a table use the same ids, unless both have an equal ``index_key``."""
+    """Raise ``FeatureError`` if two features of a table use the same ids, unless both name the ids by ``index_key``."""
     taken: Dict[Tuple[str, Union[str, int]], FeatureSpec] = {}
     for spec in specs:
         key = batch_structure.key_of(batch, spec)

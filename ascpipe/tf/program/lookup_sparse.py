@@ -46,7 +46,7 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
 
 
 def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> Ids:
-    """Return the ids of a feature from a batch. The rows of the ids are bags."""
+    """Return a feature's ids in a batch, a SparseTensor or RaggedTensor. Each row of this tensor is a bag."""
     found = require_ids(batch, spec, TableLookupError(
         "FeatureSpec {!r} was passed to asc.lookup_sparse() without batch=. Pass what iterator.get_next() returned as "
         "batch".format(spec.label)))

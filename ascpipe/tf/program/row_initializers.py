@@ -164,7 +164,7 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
 
 
 def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.ndarray]:
-    """Return the row of a constant initializer with one value per element, as float32[1, dim].
+    """If a constant initializer has one value per element of a row, return this row as float32[1, dim].
 
     Return None for other initializers.
     """

@@ -207,7 +207,7 @@ def _table_lookup(state: GraphState, request: LookupRequest, spec: FeatureSpec) 
 
 
 def _ticket(state: GraphState, stream: Stream, spec: FeatureSpec, batch: Any) -> tf.Tensor:
-    """Return the ticket of a batch. The ticket is another output of the same ``get_next``."""
+    """Return the ticket of a batch. The ticket is an output of the ``get_next`` op that returned the batch."""
     sources = state.datasets.get_nexts() if batch is None else _get_nexts_of(tensors_of(batch))
     tickets = [ticket for ticket in (state.datasets.ticket_of(stream.number, source) for source in sources)
                if ticket is not None]
@@ -244,5 +244,5 @@ def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
 
 
 def _sources_of(tensors: List[tf.Tensor], types: Collection[str]) -> List[tf.Operation]:
-    """Return the ops of the given types from which tensors are computed."""
+    """Return the ops that have one of the types and compute the tensors."""
     return [op for op in ops_feeding(tensors, types) if op.type in types]

@@ -203,7 +203,7 @@ class _Writing(threading.Thread):
 
 
 def _pipeline() -> Optional[Pipeline]:
-    """Return the running pipeline, or None. The program may end it at any time."""
+    """Return the running pipeline, or None if no pipeline runs. The program may end a pipeline at any time."""
     try:
         return Process.current().pipeline
     except OSError:  # the program has called shutdown

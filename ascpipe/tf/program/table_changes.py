@@ -1,7 +1,7 @@
 """Changes of a table between two steps: new access thresholds, and feature eviction.
 
-A change takes effect between two trained batches, even if the pipeline has read more batches ahead. The op of a change
-must run in a session run without a training step.
+A change takes effect between two trained batches, even if the pipeline has read more batches ahead. Run the op of a
+change in a separate session run, without a training step.
 """
 import logging
 import time

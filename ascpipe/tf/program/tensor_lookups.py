@@ -95,7 +95,7 @@ def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
 
 
 def do_merge_lookup(is_train: bool = True) -> None:
-    """For each table, merge all lookups (``modify_graph=True``) in a channel of the default graph.
+    """Merge the lookups of each table in a channel of the default graph (lookups with ``modify_graph=True``).
 
     Call this function before ``tf.gradients``. ``compute_gradients`` and ``minimize`` of an optimizer call it for
     training. ``modify_graph_and_start_emb_cache`` calls it for evaluation. Lookups of FeatureSpecs and merged lookups
@@ -128,7 +128,7 @@ def do_merge_lookup(is_train: bool = True) -> None:
 
 
 def merge(state: GraphState, channel: int) -> None:
-    """Build one op for each table that was looked up in a channel, and connect the rows of the op to the lookups.
+    """Build one op for each table that was looked up in a channel, and make the lookups return the rows of the op.
 
     Open lookups and their tables are not changed.
     """
@@ -153,7 +153,7 @@ def merge(state: GraphState, channel: int) -> None:
 
 def completed(state: GraphState, lookup: TableLookup, spec: FeatureSpec, rows: tf.Tensor, ids: Ids,
               unseen: Unseen) -> tf.Tensor:
-    """Return rows of an evaluation lookup with initial rows for keys without a row.
+    """Return a copy of ``rows`` that contains the initial row for each key without a row.
 
     For ``INITIAL_UNLESS_ADMITTING``, the start of the pipeline selects initial rows or zeros.
     """
@@ -179,7 +179,7 @@ def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
 
 
 def _undecided(state: GraphState) -> List[Tuple[str, tf.Tensor, tf.Tensor]]:
-    """Return the lookups that ``decide_unseen`` has not decided.
+    """Return the lookups that wait for ``decide_unseen``.
 
     An item is (table name, rows with initial rows, rows with zeros).
     """
@@ -225,7 +225,7 @@ def _spec_of(table: Table, ids: tf.Tensor, name: str) -> FeatureSpec:
 
 
 def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool) -> tf.Tensor:
-    """Return an Identity tensor with the shape of the ids followed by dim. ``merge`` later replaces its input by rows.
+    """Return an Identity tensor of shape [*ids, dim]. ``merge`` later makes the rows the input of the Identity op.
 
     If the lookup trains an expansion table, this function adds provisional local rows and handles to the collections,
     because programs may read the collections before they request gradients.
@@ -259,7 +259,7 @@ def _gradient_of_stand_in(op: tf.Operation, _gradient: Any) -> None:
 
 
 def _table_lookup(table: Table, channel: int, lookups: List[TensorLookup]) -> TableLookup:
-    """Return the lookup of a table before the stream of its ids is known."""
+    """Create the merged lookup of a table with a provisional stream, because the stream is not known yet."""
     shapes = {lookup.spec: lookup.ids.shape for lookup in lookups}
     # AscSubmit sorts the features of a table in the same way.
     features = [Feature(spec, shape) for spec, shape in sorted(shapes.items(), key=lambda pair: pair[0].name)]

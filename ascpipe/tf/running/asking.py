@@ -1,4 +1,4 @@
-"""Requests of rank 0 to the other ranks between two steps, for saves, loads and changes of tables.
+"""Requests that rank 0 sends to the other ranks between two steps: saves, loads and changes of tables.
 
 A thread of every other rank executes a request. If the rank trains, the thread executes the request before the next
 step. Otherwise, the thread executes the request immediately. Requests may overlap, because the answer to a background
@@ -95,7 +95,7 @@ class Asked:
         return [answer[1:] for answer in said]
 
     def _check_progress(self, late: Mapping[int, str], lines: LateLines) -> None:
-        """Raise ``RefusedError`` for a rank without progress. Log the wait if a log line is due."""
+        """Raise ``RefusedError`` if a rank makes no progress. Log the wait if a log line is due."""
         waited = lines.waited_s()
         for rank, text in late.items():
             silence_ms, _, state = text.partition(" ")
@@ -196,7 +196,7 @@ class Follower:
             False if rank 0 continues without the request, or has sent nothing for ``patience_s``.
 
         Raises:
-            tf.errors.OpError: the ranks have stopped their exchanges, a program has failed, or no rank makes progress.
+            tf.errors.OpError: the ranks have stopped their exchanges, a rank has failed, or no rank makes progress.
         """
         seen = ctypes.c_int64()
         silence_ms = ctypes.c_int64()

@@ -89,7 +89,7 @@ def checked_configuration(given: Dict[str, Any]) -> Configuration:
 
 
 def unknown_arguments(given: Dict[str, Any]) -> List[str]:
-    """Return the names of arguments that ``init`` does not have. Each name is followed by a suggestion."""
+    """Return the names of arguments that ``init`` does not have. A suggestion may follow the name."""
     return sorted(name + did_you_mean(name, _RULES, " ({})") for name in given
                   if name not in _RULES and name not in _UNCHECKED)
 

@@ -1,4 +1,4 @@
-"""Deferred start of pipelines. ``start_asc_pipeline`` marks a graph, and ascpipe starts the pipeline at its first use.
+"""Deferred start of pipelines. ``start_asc_pipeline`` only marks a graph. ascpipe starts the graph's pipeline later.
 
 Programs mark a graph before the graph is complete. After marking it, they apply gradients, create Savers and look up
 tables. The pipeline of a marked graph starts at the first of these events:
@@ -35,7 +35,7 @@ class DeferredStarts:
         self._starting = threading.RLock()
 
     def mark(self, graph: tf.Graph, start: Callable[[tf.Graph], None], is_next: Callable[[tf.Graph], bool]) -> None:
-        """Mark a graph. Its pipeline starts when it is first needed.
+        """Mark a graph. The pipeline of the graph starts when the program first needs the pipeline.
 
         Args:
             start: function that starts the graph. The graph is the default graph during the call.
@@ -50,9 +50,9 @@ class DeferredStarts:
     def start(self, graph: tf.Graph) -> None:
         """Start the pipeline of a graph if the graph is marked.
 
-        Graphs that were marked earlier start first if their tables have lower numbers. A second thread waits for the
-        first thread, which has a timeout for each wait for the daemon. If the start fails, the graph stays marked. The
-        next call tries the start again.
+        Graphs that were marked earlier start first if their tables have lower numbers. If another thread is starting a
+        pipeline, this call waits for the other thread. That thread waits for the daemon with timeouts. If the start
+        fails, the graph stays marked. The next call tries the start again.
         """
         if self.mark_on_demand is not None:
             self.mark_on_demand(graph)
@@ -87,7 +87,7 @@ class DeferredStarts:
 
 @contextlib.contextmanager
 def _raise_keyboard_interrupt() -> Iterator[None]:
-    """Raise ``KeyboardInterrupt`` instead of the ``SystemError`` of an interrupt in TensorFlow's C code."""
+    """If an interrupt in TensorFlow's C code causes a ``SystemError``, raise ``KeyboardInterrupt`` instead."""
     try:
         yield
     except SystemError as error:

@@ -2,9 +2,9 @@
 
 A Horovod thread holds the lock of a connection while it writes a message. On one machine, the write wakes the event
 loop of the reading rank, and this event loop often preempts the writer. The event loop of the writing rank then spins,
-because it needs the same lock. If there were as many processors as ranks, a quarter of the step time was lost. With the
-policy SCHED_BATCH, a thread does not preempt other threads when it wakes (docs/internals/adr/0043). Setting this policy
-needs no privileges.
+because it needs the same lock. With as many processors as ranks, this took a quarter of the step time. With the policy
+SCHED_BATCH, a thread does not preempt other threads when it wakes (docs/internals/adr/0043). Setting this policy needs
+no privileges.
 """
 import os
 import platform
@@ -47,7 +47,7 @@ def _loops() -> Set[int]:
 
 
 def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
-    """Return whether a gloo loop waits for these files. A gloo loop waits for connections and one pipe.
+    """Return whether a thread that waits for these files is a gloo loop. A gloo loop waits for connections and a pipe.
 
     Args:
         watched: names of the files, which are targets of symbolic links in ``/proc/self/fd``.

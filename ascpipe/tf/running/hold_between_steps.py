@@ -1,4 +1,4 @@
-"""Hold of the trainer between two training steps, to read or replace tables."""
+"""``hold``, which stops the trainer between two training steps, so that tables can be read or replaced."""
 import contextlib
 import ctypes
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
@@ -44,7 +44,7 @@ class DiskRows:
     def reading(self) -> Iterator[None]:
         """Keep disk slots valid until the end of the block.
 
-        The block must copy the entries from which it reads the disk slots.
+        In the block, copy the entries first, and take the disk slots from the copy.
         """
         epoch = native.number("asc_disk_begin", self._hold, self._table)
         with cleaning_up(lambda: native.call("asc_disk_end", self._hold, self._table, epoch),
@@ -88,7 +88,7 @@ def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int
 
 
 class Hold:
-    """Hold of the trainer between two steps, which ``hold`` creates.
+    """A hold, during which the trainer is stopped between two steps. ``hold`` creates an object.
 
     The docstring of ``hold`` lists the errors of all methods.
     """
@@ -112,7 +112,7 @@ class Hold:
     def trained_batches(self, stream: int) -> int:
         """Return the number of trained batches of a stream.
 
-        Batches that were trained before a restored checkpoint are included.
+        The number includes batches that were trained before the restored checkpoint was saved.
         """
         return native.number("asc_stream_trained", self._number, stream)
 
@@ -171,7 +171,7 @@ class Hold:
                     *pool.shape)
 
     def create_slots(self, table: int, slots: Sequence[SlotSpec]) -> None:
-        """Create the device optimizer slots of a table that no session has attached yet."""
+        """Create the optimizer slots of a table on the device, except slots that already exist."""
         native.call("asc_table_give_slots", self._number, table, len(slots),
                     (ctypes.c_int * len(slots))(*(slot.width for slot in slots)),
                     (ctypes.c_float * len(slots))(*(slot.initial or 0.0 for slot in slots)))

@@ -122,7 +122,7 @@ def _warn_of_fusion(size: int) -> None:
 
 
 def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
-    """Wait for all ranks at horovodrun's server, because gloo only waits for the short timeout of a single exchange."""
+    """Wait for all ranks at horovodrun's server. gloo itself would wait only for the timeout of a single exchange."""
     address = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
     port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
     if not address or not port:

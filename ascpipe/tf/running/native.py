@@ -99,7 +99,7 @@ class NativePipeline:
         call("asc_pipeline_accumulate", table, steps)
 
     def set_trained_batches(self, stream: int, batches: int) -> None:
-        """Set the number of batches that were trained before a restored checkpoint.
+        """Set the number of a stream's batches that were trained before the restored checkpoint was saved.
 
         No step may train during the call.
         """
@@ -124,12 +124,12 @@ class NativePipeline:
         call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
-        """Map the local ring of a stream that was added. ``ring`` is the number of the local ring."""
+        """Map the local ring of a stream, after ``add_stream``. ``ring`` is the number of the local ring."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         call("asc_pipeline_add_local_stream", stream.number, ring, *segment, len(tables), tables)
 
     def share_stream(self, stream: StreamShape, known: int) -> None:
-        """Connect the ops of ``stream`` to the ring of ``known``, a stream with the same channel and tables."""
+        """Connect the ops of ``stream`` to the ring of stream ``known``, which has the same channel and tables."""
         call("asc_pipeline_share_stream", stream.number, known, *_features(stream))
 
     def start(self) -> None:
@@ -141,7 +141,7 @@ class NativePipeline:
         call("asc_pipeline_stop")
 
     def table_size(self, table: int) -> int:
-        """Return the number of trained keys that have a row, after the last trained step."""
+        """Return how many trained keys have a row after the last trained step."""
         return number("asc_table_size", table)
 
     def table_capacity(self, table: int) -> int:

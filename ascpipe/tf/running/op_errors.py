@@ -1,4 +1,4 @@
-"""Errors of steps without the text that TensorFlow appends, so that the last sentence of an error is the advice.
+"""Functions that remove TensorFlow's text from errors of steps, so that an error ends with the advice of ascpipe.
 
 TensorFlow appends the place in the program where the op was created. For ops of ascpipe, the place is described by
 about forty lines of ascpipe's source. A coded text is an error message of ascpipe, which begins with an error code.

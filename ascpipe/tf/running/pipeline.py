@@ -116,7 +116,7 @@ class Pipeline:
         """Add a table. The table may replace a table with the same name that was never trained.
 
         Args:
-            shape: description of the table with home rows, for the native pipeline.
+            shape: description of the table and its home rows for the native pipeline.
             message: description of the table for the daemon.
         """
         segment = self.link.add_table(message)
@@ -139,7 +139,7 @@ class Pipeline:
         self.rings[shape.number] = shape.number
 
     def share_ring(self, shape: StreamShape, ring: StreamShape) -> None:
-        """Connect a stream to the ring of another stream with the same channel and tables."""
+        """Connect a stream to the ring of another stream of the channel, which has at least the same tables."""
         places = [ring.tables.index(number) for number in shape.tables]
         parts = tuple(part if part == NO_TABLE else places[part] for part in shape.parts)
         self.native_side.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)

@@ -61,7 +61,7 @@ class Process:
         return self.pipeline is not None or bool(self.deferred.graphs())
 
     def is_first(self, warning: str) -> bool:
-        """Return True if no earlier call had this name of a warning. Record the name."""
+        """Return True at the first call with this name of a warning. Record the name."""
         is_first = warning not in self.warned
         self.warned.add(warning)
         return is_first
@@ -73,7 +73,7 @@ class Process:
             self._begun = trainer_link.begin(self.configuration.daemon)
 
     def take_begun(self) -> Optional[trainer_link.Begun]:
-        """Return the daemon that was started early, or None. The caller then owns the daemon."""
+        """Return the daemon that was started early, or None if there is none. The caller then owns the daemon."""
         begun, self._begun = self._begun, None
         return begun
 
@@ -124,7 +124,7 @@ class Process:
 
     @staticmethod
     def take_current() -> Optional["Process"]:
-        """Unset the current ``Process`` and return it, or None. The caller must close the returned ``Process``."""
+        """Unset the current ``Process``. Return it, or None if there was none. The caller must close the result."""
         process, Process._current = Process._current, None
         return process
 

@@ -19,8 +19,8 @@ class TableShape(NamedTuple):
         dim: floats of an embedding.
         device_rows: rows of the table variable. It is 0 for an expansion table, although its variable has one unused
             row.
-        home_rows: maximum rows in host memory. It is 0 for a table only on the device. For an expansion table, the
-            start of the pipeline sets it.
+        home_rows: maximum rows in host memory. It is 0 for a table whose rows are only on the device. For an expansion
+            table, the start of the pipeline sets it.
         row_floats: floats of a home row, which contains the embedding and the optimizer slots.
         seed: 64-bit seed of the initial rows.
         kind: kind of the initial rows (see ``ascpipe/layout/initial_kinds.py``).
@@ -92,7 +92,7 @@ class Thresholds(NamedTuple):
 
     @property
     def evicts(self) -> bool:
-        """Return whether an eviction deletes keys."""
+        """Return whether the eviction threshold is set, so that an eviction can delete keys."""
         return self.eviction >= 0
 
 

@@ -1,4 +1,4 @@
-"""Computation of scalars from two answers of the daemon to ``status``, for the steps between the two answers."""
+"""Functions that compute scalars for the steps between two answers of the daemon to ``status``."""
 from typing import Any, Dict, NamedTuple, Optional
 
 from ascpipe.layout.words import TRAIN
@@ -39,7 +39,7 @@ def scalars(before: Answer, after: Answer) -> Dict[str, float]:
 
 
 def _of_table(table: Dict[str, Any], grown: Dict[str, int]) -> Dict[str, float]:
-    """Return the shares of distinct keys by the location of their rows, and the number of rows moved per batch."""
+    """Return the share of distinct keys for each location of rows, and the numbers of rows moved per batch."""
     name = table["name"]
     on_disk = table["disk_slots"] > 0
     at_home = table["home_rows"] > 0

@@ -1,1 +1,1 @@
-"""Exports for serving, which are graphs whose lookups read table files."""
+"""Export of graphs for serving. Lookups in an exported graph read table files."""

@@ -43,7 +43,7 @@ _files_of: MutableMapping[Any, Files] = weakref.WeakKeyDictionary()
 
 
 class ServedTables(Served):
-    """The tables of one checkpoint for one graph. The first lookup of a table writes its file.
+    """The tables of one checkpoint for one graph. The first lookup of a table writes the table's file.
 
     Args:
         prefix: prefix of the checkpoint, ``dir/base-step``.
@@ -129,7 +129,7 @@ class ServedTables(Served):
     def _handle(self, table: Table) -> tf.Tensor:
         """Return the handle of a table.
 
-        The first call for a table writes its file, and builds the ops that open the file.
+        The first call for a table writes the table's file, and builds the ops that open the file.
         """
         name = table.table_name
         if name in self._handles:
@@ -266,7 +266,7 @@ def _export_directory(base: Any) -> bytes:
 @patches.ADD_META_GRAPH.by
 def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
                     **kwargs: Any) -> Any:
-    """Replacement for ``Estimator._add_meta_graph_for_mode``. Lookups in the exported graph of a mode read table files.
+    """Replacement for ``Estimator._add_meta_graph_for_mode``. Lookups in the exported graph read table files.
 
     TensorFlow's method creates the graph and then calls the input receiver of the mode. This function wraps the input
     receivers.

@@ -17,7 +17,7 @@ from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, KnownTable, Stre
 
 
 def with_homes(shape: TableShape, slots: Sequence[OptimizerSlot]) -> TableShape:
-    """Return the shape of a table with the width of its home rows, which include the optimizer slots.
+    """Return the shape of a table with ``row_floats`` set. A home row includes the embedding and the optimizer slots.
 
     For an expansion table, also set the maximum number of home rows, which only memory limits.
     """

@@ -1,6 +1,6 @@
 """``join``, which adds another graph to the running pipeline.
 
-The graph shares rings and equal tables, and may add tables.
+Graphs share rings and tables of the same name. The new graph may add tables.
 """
 from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
@@ -29,8 +29,8 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
 
     If an error is raised, trained tables are unchanged. A training stream shares the ring of an earlier training
     stream that contains all tables of the new stream. An evaluation stream shares the ring of an evaluation stream with
-    the same features. All tickets of a ring have a single order. So batches of a graph are trained or dropped before
-    later batches of another graph.
+    the same features. All tickets of a ring have a single order. Therefore, earlier batches of one graph must be
+    trained or dropped before later batches of another graph are trained.
 
     Raises:
         ValueError, NotBuiltYetError, AscpipeError: the same errors as in ``start_asc_pipeline``.
@@ -75,7 +75,7 @@ def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
 
 
 def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Optional[StreamShape]:
-    """Return the stream whose ring ``shape`` can share, or None if ``shape`` needs a new ring."""
+    """Return an earlier stream whose ring the new stream can share, or None if the new stream needs a new ring."""
     if shape.channel != TRAIN:
         return next((known for known in pipeline.streams if _kind(known) == _kind(shape)), None)
     for known in pipeline.streams:

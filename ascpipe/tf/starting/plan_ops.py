@@ -48,7 +48,7 @@ def complete_graph(state: GraphState) -> None:
 
 
 def _refuse_restore(table: Table) -> None:
-    """Add a failing assertion to TensorFlow's restore of a table variable, which would restore rows without keys.
+    """Make TensorFlow's restore of a table variable fail, because the restore would read rows without their keys.
 
     If the program creates the Saver later, its restore replaces the memory of the variable. The plan op then raises an
     error.
@@ -62,7 +62,7 @@ def _refuse_restore(table: Table) -> None:
 
 
 def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
-    """Add a failing assertion to Horovod's broadcasts of the variables of a table.
+    """Make Horovod's broadcasts of the variables of a table fail.
 
     A broadcast would copy the rows of one rank to all ranks.
     """

@@ -125,7 +125,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
 
 
 def _accumulate(running: native.NativePipeline, state: GraphState) -> None:
-    """Set the number of batches of a cycle for each training table (ADR 58). The number is used for new batches."""
+    """Set the number of batches of a cycle for each training table (ADR 58), starting with the next batch."""
     if Process.current().configuration.rank_size > 1:
         return  # accumulate() refuses several ranks
     for name, channel in state.lookups:
@@ -206,7 +206,7 @@ def _do_call(self: Any, *arguments: Any) -> Any:
 
 
 def start_marked(graph: tf.Graph) -> None:
-    """Start the pipeline of a graph if it is marked."""
+    """Start the pipeline of a graph if the graph is marked."""
     if Process.is_initialised():
         Process.current().deferred.start(graph)
 

@@ -41,7 +41,7 @@ _AVERAGE = ("moving averages of all trainable variables exclude the rows of %s, 
 
 
 def warn_of_tables_left_out(state: GraphState) -> None:
-    """Log a warning for norms, histograms or moving averages of all trainable variables that include no rows of tables.
+    """Log a warning if norms, histograms or moving averages of all trainable variables omit the rows of tables.
 
     Each kind of value causes one warning per process.
     """

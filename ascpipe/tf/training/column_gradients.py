@@ -16,7 +16,7 @@ Pairs = List[Tuple[Any, Any]]
 
 
 class _Source(NamedTuple):
-    """Variable or tensor with respect to which a loss is differentiated.
+    """Source of a gradient, and the tensor that replaces the source.
 
     Attributes:
         tensor: variable or tensor of rows with respect to which the loss is differentiated.
@@ -30,7 +30,7 @@ class _Source(NamedTuple):
 
 
 def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
-    """Return the sources of ``tf.gradients``, in which the rows of tables replace the variables of columns.
+    """Return the sources for ``tf.gradients``. The rows of tables replace the variables of columns.
 
     Args:
         losses: tensors to differentiate.
@@ -55,7 +55,7 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
 
 
 def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
-    """Return the gradients, with ``of_column`` applied to gradients of columns. Record tables without a gradient.
+    """Apply ``of_column`` to gradients of columns, and return all gradients. Record tables without a gradient.
 
     Args:
         sources: variables and tensors that the program passed.
@@ -75,10 +75,10 @@ def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
 
 
 def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: Callable[[List[Any]], Pairs]) -> Pairs:
-    """Return pairs of gradients and variables for a graph with columns. The gradients are gradients of rows of tables.
+    """Return pairs of gradients and variables for a graph with columns.
 
-    Programs select gradients by variables and names of variables, so the pairs contain the variables that TensorFlow
-    created.
+    The gradient of a column is the gradient of the rows of its table. The pair contains the variable that TensorFlow
+    created, because programs select gradients by variables and names of variables.
 
     Args:
         wanted: variables, and tensors that contain rows of tables.
@@ -127,7 +127,7 @@ def of_column(gradient: Any) -> Any:
 
 
 def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
-    """Return pairs of gradients and variables, in which the rows of tables replace the variables of columns.
+    """Replace the variables of columns by rows of tables in pairs of gradients and variables. Return the pairs.
 
     In evaluation and prediction, the function removes the pairs of columns.
 
@@ -170,9 +170,10 @@ def require_trains(state: GraphState, stand_in: StandIn) -> None:
 
 
 def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
-    """Return the tensors with respect to which the loss is differentiated.
+    """Return the tensor that replaces a stand-in when a loss is differentiated, as a list.
 
-    The list contains the variable of a table, or the local rows of an expansion table.
+    It is the variable of the table, or the local rows of an expansion table. The list is empty if no lookup trains the
+    expansion table.
     """
     if not stand_in.table.shape.expands:
         return [stand_in.table.variable]

@@ -42,9 +42,9 @@ class Optimizer(tf.compat.v1.train.Optimizer):
 
     Args:
         dense: TensorFlow optimizer for variables.
-        sparse: TensorFlow optimizer for tables that updates only the rows of a batch, or Adam, which becomes LazyAdam.
-            A function without arguments that returns an optimizer of ``ascpipe.tf.optimizers`` is also allowed. ascpipe
-            calls the function once per graph.
+        sparse: TensorFlow optimizer for tables. It must update only the rows of a batch, or be Adam, which becomes
+            LazyAdam. A function without arguments that returns an optimizer of ``ascpipe.tf.optimizers`` is also
+            allowed. ascpipe calls the function once per graph.
         name: name of the op that applies gradients.
 
     Raises:
@@ -86,7 +86,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
 
 
 class _Form(NamedTuple):
-    """Table optimizer with the formula of a TensorFlow optimizer.
+    """Description of the table optimizer that has the formula of a TensorFlow optimizer.
 
     Attributes:
         arguments: names of the copied hyper-parameters in TensorFlow's constructor.
@@ -179,8 +179,8 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
 def _needs_form(state: GraphState, optimizer: tf.compat.v1.train.Optimizer, gradient: Any, target: Any) -> bool:
     """Return whether a table optimizer must train a table instead of ``optimizer``.
 
-    Adam would change all rows, and expansion tables have no variable. In graphs with columns, ascpipe always uses a
-    table optimizer with the same formula, if a table optimizer with this formula exists.
+    Adam would change all rows, and the rows of expansion tables are not in variables. In graphs with columns, ascpipe
+    always uses a table optimizer with the same formula, if it exists.
     """
     if gradient is None or not _is_of_table(target):
         return False
@@ -195,7 +195,7 @@ def _form_of(optimizer: Any) -> Optional[_Form]:
 
 
 def _only_evaluates(state: GraphState, target: Any) -> bool:
-    """Return whether a target is the variable of a table that has only evaluation lookups."""
+    """Return whether a target is the variable of a table, and the table has only evaluation lookups."""
     names = [name for name, table in state.tables.items() if table.variable is target]
     channels = {channel for name, channel in [*state.lookups, *(
         (lookup.table.table_name, lookup.channel) for lookup in state.requests.lookups)] if name in names}

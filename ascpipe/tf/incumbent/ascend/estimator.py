@@ -77,7 +77,7 @@ class NPUEstimator(tf.estimator.Estimator):
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
 
     def _assert_members_are_not_overridden(self) -> None:
-        """Disable TensorFlow's check, because this class overrides methods."""
+        """Disable TensorFlow's check for overridden methods, because this class overrides methods of Estimator."""
 
     def _convert_train_steps_to_hooks(self, steps: Optional[int], max_steps: Optional[int]) -> Any:
         self._requested_steps = (steps, max_steps)

@@ -41,7 +41,10 @@ def set_iteration_per_loop(sess: Any, train_op: Union[tf.Operation, tf.Tensor],
 
 
 class IterationPerLoop:
-    """``set_iteration_per_loop`` in two calls. Managed sessions need two calls, because they finalize the graph."""
+    """``set_iteration_per_loop`` in two calls: the first creates the op, the second sets the number of iterations.
+
+    Managed sessions finalize the graph, so the program must create the op before the session.
+    """
 
     def __init__(self) -> None:
         self._loop: Optional[tf.Operation] = None
@@ -70,7 +73,7 @@ class IterationPerLoop:
 
 
 def loop_op(train_op: Union[tf.Operation, tf.Tensor]) -> tf.Operation:
-    """Return an op that runs ``train_op``, for ``load_iterations``.
+    """Return an op that runs ``train_op``. ``load_iterations`` sets the number of iterations of this op.
 
     Raise ``ValueError`` if ``train_op`` has the wrong type.
     """
@@ -111,14 +114,14 @@ class _Loops:
         patches.apply_to_session(session, self.run, self.make_callable)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Replacement for ``tf.Session.run`` that repeats each training op for its number of iterations."""
+        """Replacement for ``tf.Session.run``, which runs each op of ``counts`` as often as the dict says."""
         counts = {loop: self.counts[loop] for loop in self._loops_of(fetches)}
         for done in range(1, max(counts.values(), default=1)):
             self._run([loop for loop, count in counts.items() if count > done], feed_dict)
         return self._run(fetches, feed_dict, options, run_metadata)
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        """Replacement for ``tf.Session.make_callable`` that raises ``ArgumentError`` for ops with iterations."""
+        """Replacement for ``tf.Session.make_callable``, which refuses ops of ``counts`` with ``ArgumentError``."""
         if self._loops_of(fetches):
             raise ArgumentError("make_callable() was called with an op that trains several iterations, which it does "
                                 "not support. Call Session.run(), or pass the op that was passed to "
