@@ -70,8 +70,7 @@ _OTHERS: Dict[str, Explanation] = {
         "daemon."),
     "E211": Explanation(
         "A daemon with the requested name is already running.", "The running daemon is not affected.",
-        "Stop that daemon with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running "
-        "daemons."),
+        "Stop that daemon with `ascpipe stop --name`, or choose another `--name`."),
     "E212": Explanation(
         "No daemon with the requested name runs, or several daemons run and no name was given.", NOTHING,
         "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, pass the name of a running daemon, "
@@ -115,7 +114,7 @@ _OTHERS: Dict[str, Explanation] = {
         "shows the versions."),
     "E223": Explanation(
         "The file system of the run directory or kernel cache has no free space or inodes.",
-        "Nothing was started, and a running session continues.",
+        NOTHING,
         "Free disk space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes the "
         "files of dead daemons, and the compiled kernels of other versions."),
     "E224": Explanation(
@@ -129,7 +128,7 @@ _OTHERS: Dict[str, Explanation] = {
         NOTHING, "In the source tree, build a wheel for your TensorFlow (docs/how-to/install.md)."),
     "E227": Explanation(
         "Two packages named mx_rec are installed: ascpipe-mx-rec and a package of another product.",
-        "Nothing was run. Both packages are unchanged.",
+        "Nothing was run.",
         "Run `pip uninstall ascpipe-mx-rec`, remove the other package, or use separate environments "
         "(docs/how-to/install.md)."),
     "E230": Explanation(
@@ -178,12 +177,11 @@ _OTHERS: Dict[str, Explanation] = {
         "restart the daemon."),
     "E310": Explanation(
         "Other ranks did not join an exchange in time.",
-        "The abandoned exchange updated no table of this rank. This rank takes part in no later exchange. Other ranks "
-        "may raise E311 or E314 as a consequence. " + _LOST,
+        "The abandoned exchange updated no table of this rank. This rank takes part in no later exchange. " + _LOST,
         "Find the rank that is stopped, late or busy, and read its output. Then " + _RESTART_RANKS),
     "E311": Explanation(
         "A step failed after the ranks had exchanged rows, but before they had exchanged gradients. Some tables may "
-        "contain the updates of this step, and others may not.",
+        "already contain the updates of this step.",
         "The tables of the ranks may no longer match, so nothing more can be trained or saved. " + _LOST,
         "The message has the cause on each rank. Correct the cause, and then " + _RESTART_RANKS),
     "E312": Explanation(
@@ -201,13 +199,13 @@ _OTHERS: Dict[str, Explanation] = {
         "The message names the failure, or the operation of each rank. All ranks must train, evaluate and skip the "
         "same batches."),
     "E320": Explanation(
-        "A table is full. The table has no free row on the device, host or disk for keys of a batch.",
+        "A table is full: it has no free row on the device, host or disk for keys of a batch.",
         "The step failed, and this table is unchanged. Another table may have created rows for the batch and counted "
         "its keys. With one rank, the batch then counts as trained. Updates that do not depend on this table may have "
         "run. The session continues with the next batch.",
         "The message names the argument to increase, such as `device_vocabulary_size`, and the required size. Save a "
         "checkpoint if the session is still open. Restart the program with the larger size, and restore the last "
-        "checkpoint. To need fewer rows, set a higher `access_threshold` for rare keys, or evict old keys."),
+        "checkpoint. Alternatively, exclude rare keys with `access_threshold`, or evict old keys."),
     "E321": Explanation(
         "There is no free shared memory for new entries or rows of a table.",
         "The step failed, and this table is unchanged. `ascpipe explain E320` describes the rest of the step.",
@@ -256,7 +254,7 @@ _OTHERS: Dict[str, Explanation] = {
         "A checkpoint operation failed for a reason that has no other code.", _INTACT,
         "The message has the reason."),
     "E510": Explanation(
-        "A checkpoint was not saved. The message has the number of bytes written and the number of bytes needed.",
+        "A checkpoint was not saved. The message has the numbers of written and of needed bytes.",
         "Earlier checkpoints are intact, and training may continue.", "Remove the cause and save again."),
     "E511": Explanation(
         "A checkpoint was saved, but its files were not linked to the names that TensorFlow uses.",
@@ -266,9 +264,9 @@ _OTHERS: Dict[str, Explanation] = {
         "Pass `DIR/BASE-STEP` as returned by `save()`. `ascpipe checkpoint list DIR` lists checkpoints."),
     "E521": Explanation(
         "The path of a checkpoint is refused. The path has control characters or a scheme, is a symbolic link, or is "
-        "in a system directory.", "Nothing was read or written.", "Use another path."),
+        "in a system directory.", NOTHING, "Use another path."),
     "E522": Explanation(
-        "A checkpoint is damaged. The message names the file.", "Nothing was restored or changed.",
+        "A checkpoint is damaged. The message names the file.", NOTHING,
         "Restore another checkpoint, or a backup of this checkpoint."),
     "E523": Explanation(
         "A checkpoint has no manifest of ascpipe, so it cannot be verified. Checkpoints of Rec SDK have no manifest.",

@@ -37,7 +37,7 @@ USAGE: Dict[str, Explanation] = {
         "notebook, call `asc.reset()`, or build the model inside `with asc.pipeline()`."),
     "E263": Explanation(
         "A function was called too early or too late, or the graph is already finalized.",
-        "Nothing was changed, and a running session continues.",
+        NOTHING,
         "Move the call as the message says. The order of calls is: `init`, `insert_function`, `create_table`, "
         "`sparse_lookup`, an optimizer, `start`, then a session (docs/tutorial/first_program.md). Restore, evict or "
         "warm-start tables after `start`."),
@@ -83,7 +83,7 @@ USAGE: Dict[str, Explanation] = {
         "(docs/how-to/graph_modification.md)."),
     "E272": Explanation(
         "A Saver, an export or a warm start has nothing to save or restore, or received an unsupported argument.",
-        "Nothing was saved or restored, and a running session continues.",
+        NOTHING,
         "The message names the cause (docs/how-to/saving.md)."),
     "E273": Explanation(
         "A path was refused, because it has an unknown scheme, is a symbolic link, is in a system directory, or does "
