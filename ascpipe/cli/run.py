@@ -28,7 +28,7 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False},
-               help="Run SCRIPT with its arguments. Stand-ins replace missing packages of an Ascend server.")
+               help="Run the Python program SCRIPT. Stand-ins replace missing packages of an Ascend server.")
 @click.option("--ranks", type=click.IntRange(1, 4095), default=1, show_default=True,
               help="Number of training processes.")
 @click.option("--hosts", default=None, metavar="HOST:N,...",

@@ -22,8 +22,8 @@ _OTHERS: Dict[str, Explanation] = {
     "E110": Explanation(
         "The daemon died while a trainer used it. For example, a user killed the daemon, or the kernel killed it "
         "because memory ran out.", _WHOLE,
-        "Read the daemon's log: `ascpipe logs --failed` for a private daemon, `ascpipe logs --name` for a named "
-        "daemon. The kernel's log reports out-of-memory kills. " + _AGAIN),
+        "Read the daemon's log: `ascpipe logs --failed` for a private daemon, `ascpipe logs --name NAME` for a "
+        "named daemon. The kernel's log reports out-of-memory kills. " + _AGAIN),
     "E112": Explanation(
         "Communication with the daemon failed for a reason that has no other code.",
         "The message says what was changed. A running session continues.",
@@ -208,7 +208,7 @@ _OTHERS: Dict[str, Explanation] = {
         "checkpoint. Alternatively, exclude rare keys with `access_threshold`, or evict old keys."),
     "E321": Explanation(
         "There is no free shared memory for new entries or rows of a table.",
-        "The step failed, and this table is unchanged. `ascpipe explain E320` describes the rest of the step.",
+        "The step failed, and this table is unchanged. `ascpipe explain E320` describes other effects.",
         "Increase the memory of the machine or container (Docker: `--memory`, `--shm-size`), or make the table "
         "smaller. `ascpipe plan` estimates the memory of a table."),
     "E322": Explanation(
@@ -254,7 +254,7 @@ _OTHERS: Dict[str, Explanation] = {
         "A checkpoint operation failed for a reason that has no other code.", _INTACT,
         "The message has the reason."),
     "E510": Explanation(
-        "A checkpoint was not saved. The message has the numbers of written and of needed bytes.",
+        "A checkpoint was not saved. The message says how many bytes were written and how many are needed.",
         "Earlier checkpoints are intact, and training may continue.", "Remove the cause and save again."),
     "E511": Explanation(
         "A checkpoint was saved, but its files were not linked to the names that TensorFlow uses.",

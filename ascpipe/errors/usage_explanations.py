@@ -98,5 +98,5 @@ USAGE: Dict[str, Explanation] = {
     "E276": Explanation(
         "The installed TensorFlow lacks a function or class that ascpipe must replace. Without the replacement, saves, "
         "warm starts or gradients would omit tables.", "Nothing was started.",
-        "Install a supported version of TensorFlow (docs/how-to/install.md). `ascpipe doctor` checks the version."),
+        "Install a supported version of TensorFlow (docs/how-to/install.md)."),
 }
