@@ -12,7 +12,8 @@ from ascpipe.errors import NotRunningError
 from ascpipe.names import RunDir
 
 name_option = click.option(
-    "--name", default=None, help="Name of the daemon. Default: $ASCPIPE_NAME, 'default', or the only daemon.")
+    "--name", default=None,
+    help="Name of the daemon. Default: $ASCPIPE_NAME. If it is not set: 'default', or the only running daemon.")
 
 
 def is_named(name: Optional[str]) -> bool:

@@ -19,12 +19,12 @@ _ENVIRONMENTS = "installed packages"
 _WHEELS = "wheels"  # folder of `make ranks` in the user's cache
 
 
-@click.command("clean", help="Remove files of dead daemons and compiled kernels of other versions.")
+@click.command("clean", help="Remove the files of dead daemons, and compiled kernels of other versions.")
 @click.option("--dry-run", is_flag=True, help="Only list the files that would be removed.")
 @click.option("--all-kernels", is_flag=True,
-              help="Also remove kernels of other versions that were used within a day.")
+              help="Also remove kernels of other versions that were used in the last 24 hours.")
 @click.option("--everything", is_flag=True,
-              help="Remove all files of this user before ascpipe is uninstalled. Stop all daemons first.")
+              help="Remove all files that ascpipe keeps for this user, to uninstall ascpipe. Stop all daemons first.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -> None:

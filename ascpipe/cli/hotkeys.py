@@ -15,7 +15,8 @@ _SAMPLED_S = 3.0  # default duration of the sample if the table does not count o
 @click.argument("table")
 @click.option("-n", "--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Number of keys.")
 @click.option("--sample", "seconds", type=click.FloatRange(0.1, 3600), default=None, metavar="SECONDS",
-              help="Count ids of batches in flight during this time. Default: ids of all trained batches.")
+              help="Count the ids of batches in flight for this time. Default: show the table's counts; without "
+                   "counts, sample for 3 s.")
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, count: int, seconds: Optional[float], name: Optional[str], as_json: bool) -> None:

@@ -21,12 +21,13 @@ _DAEMON = "daemon"
 _ENDING = ".log"
 
 
-@click.command("logs", help="Print the log of a daemon or worker, also after it has exited.")
+@click.command("logs", help="Print the log of a daemon or worker. The process may have exited.")
 @name_option
 @click.option("--worker", default=None, metavar="WORKER",
-              help="Print the log of a worker: key-0, table-0, disk-0, template-0.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), default=None, help="Print only the last lines.")
-@click.option("-f", "--follow", is_flag=True, help="Follow the log until the daemon exits or Ctrl-C.")
+              help="Print the log of this worker, such as key-0, table-0, disk-0 or template-0.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), default=None,
+              help="Number of last lines to print. Default: all lines.")
+@click.option("-f", "--follow", is_flag=True, help="Print new lines until the daemon exits or Ctrl-C.")
 @click.option("--failed", is_flag=True, help="List the logs of private daemons whose session failed.")
 @click.option("--json", "as_json", is_flag=True, help="With --failed: print JSON.")
 def command(name: Optional[str], worker: Optional[str], lines: Optional[int], follow: bool, failed: bool,

@@ -48,7 +48,7 @@ class Shape(NamedTuple):
 @click.option("--device-rows", type=click.IntRange(min=1), default=None,
               help="device_vocabulary_size. Default: all keys.")
 @click.option("--host-rows", type=click.IntRange(min=0), default=None,
-              help="host_vocabulary_size. Default: the rows that the other tiers do not hold.")
+              help="host_vocabulary_size. Default: 0 if all keys are on the device, otherwise all keys not on disk.")
 @click.option("--ssd-rows", type=click.IntRange(min=0), default=0, show_default=True, help="ssd_vocabulary_size.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], host_rows: Optional[int], ssd_rows: int,

@@ -28,22 +28,21 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False},
-               help="Run a program like `python SCRIPT ARGS...`, with stand-ins for missing packages of an Ascend "
-                    "server.")
+               help="Run the Python program SCRIPT. Stand-ins replace missing packages of an Ascend server.")
 @click.option("--ranks", type=click.IntRange(1, 4095), default=1, show_default=True,
               help="Number of training processes.")
 @click.option("--hosts", default=None, metavar="HOST:N,...",
               help="Machines and their numbers of ranks. Default: this machine.")
 @click.option("--mpi", is_flag=True, help="Use MPI and mpirun instead of gloo and horovodrun.")
 @click.option("--restarts", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Number of restarts of all ranks after a failure.")
+              help="How many times all ranks may be restarted after a failure.")
 @click.option("--daemon", "daemon", default=None, metavar="NAME",
-              help="Running daemon to use. Each rank of a machine needs a separate daemon, such as "
+              help="Running daemon to use. Each rank of a machine needs its own daemon, such as "
                    "'NAME-{local_rank}'.")
 @click.option("--columns", is_flag=True,
               help="Replace large variables of TensorFlow's feature columns by tables.")
 @click.option("--min-buckets", type=click.IntRange(min=1), default=None,
-              help="With --columns: minimum number of buckets of a column that gets a table.  [default: 10000]")
+              help="With --columns: a column needs this many buckets to get a table.  [default: 10000]")
 @click.option("--device-vocabulary-size", type=click.IntRange(1, 10 ** 9), default=None,
               help="With --columns: device rows of each table. Default: the number of buckets.")
 @click.option("--host-vocabulary-size", type=click.IntRange(0, 10 ** 9), default=None,

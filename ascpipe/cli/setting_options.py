@@ -23,7 +23,7 @@ def setting_options(command: _Command) -> _Command:
             click.option("--ring-bytes", default=None, help="Size of each stream's ring, such as 128MiB."),
             click.option("--bind-cpu", default=None, help="Processors for the workers, such as 2,4-7."),
             click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
-                         help="Any setting; repeatable. `ascpipe config show` lists them."))):
+                         help="Set any setting; repeatable. `ascpipe config show` lists the settings."))):
         command = option(command)
     return command
 

@@ -10,13 +10,13 @@ from ascpipe.cli.setting_options import given, setting_options
 
 
 @click.command("start", help="Start a daemon and return when it is ready.")
-@click.option("--name", default=None, help="Name of the daemon. Default: $ASCPIPE_NAME, otherwise 'default'.")
-@click.option("--metrics-port", type=int, default=None, help="Port for Prometheus scrapes; 0 disables it.")
+@click.option("--name", default=None, help="Name of the new daemon. Default: $ASCPIPE_NAME, otherwise 'default'.")
+@click.option("--metrics-port", type=int, default=None, help="Port for Prometheus scrapes; 0 disables the port.")
 @click.option("--metrics-address", default=None, help="Address of the metrics port. Default: 127.0.0.1.")
 @click.option("--metrics-file", type=click.Path(resolve_path=True), default=None,
-              help="File for the Prometheus textfile collector, *.prom.")
+              help="File (*.prom) for the Prometheus textfile collector.")
 @setting_options
-@click.option("--foreground", is_flag=True, help="Run in the foreground and log to stderr, until Ctrl-C.")
+@click.option("--foreground", is_flag=True, help="Run in the foreground until Ctrl-C, and log to stderr.")
 def command(name: Optional[str], foreground: bool, others: Tuple[str, ...], **options: Any) -> None:
     """Check the settings, then start the daemon. A wrong setting is a usage error."""
     from ascpipe import names

@@ -16,7 +16,7 @@ _PAUSE_S = 0.01
 
 
 @click.command("stop", help="Stop a daemon and wait until it has exited.")
-@click.option("--name", default=None, help="Name of the daemon. Default: $ASCPIPE_NAME, otherwise 'default'.")
+@click.option("--name", default=None, help="Name of the daemon to stop. Default: $ASCPIPE_NAME, otherwise 'default'.")
 def command(name: Optional[str]) -> None:
     """Stop the daemon. The trainer of the daemon then raises an error."""
     run = chosen(name, or_the_only=False)

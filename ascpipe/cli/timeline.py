@@ -35,12 +35,13 @@ class Recorded(NamedTuple):
 
 @click.command("timeline", help="Write the activity of workers and ranks as a Chrome trace.")
 @click.option("--name", "given", multiple=True,
-              help="Name of a daemon; repeatable. Default: as for `ascpipe status`.")
+              help="Name of a daemon; repeatable. Default: the same daemon as for `ascpipe status`.")
 @click.option("--all", "of_all", is_flag=True,
-              help="Use all daemons of this user that record spans, for example of all ranks.")
+              help="Use all daemons of this user that record spans, for example the daemons of all ranks.")
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
-              help="TensorFlow timeline to add. The output covers its time and 0.1 s before and after.")
+              help="TensorFlow timeline to add. The output omits activity of ascpipe before and after this timeline, "
+                   "except for 0.1 s.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
     """Write the trace. The daemons must record spans (see `ascpipe trace` and ``timeline_spans``) and keep running."""

@@ -31,7 +31,7 @@ def _daemon_options(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--json", "as_json", is_flag=True, help="Print JSON."),
             click.option("--all", "of_all", is_flag=True, help="Use all daemons of this user."),
             click.option("--name", "given", multiple=True,
-                         help="Name of a daemon; repeatable. Default: as for `ascpipe status`.")):
+                         help="Name of a daemon; repeatable. Default: the same daemon as for `ascpipe status`.")):
         function = option(function)
     return function
 

@@ -7,7 +7,7 @@ import click
 from ascpipe.cli.setting_options import config_option
 
 
-@click.command("warmup", help="Compile the workers' kernels; damaged files are recompiled.")
+@click.command("warmup", help="Compile the workers' kernels, if they are missing or damaged.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(as_json: bool) -> None:

@@ -9,70 +9,68 @@ from typing import Dict
 from ascpipe.errors.usage_explanations import NOTHING, UNTRAINED, USAGE, Explanation
 
 _LOST = "Training since the last checkpoint is lost."
-_WHOLE = _LOST + " No batch was half-applied."
+_WHOLE = _LOST + " No batch was applied partially."
 _RESTART = "Restart the program from its last checkpoint."
+_AGAIN = "Start a named daemon again (`ascpipe start`). Then restart the program from its last checkpoint."
 _RESTART_RANKS = "restart all ranks from the last checkpoint."
-_LOGS = " `ascpipe logs --worker` prints the worker's log. For a private daemon, use `ascpipe logs --failed`."
+_LOGS = " The message ends with the directory of the worker's log."
 _INTACT = "Tables and other checkpoints are unchanged."
 _SESSION = "The session is not affected."
-_KEPT = "This table did not train the batch. Nothing was lost."
 _RANKS = "Run `make ranks` in the source tree, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."
 
 _OTHERS: Dict[str, Explanation] = {
     "E110": Explanation(
-        "The daemon died while a trainer used it, for example because a user or the kernel (out of "
-        "memory) killed it.", _WHOLE,
-        _RESTART + " Read the daemon's log: `ascpipe logs --failed` for a private daemon, `ascpipe logs --name` for a "
-        "named daemon. The kernel's log reports out-of-memory kills."),
+        "The daemon died while a trainer used it. For example, a user killed the daemon, or the kernel killed it "
+        "because memory ran out.", _WHOLE,
+        "Read the daemon's log: `ascpipe logs --failed` for a private daemon, `ascpipe logs --name NAME` for a "
+        "named daemon. The kernel's log reports out-of-memory kills. " + _AGAIN),
     "E112": Explanation(
         "Communication with the daemon failed for a reason that has no other code.",
         "The message says what was changed. A running session continues.",
         "Read the message, then the daemon's log (`ascpipe logs`)."),
     "E113": Explanation(
-        "`ascpipe stop` or a signal stopped the daemon while it served a trainer.", _WHOLE,
-        "Start a daemon, then restart the program from its last checkpoint."),
+        "`ascpipe stop` or a signal stopped the daemon while it served a trainer.", _WHOLE, _AGAIN),
     "E120": Explanation(
         "A worker failed for a reason that has no other code, or `ascpipe warmup` cannot compile the kernels.",
         "If a program was training, its training since the last checkpoint is lost.",
-        "The message has the reason. If a program was training, restart it from its last checkpoint." + _LOGS),
+        "The message has the reason. If a program was training, restart it from its last checkpoint. "
+        "`ascpipe logs --worker WORKER` prints the worker's log."),
     "E122": Explanation(
         "A table worker died of an exception or a signal other than SIGKILL. The worker may have damaged the tables, "
-        "so the daemon discards them.", "The current step was not applied. " + _LOST, _RESTART + _LOGS),
+        "so the daemon discards them.", _LOST, _RESTART + _LOGS),
     "E123": Explanation(
-        "A step waited for its batch longer than `wait_timeout_s`. The message names the process or the other "
-        "step that it waited for.", "Nothing was lost. The step did not run, and the session continues.",
-        "`ascpipe status` shows what each process waits for, and `ascpipe stats` shows the bottleneck. Run the step "
-        "again, or raise `wait_timeout_s`. Train from one thread, because threads that train on two streams can block "
-        "each other."),
+        "A step waited for its batch longer than `wait_timeout_s`. The message says which process or which other step "
+        "caused the wait.", "The step did not run, and its batch is skipped. The session continues.",
+        "`ascpipe status` shows what each process waits for, and `ascpipe stats` shows the bottleneck. Run the "
+        "next step, or raise `wait_timeout_s`. Train from one thread, because threads that train on two streams can "
+        "block each other."),
     "E130": Explanation("A key worker died of an exception or a signal other than SIGKILL.", _WHOLE, _RESTART + _LOGS),
     "E132": Explanation(
         "The disk worker died of an exception or a signal other than SIGKILL.", "The rows on disk are lost. " + _LOST,
         _RESTART + _LOGS),
     "E140": Explanation(
-        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory. If the "
-        "kernel counts out-of-memory kills, the message reports them.", _WHOLE,
+        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory.", _WHOLE,
         "Raise the memory limit of the cgroup (container, `MemoryMax=`), or use smaller tables and rings. " + _RESTART),
     "E199": Explanation(
-        "The daemon answered with an unknown error code, because it has a later version of ascpipe.",
+        "The daemon has a later version of ascpipe, and its error code is unknown to this version.",
         "The message says what was changed.",
         "Install the same version for the program and the daemon, then restart the daemon."),
     "E204": Explanation(
         "A process forked from the trainer ran an op of the pipeline.", _SESSION,
-        "Run the op in the trainer, or start the child with multiprocessing's `spawn`."),
+        "Run the op in the trainer, or start the other process with multiprocessing's `spawn`."),
     "E205": Explanation(
-        "A session ran a lookup, but the pipeline of its graph was not started, was shut down, or was started only "
-        "after the first run of this session.", "Nothing was run. Tables and checkpoints are unchanged.",
+        "A session ran a lookup without a running pipeline. The pipeline of the graph was not started, was shut down, "
+        "or was started after the first run of this session.", "Nothing was run.",
         "Call `asc.start()` after the graph is built and before the first `session.run()`. With `mx_rec`, call "
         "`start_asc_pipeline()`, or `modify_graph_and_start_emb_cache()` if lookups take tensors. For an Estimator, "
         "pass `asc.StartHook()` as a hook."),
     "E210": Explanation(
-        "The daemon already serves another trainer.", "The other session is not affected.",
+        "The daemon already serves another trainer.", "The other trainer's session is not affected.",
         "Wait for the other trainer, start another daemon with `--name`, or unset ASCPIPE_NAME to use a private "
         "daemon."),
     "E211": Explanation(
         "A daemon with the requested name is already running.", "The running daemon is not affected.",
-        "Stop that daemon with `ascpipe stop --name`, or choose another `--name`. `ascpipe list` lists running "
-        "daemons."),
+        "Stop that daemon with `ascpipe stop --name`, or choose another `--name`."),
     "E212": Explanation(
         "No daemon with the requested name runs, or several daemons run and no name was given.", NOTHING,
         "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, pass the name of a running daemon, "
@@ -81,8 +79,8 @@ _OTHERS: Dict[str, Explanation] = {
         "A daemon or worker failed to start.", NOTHING,
         "The message has the reason or names the log. `ascpipe doctor` checks the requirements."),
     "E214": Explanation(
-        "A run directory is not private (mode 0700), or a folder of compiled kernels is unusable or writable by "
-        "other users. Only this user may write to these directories, because ascpipe trusts their files.", NOTHING,
+        "A directory is not safe or cannot be used. Run directories must have mode 0700, and other users must not be "
+        "able to write to folders of compiled kernels.", NOTHING,
         "Correct the owner and mode of the directory, or use another directory. For the run directory, run `export "
         "XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that uses the daemon. For compiled kernels, set "
         "ASCPIPE_CACHE_DIR."),
@@ -93,15 +91,16 @@ _OTHERS: Dict[str, Explanation] = {
         "The path of a socket is longer than the kernel's limit of 107 bytes.", NOTHING,
         "Use a shorter `--name` or XDG_RUNTIME_DIR."),
     "E217": Explanation(
-        "The daemon refused a request, because the sender is not its trainer or belongs to another user.", _SESSION,
+        "The daemon refused a request. The sender is not the registered trainer, or it belongs to another user.",
+        _SESSION,
         "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
     "E218": Explanation(
-        "The daemon runs but did not answer in time. Possible causes are a signal that has stopped the daemon, an "
-        "overloaded machine, or an earlier version of the daemon that does not support the request.", _SESSION,
-        "Continue a stopped daemon with `kill -CONT PID`. End a daemon of an earlier version with `kill PID`. `ascpipe "
-        "list` and the file `owner.json` in the run directory show the PID."),
+        "The daemon runs but did not answer in time. A signal may have stopped the daemon, or the machine may be "
+        "overloaded. An earlier version of the daemon may also not support the request.", _SESSION,
+        "Continue a stopped daemon with `kill -CONT PID`. End a daemon of an earlier version with `kill PID`. The file "
+        "`owner.json` in the run directory contains the PID."),
     "E219": Explanation(
-        "A request, such as a second start, is not possible in the current state.", _SESSION,
+        "The daemon cannot execute a request, such as a second start, in its current state.", _SESSION,
         "The message says what is required first."),
     "E220": Explanation(
         "Trainer and daemon have different versions of ascpipe, whose shared-memory layouts differ.", NOTHING,
@@ -110,14 +109,14 @@ _OTHERS: Dict[str, Explanation] = {
         "The TensorFlow ops are not built.", NOTHING,
         "Run `make build` in the source tree, or install a wheel."),
     "E222": Explanation(
-        "The TensorFlow ops were built for another TensorFlow, C++ ABI, version of ascpipe or memory layout.", NOTHING,
+        "The TensorFlow ops were built for a different TensorFlow, C++ ABI, ascpipe version or memory layout.", NOTHING,
         "Run `make build` in the source tree, or install the TensorFlow that the wheel was built for. `ascpipe doctor` "
         "shows the versions."),
     "E223": Explanation(
         "The file system of the run directory or kernel cache has no free space or inodes.",
-        "Nothing was started, and a running session continues.",
-        "Free disk space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes files "
-        "of dead daemons and other versions."),
+        NOTHING,
+        "Free disk space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes the "
+        "files of dead daemons, and the compiled kernels of other versions."),
     "E224": Explanation(
         "Metrics cannot be exported, because the port is in use or the file cannot be created.", NOTHING,
         "Choose another `metrics_port` or `metrics_file`, or remove the setting."),
@@ -125,22 +124,22 @@ _OTHERS: Dict[str, Explanation] = {
         "Metrics are enabled, but the package prometheus_client is not installed.", NOTHING,
         "Run `pip install \"ascpipe[metrics]\"`, or remove the setting."),
     "E226": Explanation(
-        "The ops cannot be compiled from an installed package, which does not contain the C++ sources.",
-        NOTHING, "Build a wheel in the source tree for your TensorFlow (docs/how-to/install.md)."),
+        "An installed package does not contain the C++ sources, so the ops cannot be compiled from it.",
+        NOTHING, "In the source tree, build a wheel for your TensorFlow (docs/how-to/install.md)."),
     "E227": Explanation(
         "Two packages named mx_rec are installed: ascpipe-mx-rec and a package of another product.",
-        "Nothing was run. No file of the other package was changed.",
+        "Nothing was run.",
         "Run `pip uninstall ascpipe-mx-rec`, remove the other package, or use separate environments "
         "(docs/how-to/install.md)."),
     "E230": Explanation(
         "A control message does not match the schema and was dropped.", _SESSION,
         "Check whether the sender has another version of ascpipe, and read the sender's log."),
     "E231": Explanation(
-        "The peer closed a control socket.", "The next error message has the details.",
-        "Read the log of the peer (`ascpipe logs`)."),
+        "The other process (trainer or daemon) closed a control socket.", "The next error message has the details.",
+        "Read the daemon's log (`ascpipe logs`)."),
     "E232": Explanation(
-        "The peer did not send or receive a control message in time.", _SESSION,
-        "Read the log of the peer (`ascpipe logs`)."),
+        "The other process (trainer or daemon) did not send or receive a control message in time.", _SESSION,
+        "Read the daemon's log (`ascpipe logs`)."),
     "E240": Explanation(
         "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
     "E241": Explanation("Horovod cannot be imported. Several ranks need Horovod and TensorFlow 1.15.", NOTHING, _RANKS),
@@ -149,8 +148,8 @@ _OTHERS: Dict[str, Explanation] = {
         "Horovod and the launcher report different ranks for this process.", NOTHING,
         "Call `hvd.init()` without arguments, and start all ranks with one launcher."),
     "E250": Explanation(
-        "`lookup_sparse` cannot combine its arguments. The ids are not bags, the combiner is unknown, or a rank, "
-        "shape or dtype is wrong.", "Nothing was added to the graph.",
+        "`lookup_sparse` received a wrong argument. For example, ids are not a SparseTensor or RaggedTensor, or a "
+        "rank, shape or dtype is wrong.", "Nothing was added to the graph.",
         "The message has the actual and the expected value."),
     "E251": Explanation(
         "A feature column with a table is used in a way that only a variable supports. Examples are an optimizer that "
@@ -164,28 +163,29 @@ _OTHERS: Dict[str, Explanation] = {
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
         "The program uses a table in a way that only a TensorFlow variable supports. Examples are a dense gradient, an "
-        "access to the whole variable, and an optimizer that updates all rows, such as Nadam or AdamW. Gradients and "
-        "row numbers must not be kept for a later step. Two accumulating optimizers of one table also raise this "
-        "error. A graph that is converted to constants, or comes from `import_meta_graph`, "
-        "cannot read tables.", UNTRAINED,
+        "access to the whole variable, and an optimizer that updates all rows, such as Nadam or AdamW. Other causes "
+        "are gradients or row numbers that are kept for a later step, and two optimizers that accumulate gradients of "
+        "one table. A graph that is converted to constants, or comes from `import_meta_graph`, cannot read tables.",
+        UNTRAINED,
         "The message names the op and the alternative (docs/how-to/tables_and_variables.md)."),
     "E301": Explanation(
-        "A plan, entry or row number in shared memory is invalid, because a process overwrote it.",
-        "The batch was not trained or saved. " + _LOST, _RESTART),
+        "A plan, entry or row number in shared memory is invalid, because a process overwrote it. With several ranks, "
+        "a message of another rank may be damaged.", "The step or save failed. " + _LOST, _RESTART),
     "E302": Explanation(
-        "Shared memory has an unexpected layout, because trainer and daemon have different versions.", NOTHING,
-        "Install the same version for trainer and daemon, then restart the daemon."),
+        "A segment of shared memory cannot be created, or has an unexpected type, size or owner.", NOTHING,
+        "The message has the reason. If trainer and daemon have different versions, install the same version, then "
+        "restart the daemon."),
     "E310": Explanation(
         "Other ranks did not join an exchange in time.",
-        "The abandoned exchange updated no table, and this rank takes part in no later exchange. If gradients were to "
-        "be exchanged, E311 is raised instead. " + _LOST,
+        "The abandoned exchange updated no table of this rank. This rank takes part in no later exchange. " + _LOST,
         "Find the rank that is stopped, late or busy, and read its output. Then " + _RESTART_RANKS),
     "E311": Explanation(
-        "A step failed between the exchange of rows and the exchange of gradients. Some tables may have its updates.",
-        "The ranks are inconsistent, so nothing more can be trained or saved. " + _LOST,
+        "A step failed after the ranks had exchanged rows, but before they had exchanged gradients. Some tables may "
+        "already contain the updates of this step.",
+        "The tables of the ranks may no longer match, so nothing more can be trained or saved. " + _LOST,
         "The message has the cause on each rank. Correct the cause, and then " + _RESTART_RANKS),
     "E312": Explanation(
-        "The exchange with other ranks ended because a rank exited or was killed.", _LOST,
+        "The exchange with other ranks ended, because a rank exited or was killed.", _LOST,
         "The launcher names the rank. Correct the cause, and then " + _RESTART_RANKS),
     "E313": Explanation(
         "Ranks differ in versions, tables, optimizers, thresholds or the program's collectives.",
@@ -196,31 +196,36 @@ _OTHERS: Dict[str, Explanation] = {
         "A step failed on all ranks, because it failed on one rank or because the ranks performed different "
         "operations.",
         "This step changed no table.",
-        "The message names the operation of each rank. All ranks must train, evaluate and skip the same batches."),
+        "The message names the failure, or the operation of each rank. All ranks must train, evaluate and skip the "
+        "same batches."),
     "E320": Explanation(
-        "A table is full. It has no free row on the device, host or disk for keys of a batch.", _KEPT,
-        "Increase `device_vocabulary_size`, `host_vocabulary_size` or `ssd_vocabulary_size`. The message names the "
-        "argument and the required size. Alternatively, set a higher `access_threshold` to exclude rare keys, or use "
-        "eviction to remove old keys."),
+        "A table is full: it has no free row on the device, host or disk for keys of a batch.",
+        "The step failed, and this table is unchanged. Another table may have created rows for the batch and counted "
+        "its keys. With one rank, the batch then counts as trained. Updates that do not depend on this table may have "
+        "run. The session continues with the next batch.",
+        "The message names the argument to increase, such as `device_vocabulary_size`, and the required size. Save a "
+        "checkpoint if the session is still open. Restart the program with the larger size, and restore the last "
+        "checkpoint. Alternatively, exclude rare keys with `access_threshold`, or evict old keys."),
     "E321": Explanation(
-        "There is no free shared memory for new entries or rows of a table.", _KEPT,
+        "There is no free shared memory for new entries or rows of a table.",
+        "The step failed, and this table is unchanged. `ascpipe explain E320` describes other effects.",
         "Increase the memory of the machine or container (Docker: `--memory`, `--shm-size`), or make the table "
-        "smaller. `ascpipe plan` computes the memory of a table."),
+        "smaller. `ascpipe plan` estimates the memory of a table."),
     "E322": Explanation(
         "A batch was trained or read twice, or was used after a later batch.",
-        "This step trained nothing. Nothing was lost.",
-        "Fetch a batch and use it in the same `session.run`. Make `dataset.map(insert_function)` the last stage before "
+        "This step trained nothing.",
+        "Fetch and use a batch in the same `session.run`. Make `dataset.map(insert_function)` the last stage before "
         "`prefetch`, without `num_parallel_calls`."),
     "E323": Explanation(
-        "A batch is larger than the maximum size of its ring.", "The batch was not trained. Nothing was lost.",
+        "A batch is larger than the maximum size of its ring.", "This step trained nothing.",
         "Use smaller batches or a larger `ring_bytes`. The message has the required size."),
     "E324": Explanation(
-        "`lookup_sparse` received invalid ids or weights. Rows are unsorted or outside the dense shape, or the indices "
-        "of the weights differ from the indices of the ids.", "The step trained nothing. Nothing was lost.",
-        "The message names the position. Sort a SparseTensor with `tf.sparse.reorder`. The weights must have the "
-        "same indices as the ids."),
+        "`lookup_sparse` received invalid ids or weights. The indices of a SparseTensor are unsorted or outside the "
+        "dense shape, or the indices of ids and weights differ.", "This step trained nothing.",
+        "The message names the position of the first wrong element. Sort a SparseTensor with `tf.sparse.reorder`. Each "
+        "id needs one weight with the same index."),
     "E401": Explanation(
-        "There is too little memory for rings or tables. The check runs before memory is allocated.", NOTHING,
+        "There is too little memory for rings or tables.", NOTHING,
         "Reduce `--ring-bytes` or table sizes (see `ascpipe plan`), or raise the limit (Docker: `--memory`, "
         "`--shm-size`). The message has the required memory and the limits."),
     "E402": Explanation(
@@ -231,25 +236,25 @@ _OTHERS: Dict[str, Explanation] = {
         "Correct the file given by ASCPIPE_CONFIG or `--config`."),
     "E420": Explanation(
         "A directory of `ssd_data_path` cannot store rows. The directory is not writable or is full, or its file "
-        "system is unsuitable.", NOTHING, "Choose a writable directory on a disk."),
+        "system is unsuitable.", NOTHING, "Choose a writable directory on a disk with free space."),
     "E421": Explanation(
         "A row on disk could not be read for an evaluation or a save.",
         "The evaluation or save failed. Training and earlier checkpoints are unchanged.",
         "Check the disk, then evaluate or save again. If this fails, restart the program from a checkpoint."),
     "E422": Explanation(
-        "A row that a step needs could not be read from disk.", "The step did not run. " + _LOST,
+        "A row that a step needs could not be read from disk.", _LOST,
         "Check the disk that the message names, then restart the program from a checkpoint."),
     "E423": Explanation(
-        "Rows must be written to disk to free host memory for the next batch, and the writes fail.", _LOST,
+        "Rows must be written to disk to free host memory for the next batch, but no disk accepts them.", _LOST,
         "Free disk space or add directories to `ssd_data_path`, then restart the program from a checkpoint."),
     "E424": Explanation(
-        "Disks did not answer for `disk_patience_s` while a step waited for rows.", "The step did not run. " + _LOST,
+        "Disks did not answer for `disk_patience_s` while a step waited for rows.", _LOST,
         "Check the disk, or raise `disk_patience_s` if the disk is slow. Then restart the program from a checkpoint."),
     "E500": Explanation(
         "A checkpoint operation failed for a reason that has no other code.", _INTACT,
         "The message has the reason."),
     "E510": Explanation(
-        "A checkpoint was not saved. The message has the number of bytes written and the number of bytes needed.",
+        "A checkpoint was not saved. The message says how many bytes were written and how many are needed.",
         "Earlier checkpoints are intact, and training may continue.", "Remove the cause and save again."),
     "E511": Explanation(
         "A checkpoint was saved, but its files were not linked to the names that TensorFlow uses.",
@@ -258,10 +263,10 @@ _OTHERS: Dict[str, Explanation] = {
         "The checkpoint does not exist.", NOTHING,
         "Pass `DIR/BASE-STEP` as returned by `save()`. `ascpipe checkpoint list DIR` lists checkpoints."),
     "E521": Explanation(
-        "The path of a checkpoint is refused. The path has control characters or a scheme, or is a link or a system "
-        "directory.", "Nothing was read or written.", "Use another path."),
+        "The path of a checkpoint is refused. The path has control characters or a scheme, is a symbolic link, or is "
+        "in a system directory.", NOTHING, "Use another path."),
     "E522": Explanation(
-        "A checkpoint is damaged. The message names the file.", "Nothing was restored or changed.",
+        "A checkpoint is damaged. The message names the file.", NOTHING,
         "Restore another checkpoint, or a backup of this checkpoint."),
     "E523": Explanation(
         "A checkpoint has no manifest of ascpipe, so it cannot be verified. Checkpoints of Rec SDK have no manifest.",
@@ -273,8 +278,8 @@ _OTHERS: Dict[str, Explanation] = {
         "its name to `restore` in `allow_missing`. For an Estimator, use `warm_start_from` with a new `model_dir`, or "
         "set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
     "E525": Explanation(
-        "A checkpoint was not removed. ascpipe did not write it, deltas depend on it, or the file system refused the "
-        "removal.",
+        "A checkpoint was not removed, because ascpipe did not write it, deltas depend on it, or the file system "
+        "refused the removal.",
         "The checkpoint is unchanged, unless the message says otherwise.",
         "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(
@@ -286,8 +291,7 @@ _OTHERS: Dict[str, Explanation] = {
         "There is not enough memory for a copy of a checkpoint in addition to the live tables.",
         NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),
     "E528": Explanation(
-        "There is not enough memory to verify or read a checkpoint. The search for duplicates loads all keys of a "
-        "table. The checkpoint may be intact.", NOTHING,
+        "There is not enough memory to verify or read a checkpoint. The checkpoint may be intact.", NOTHING,
         "Raise the limit (cgroup or `ulimit -v`), or use a machine with more memory."),
     "E600": Explanation(
         "An argument or call is not supported yet.", "Nothing was ignored or changed.",

@@ -36,16 +36,16 @@ USAGE: Dict[str, Explanation] = {
         "`tf.compat.v1.disable_v2_behavior()` first (docs/how-to/tensorflow2.md). To build the model again, as in a "
         "notebook, call `asc.reset()`, or build the model inside `with asc.pipeline()`."),
     "E263": Explanation(
-        "A function was called too early or too late. Create tables, datasets and training lookups before the start of "
-        "the pipeline. Restore, evict and warm-start after the start. Nothing can be added to a finalized graph.",
-        "Nothing was changed, and a running session continues.",
+        "A function was called too early or too late, or the graph is already finalized.",
+        NOTHING,
         "Move the call as the message says. The order of calls is: `init`, `insert_function`, `create_table`, "
-        "`sparse_lookup`, an optimizer, `start`, then a session (docs/tutorial/first_program.md)."),
+        "`sparse_lookup`, an optimizer, `start`, then a session (docs/tutorial/first_program.md). Restore, evict or "
+        "warm-start tables after `start`."),
     "E264": Explanation(
         "The graph lacks an object that a function needs. Examples are a table, a lookup, a dataset that submits ids, "
         "and a global step.", NOTHING,
-        "Create the object in the same graph before the call. The message lists the objects of the graph. The usual "
-        "causes are another default graph and a misspelt table name."),
+        "Before the call, create the object in the same graph. The usual causes are another default graph and a "
+        "misspelt table name."),
     "E265": Explanation(
         "A FeatureSpec does not match the batches of its dataset, its table, or another FeatureSpec.", NOTHING,
         "The message describes the batch. Correct `index_key`, the dtype or shape of the ids, or the thresholds "
@@ -54,8 +54,8 @@ USAGE: Dict[str, Explanation] = {
         "A dataset or iterator cannot submit ids in the order of training. Examples are stages after "
         "`map(insert_function)` that reorder, drop or repeat batches, and two iterators of one insert function.",
         NOTHING,
-        "Make `map(insert_function)` the last stage before `prefetch`, without `num_parallel_calls`. Return the whole "
-        "result of the insert function."),
+        "Make `map(insert_function)` the last stage before `prefetch`, without `num_parallel_calls`. The mapped "
+        "function must return the whole result of the insert function."),
     "E267": Explanation(
         "A lookup does not match its table, its graph, or the other lookups of the table.",
         "Nothing was added to the graph.",
@@ -68,22 +68,22 @@ USAGE: Dict[str, Explanation] = {
         "The message names the argument or the difference. All graphs of a program use the same tables "
         "(docs/how-to/tables.md)."),
     "E269": Explanation(
-        "The initializer of a table cannot compute the values of new rows. Its shape is wrong, a value is not finite, "
+        "The initializer of a table cannot compute the values of new rows. The shape is wrong, a value is not finite, "
         "or a parameter is known only when the graph runs.", "The table was not created.",
-        "Use an initializer with constant parameters whose values have the shape of a row."),
+        "Use an initializer with constant parameters. Its values must have the shape of a row."),
     "E270": Explanation(
         "An optimizer or its slot variables cannot train a table.", UNTRAINED,
         "The message names the variable or argument, and the alternative. Use one optimizer for each table: an "
         "optimizer of `asc.optimizers`, or an optimizer of TensorFlow that supports tables "
         "(docs/how-to/tables_and_variables.md)."),
     "E271": Explanation(
-        "The ops that compute ids cannot be moved into a dataset, so the ids are not known before their step.",
-        "The graph was not changed.",
+        "The ops that compute ids cannot be moved into a dataset, so the ids are not known before the step that uses "
+        "them.", "The graph was not changed.",
         "The message lists the ops. Compute ids from the batch of one iterator with stateless ops "
         "(docs/how-to/graph_modification.md)."),
     "E272": Explanation(
         "A Saver, an export or a warm start has nothing to save or restore, or received an unsupported argument.",
-        "Nothing was saved or restored, and a running session continues.",
+        NOTHING,
         "The message names the cause (docs/how-to/saving.md)."),
     "E273": Explanation(
         "A path was refused, because it has an unknown scheme, is a symbolic link, is in a system directory, or does "
@@ -96,7 +96,7 @@ USAGE: Dict[str, Explanation] = {
         "Call `asc.serving_tables()` in a graph without tables. Look up rows and export inside the `with` block "
         "(docs/how-to/saved_models.md)."),
     "E276": Explanation(
-        "This TensorFlow lacks an attribute that ascpipe must replace. Without the replacement, saves, warm starts or "
-        "gradients would omit tables.", "Nothing was started.",
-        "Install a supported version of TensorFlow (docs/how-to/install.md). `ascpipe doctor` checks the version."),
+        "The installed TensorFlow lacks a function or class that ascpipe must replace. Without the replacement, saves, "
+        "warm starts or gradients would omit tables.", "Nothing was started.",
+        "Install a supported version of TensorFlow (docs/how-to/install.md)."),
 }
