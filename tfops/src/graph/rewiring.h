@@ -14,8 +14,8 @@ class Rewiring {
  public:
   Rewiring(const Reading& reading, tensorflow::Graph* graph) : reading_(reading), graph_(*graph) {}
 
-  // Return the replacement if an op or output of the program was replaced. Otherwise return the op or output of the
-  // program.
+  // If an op or output of the program was replaced, OpOf and PortOf return the replacement. Otherwise they return the
+  // op or output of the program.
   tensorflow::Node* OpOf(Item item) const;
   Port PortOf(Value value) const;  // no node for -1
   void AddWaits(const Nodes& waits, Nodes* all) const;

@@ -1,5 +1,5 @@
-// Base class of AscForward and AscBackward. Each op sends rows of all tables of a step to all ranks, and receives such
-// rows from all ranks.
+// Base class of AscForward and AscBackward. In one exchange, each op sends rows of all tables of a step to all ranks,
+// and receives such rows from all ranks.
 #ifndef ASCPIPE_OPS_EXCHANGE_OP_H_
 #define ASCPIPE_OPS_EXCHANGE_OP_H_
 

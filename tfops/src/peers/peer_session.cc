@@ -241,7 +241,7 @@ PeerActions PeerSession::Conclude(const std::vector<PeerHeader>& headers, const 
   }
   const bool again = SendsAgain(request, verdict);
   if (!again) actions.push_back(Tell(std::move(request), verdict, true));
-  // Requests in the queue were not sent in this exchange. Some of them must be put aside, too.
+  // Also put aside the requests in the queue that must yield. They were not part of this exchange.
   for (auto one = queue_.begin(); one != queue_.end();) {
     if (MustYield(one->header)) {
       actions.push_back(Tell(std::move(*one), verdict));

@@ -70,7 +70,7 @@ class Peers {
     std::function<void(PeerAsk)> on_ask;
     std::function<bool()> has_steps;  // returns true while a step of the program runs; null: never; any thread
     // Function that returns a counter. The counter grows while this process makes progress with requests of rank 0. Any
-    // thread may call the function. null: this process reports no progress.
+    // thread may call the function. The function is null if this process reports no progress.
     std::function<std::int64_t()> work;
   };
 
