@@ -7,8 +7,8 @@
 
 namespace ascpipe {
 
-// Continues a checksum. `before` is the CRC-32C of the bytes that were processed before, or 0. Returns the CRC-32C of
-// these bytes and `bytes` together. Uses the crc32 instruction if the processor has it.
+// Continues a checksum. `before` is the CRC-32C of the earlier bytes, and 0 at the beginning. Returns the CRC-32C of
+// the earlier bytes and `bytes` together. Uses the crc32 instruction if the processor has it.
 std::uint32_t Crc32c(const void* bytes, std::size_t count, std::uint32_t before = 0);
 
 // Returns the same result as Crc32c. Always uses lookup tables instead of the crc32 instruction.

@@ -53,8 +53,8 @@ inline bool IsTrue(const tensorflow::Node& node, const char* attr) {
   return tensorflow::GetNodeAttr(node.attrs(), attr, &value).ok() && value;
 }
 
-// Visits the nodes in `left`, and all nodes from whose outputs their data is computed. Each node is visited once. The
-// search does not continue beyond a node for which `visit` returns false.
+// Visits the nodes in `left`, and all nodes that produce data for these nodes, directly or indirectly. Each node is
+// visited once. The search does not continue beyond a node for which `visit` returns false.
 template <typename Visit>
 void VisitSources(Nodes left, const Visit& visit) {
   NodeSet seen(left.begin(), left.end());
@@ -68,7 +68,8 @@ void VisitSources(Nodes left, const Visit& visit) {
   }
 }
 
-// Visits the nodes in `left`, and all nodes whose data is computed from their outputs. Each node is visited once.
+// Visits the nodes in `left`, and all nodes that use data of these nodes, directly or indirectly. Each node is visited
+// once.
 template <typename Visit>
 void VisitReaders(Nodes left, const Visit& visit) {
   NodeSet seen(left.begin(), left.end());
@@ -85,7 +86,7 @@ void VisitReaders(Nodes left, const Visit& visit) {
 // Returns the ops that update table variables, including updates in conditionals.
 Nodes Updates(const Nodes& variables);
 
-// Set that contains some nodes and all their successors, or all their predecessors.
+// Set of all successors, or of all predecessors, of some nodes.
 class Reached {
  public:
   enum class Way { kAfter, kBefore };

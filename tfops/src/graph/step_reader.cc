@@ -91,8 +91,8 @@ class Reader {
     return tensorflow::GetNodeAttr(node.attrs(), "max_norm", &how->max_norm);
   }
 
-  // Goes back through ops that pass rows on, and returns the output that contains the rows first. *waits receives the
-  // control inputs of the passed ops.
+  // Goes back from `at` through ops that only pass rows on. Returns the output from which the first of these ops gets
+  // the rows. *waits receives the control inputs of these ops.
   static Port Trace(Port at, Nodes* waits) {
     while (Is(at.node, {"Identity", "StopGradient"}) && !HasControlOutputs(at.node)) {
       AddControlInputs(at.node, waits);

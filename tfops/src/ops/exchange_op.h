@@ -45,7 +45,8 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual VerdictKind Expected() const = 0;
   virtual bool HasBackward() const { return false; }
   virtual std::shared_ptr<const std::string> Facts() const { return nullptr; }
-  // Called if the step had to claim or read its tables a second time. Reads the changed inputs.
+  // ReadAgain is called if the step had to claim or read its tables a second time. It updates the inputs that have
+  // changed.
   virtual tensorflow::Status ReadAgain(tensorflow::OpKernelContext*, const StepEnd&) { return OkStatus(); }
   // Appends the rows that input i sends.
   virtual tensorflow::Status Send(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,

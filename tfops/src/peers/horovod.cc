@@ -158,8 +158,7 @@ class ExchangeOutput : public hvd::OpContext {
   std::shared_ptr<Splits> splits_;
 };
 
-// Returns the first sentence of an error. Removes the source location of Horovod's build, such as "[/path/file.cc:136]
-// ".
+// Returns the first sentence of an error. Removes the source location at the beginning, such as "[/path/file.cc:136]".
 std::string FirstSentence(std::string text) {
   const std::size_t begin = text.compare(0, 1, "[") == 0 ? text.find("] ") : std::string::npos;
   if (begin != std::string::npos) text = text.substr(begin + 2);

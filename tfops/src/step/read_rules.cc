@@ -1,5 +1,5 @@
-// Rules that replace ops that combine or join rows by AscRead ops. Other rules decide which gradients are summed in
-// place.
+// Rules for AscRead ops, which replace the ops that combine or join rows. Other rules decide which gradients are summed
+// in place.
 #include <algorithm>
 #include <map>
 #include <utility>
