@@ -1,8 +1,8 @@
 // Placement of frames in a ring, and growth of the ring.
 //
-// If ring_bytes is not set, a ring reserves address space for its maximum size, but allocates memory only at the
-// beginning of the arena. The pump is the only thread that places frames. The pump allocates more memory when batches
-// need more space.
+// If ring_bytes is not set, a ring reserves address space for its maximum size. At first, it allocates memory only for
+// the beginning of the arena. The thread that places a frame allocates more memory when a batch needs more space. Only
+// one thread at a time places frames in a ring.
 #ifndef ASCPIPE_CORE_RING_GROWTH_H_
 #define ASCPIPE_CORE_RING_GROWTH_H_
 
@@ -29,7 +29,7 @@ class RingBudget {
   void Note(std::int64_t bytes) { left_.fetch_sub(bytes); }  // counts the bytes of a new ring
   void GiveBack(std::int64_t bytes) { left_.fetch_add(bytes); }
 
-  // Aborts a running growth and refuses further growth.
+  // Stops the growth that is in progress, and refuses further growth.
   void Stop() { stopped_.store(true); }
   bool stopped() const { return stopped_.load(); }
 
@@ -42,7 +42,8 @@ class RingGrowth {
  public:
   enum Answer { kPlaced, kWait, kNever };
 
-  // `fd` is the ring's segment of `segment_bytes` bytes; the caller owns it. If `fd` is -1, the ring never grows.
+  // `fd` is the descriptor of the ring's segment, which has `segment_bytes` bytes. The caller still owns `fd`. If `fd`
+  // is -1, the ring never grows.
   RingGrowth(const RingView& ring, const SessionView& session, int fd, std::int64_t segment_bytes,
              std::shared_ptr<RingBudget> budget, MemoryPlaces places = MemoryPlaces());
 

@@ -13,7 +13,7 @@ namespace ascpipe {
 
 constexpr std::int64_t kRowsAhead = 12;  // prefetch distance in rows
 
-// Copies floats. A constant size lets the compiler use a few vector moves.
+// Copies floats. The common counts are constants, so that the compiler can use a few vector moves.
 inline void CopyFloats(float* to, const float* from, std::int64_t count) {
   switch (count) {
     case 1:
@@ -41,9 +41,9 @@ inline void CopyFloats(float* to, const float* from, std::int64_t count) {
 
 constexpr std::int64_t kLineFloats = 16, kMostPrefetched = 64;
 
-// True if non-temporal stores are available. These stores are used for rows that are not read soon, because they
-// neither fetch the overwritten cache lines nor evict lines in use. Call PastTheCache after such copies. Without this
-// fence, other threads may not see the copies, even after a lock or an atomic store.
+// True if non-temporal stores are available. Use these stores for rows that are not read soon: the stores do not fetch
+// the overwritten cache lines, and do not evict lines that are in use. Call PastTheCache after such copies. It is a
+// fence. Without the fence, other threads may not see the copies, even after a lock or an atomic store.
 #ifdef __SSE2__
 constexpr bool kCopiesPastTheCache = true;
 
@@ -76,7 +76,8 @@ inline void PrefetchRead(const float* row, std::int64_t floats) {
   for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at);
 }
 
-// Iterates over rows. Each `stride` floats contain `side_by_side` adjacent rows.
+// Iterates over rows. The memory consists of blocks of `stride` floats. Each block begins with `side_by_side` adjacent
+// rows of `dim` floats. The iteration begins at row `at`.
 template <typename Float>
 class SideBySide {
  public:

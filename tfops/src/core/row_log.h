@@ -12,14 +12,14 @@
 
 namespace ascpipe {
 
-// Before a step changes a row that was not saved yet, the step stores an image of the row. The reader then uses the
-// image.
+// Log of rows for a background save. Before a step changes a row that the save has not read yet, the step stores an
+// image (a copy of the row) in the log. The save then reads the image instead of the row.
 //
-// The number of a row is the number of its home row. If the table has rows on disk, the number of a row is the number
-// of its entry, because such rows move between home rows. Each number has a word with one of three values: untouched,
-// read (or not wanted), or the index of the image. Both the reader and the step copy the row first, and then
-// compare-exchange the word. If the reader's compare-exchange succeeds, the row was unchanged. Otherwise the reader
-// discards its copy.
+// A row is identified by the number of its home row. In a table with rows on disk, rows move between home rows, so a
+// row is identified by the number of its entry. The log has one word for each row. The word says that the row is
+// untouched, that the row was read (or is not wanted), or which image belongs to the row. Both the save and the step
+// copy the row first, and then compare-exchange the word. If the compare-exchange of the save succeeds, no step had
+// changed the row. Otherwise the save discards its copy and uses the image.
 class RowLog {
  public:
   // The snapshot covers row numbers below `numbers`. Call Make between two steps.
@@ -28,8 +28,9 @@ class RowLog {
 
   // Returns true if `count` more images fit. A row has at most one image.
   bool HasRoom(std::int64_t count) const { return capacity_ >= numbers_ || capacity_ - kept() >= count; }
-  // Stores images of the home rows homes[begin, end), at most one image per number. A number or home row of -1 is
-  // skipped. Several threads may call Keep for different ranges.
+  // For each i in [begin, end), stores an image of home row homes[i] for the row with number numbers[i]. Skips rows
+  // that were read or already have an image. Also skips i if the number or the home row is -1. Several threads may call
+  // Keep for different ranges.
   void Keep(const std::int32_t* numbers, const std::int32_t* homes, std::int64_t begin, std::int64_t end);
 
   // Restricts the snapshot to the rows in `numbers`, which is int32[count]. Other rows need no images. Call WantOnly
@@ -38,7 +39,8 @@ class RowLog {
   // Copies row homes[i], as it was at the start of the save, to out[i]. `homes` is int32[count], and `out` is
   // float[count, row_floats]. Read each row once. The table must have no rows on disk.
   void Read(const std::int32_t* homes, std::int64_t count, float* out);
-  // Replaces `row`, a copy of the current row, by the image of the row if there is an image. Call Settle once per row.
+  // `row` is a copy of the current row. If the row has an image, Settle overwrites the copy with the image. Call Settle
+  // once per row.
   void Settle(std::int64_t number, float* row);
   // Returns true if the row is wanted and was not read yet.
   bool IsToRead(std::int64_t number) const;
@@ -52,7 +54,7 @@ class RowLog {
   const HomeRows home_;
   const std::int64_t numbers_;
   const std::int64_t capacity_;
-  // The pages of both arrays are allocated on first access.
+  // The pages of words_ and images_ are allocated on first access.
   const PrivateArray<std::uint32_t> words_;  // [numbers_]: 0, kRead, or 1 + index of the image
   const PrivateArray<float> images_;         // [capacity_, row_floats]
   std::int64_t used_ = 0;

@@ -19,7 +19,7 @@ void PrefetchState(const std::vector<StateRows>& state, std::int64_t slot) {
 
 bool IsIn(std::int64_t value, std::int64_t limit) { return value >= 0 && value < limit; }
 
-// Returns the index of the first value outside [lowest, limit), or `count`.
+// Returns the index of the first value outside [lowest, limit). Returns `count` if there is no such value.
 std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::int64_t lowest, std::int64_t limit) {
   // The first loop has no branches, so the compiler can vectorize it.
   const std::uint32_t from = static_cast<std::uint32_t>(lowest);
@@ -31,7 +31,7 @@ std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::i
          values;
 }
 
-// Returns true if all home rows and all state arrays in them are aligned to cache lines.
+// Returns true if every state (embedding or optimizer slot) in every home row begins and ends at a cache line.
 bool IsWholeLines(const HomeRows& home, const std::vector<StateRows>& state) {
   return reinterpret_cast<std::uintptr_t>(home.data) % layout::kCacheLine == 0 &&
          std::all_of(state.begin(), state.end(), [](const StateRows& rows) { return rows.width % kLineFloats == 0; });
@@ -131,8 +131,8 @@ CoreStatus RowMoves::ReadArrivals(const PartView& part, std::int64_t count, cons
 }
 
 void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
-  // Rows that are swapped out are not needed soon, so the copies may bypass the cache. Either no batch in the window
-  // needs such a row, or only one of the last batches in the window needs the row.
+  // Rows that are swapped out are not needed soon, so the copies may bypass the cache. At most one of the last batches
+  // in the look-ahead window needs such a row.
   if (kCopiesPastTheCache && IsWholeLines(table_->home, *table_->state)) {
     OutBy<CopyPastTheCache, false>(begin, end);
     PastTheCache();

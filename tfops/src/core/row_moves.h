@@ -1,4 +1,5 @@
-// Row moves of one claimed plan, between CLAIMED and DONE.
+// Row moves of one plan. The step executes them while the state of the plan is CLAIMED, and then sets the state to
+// DONE.
 #ifndef ASCPIPE_CORE_ROW_MOVES_H_
 #define ASCPIPE_CORE_ROW_MOVES_H_
 
@@ -25,7 +26,7 @@ struct StateRows {
   float* row(std::int64_t slot) const { return data + slot * stride; }
 };
 
-// Arrays of a table that a plan changes.
+// Arrays of one table. The row moves of a plan change these arrays.
 struct MovedTable {
   const std::string* name = nullptr;
   std::int64_t device_rows = 0;  // for an expansion table: the number of its home rows
@@ -34,7 +35,8 @@ struct MovedTable {
   const std::vector<StateRows>* state = nullptr;  // [0] is the embeddings, the next elements are optimizer slots
 };
 
-// Copies of plan data for the step. The frame may be reused after DONE.
+// Memory for the parts of a plan that the step still needs after DONE. The frame may be reused after DONE, so these
+// parts are copied from the frame.
 struct PlanOutputs {
   struct Array {
     std::int32_t* data;
@@ -44,7 +46,8 @@ struct PlanOutputs {
   std::vector<Array> restores;  // per feature, one per id
 };
 
-// Array of a plan with the locations of the keys' rows. The locations are slots or home rows in [lowest, limit).
+// Describes the array of a plan that contains one location for each key. The location is the slot or home row of the
+// key's row, and is in [lowest, limit).
 struct PlanColumn {
   std::int64_t layout::Part::*values;
   std::int64_t lowest;
@@ -57,27 +60,28 @@ CoreStatus CopyPlan(const std::string& table, const PartView& part, const PlanCo
 // Copies only the restore indexes, which must be in [0, keys).
 CoreStatus CopyRestore(const std::string& table, const PartView& part, std::int64_t keys, const PlanOutputs& outputs);
 
-// Returns the error of a damaged record.
+// Returns the error E301, which says that the record of a ticket is damaged.
 template <typename... Parts>
 CoreStatus Damaged(const std::string& table, std::int64_t ticket, const Parts&... parts) {
   return Error(kE301, "table '", table, "': the record of ticket ", SequenceOf(ticket), " ", parts...,
                ". It is damaged and no row was moved; restart the program");
 }
 
-// Returns the lowest code of `homes` home rows, or kSlotNone if `homes` is 0.
+// Returns the lowest code of a table that has `homes` home rows. Returns kSlotNone if `homes` is 0.
 inline std::int64_t LowestCode(std::int64_t homes) {
   return homes > 0 ? layout::kSlotHome - (homes - 1) : layout::kSlotNone;
 }
 
-// Replaces the numbers of home rows by their codes. A value of -1 means that there is no home row.
+// Replaces the numbers of home rows by their codes. The value -1 (no home row) becomes kSlotNone.
 void EncodeHomes(const PlanOutputs::Array& homes);
 
-// Adds kSlotFrozen to the slots or codes of padding keys. `keys` is int64[slots.count], and `padding` is ascending.
+// Adds kSlotFrozen to the slots or codes of padding keys. `keys` is int64[slots.count]. `padding` contains the padding
+// keys in ascending order.
 void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding, const PlanOutputs::Array& slots);
 
 // Row moves of one record. Finish all swap-outs before the first swap-in, because a row may move into the slot of a row
-// that is swapped out. Swap-outs are independent of each other, and swap-ins are independent of each other, so several
-// threads may execute them.
+// that is swapped out. Several threads may execute swap-outs at the same time. Afterwards, several threads may execute
+// swap-ins at the same time.
 class RowMoves {
  public:
   // Validates the whole record before any move. CopyPlan has already validated `slots`. Returns an error only if the
@@ -89,10 +93,11 @@ class RowMoves {
   const std::int32_t* out_homes() const { return out_homes_.data(); }                 // their destinations
   std::int64_t ins() const { return static_cast<std::int64_t>(in_.size()); }  // new rows, then rows from home rows
 
-  // Execute swap-outs or swap-ins [begin, end).
+  // Out executes the swap-outs [begin, end). In executes the swap-ins [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;
   void In(std::int64_t begin, std::int64_t end) const;
-  // Reverts moves [begin, end) of Out, even after In. Reads neither slots nor keys.
+  // Copies the rows of the swap-outs [begin, end) back from their home rows to their slots. Back may also be called
+  // after In. Back does not use the arguments `part` and `slots` of Read.
   void Back(std::int64_t begin, std::int64_t end) const;
 
  private:

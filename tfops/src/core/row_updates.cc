@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::int64_t kUpdatedAhead = 16;  // prefetch distance in rows
 
-// Function objects that update one element. Their constructors compute the values that all elements share.
+// Function objects that update one element of a row. Their constructors compute the values that are the same for all
+// elements.
 
 template <bool decays>
 struct DescentElement {

@@ -8,7 +8,7 @@ namespace ascpipe {
 
 constexpr int kMostStates = 3;
 
-// Rows and their gradients. All rows are distinct, so several threads may update rows.
+// Rows and their gradients. No row occurs twice, so several threads may update the rows at the same time.
 struct UpdatedRows {
   float* states[kMostStates];  // address of row 0 of the embeddings and of each optimizer slot; float[dim] each
   std::int64_t stride;         // floats from a row to the next row
@@ -18,9 +18,10 @@ struct UpdatedRows {
   std::int64_t n;
 };
 
-// The rules below use TensorFlow's formulas for each element. Each operation is rounded to float in the order written.
-// TensorFlow uses approximate square roots in full vector registers and exact square roots for remainders. Here all
-// square roots are exact, so that results do not depend on the row's position, the number of threads or the processor.
+// The rules below use TensorFlow's formulas for each element. The operations are executed in the order written, and
+// each result is rounded to float. TensorFlow computes approximate square roots for full vector registers, and exact
+// square roots for the remaining elements. Here all square roots are exact, so that results do not depend on the row's
+// position, the number of threads or the processor.
 
 // Computes w -= rate * (g + weight_decay * w).
 struct GradientDescent {

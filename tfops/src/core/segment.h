@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// RAII mapping of a segment. Forked children do not inherit it (MADV_DONTFORK).
+// RAII mapping of a segment. Forked children do not inherit the mapping (MADV_DONTFORK).
 class Segment {
  public:
   // Maps `bytes` of `fd`; the caller still owns `fd`. `what` is the name of the segment in error messages. Returns an
@@ -55,7 +55,8 @@ struct TableSizes {
   std::int64_t row_floats;  // floats of a home row: the embedding, then each optimizer slot
 };
 
-// Checks that the header of a table segment matches `sizes`, and that the home rows are inside the segment.
+// Checks that the header of a table segment matches `sizes`. Also checks that the entries, home rows and images are
+// inside the segment.
 CoreStatus CheckTable(const Segment& segment, int table, const TableSizes& sizes);
 
 }  // namespace ascpipe

@@ -36,7 +36,7 @@ struct FeatureIds {
 class Batch {
  public:
   virtual ~Batch() = default;
-  // Appends ids of a table whose rows the batch needs. These ids do not count as occurrences.
+  // Appends ids of a table. The batch then also needs the rows of these ids. Appended ids do not count as occurrences.
   void Append(int table, std::vector<std::int64_t> ids);
 
   std::vector<FeatureIds> features;  // one per input of AscSubmit, then the appended ids
@@ -53,8 +53,8 @@ class Batch {
 
 class Stream {
  public:
-  // `run` forms the upper bits of every ticket. `fd` is the ring's segment; the caller owns it. If `fd` is -1, the
-  // ring never grows.
+  // `run` forms the upper bits of every ticket. `fd` is the descriptor of the ring's segment. The caller still owns
+  // `fd`. If `fd` is -1, the ring never grows.
   Stream(std::int64_t run, int number, std::unique_ptr<Segment> segment, const RingView& ring,
          const SessionView& session, int fd = -1, std::shared_ptr<RingBudget> budget = nullptr);
   ~Stream();
@@ -67,34 +67,36 @@ class Stream {
   int TableIndex(int table) const;  // -1: not in this stream
 
   // Accepts a batch and assigns the next ticket. The caller owns the first ticket hold and the first reference of the
-  // ticket. Returns an error only if the stream was stopped. Submit never waits. If the ring has no space, Submit parks
-  // the batch and rings the bell of the pump.
+  // ticket. Returns an error only if the stream was stopped. Submit never waits for space. If the ring has no space,
+  // Submit parks the batch and rings the bell of the pump.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
   CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of Submit
 
-  // Accumulates gradients of a table over `steps` batches, starting with the next batch. `table` is an index in the
-  // ring.
+  // Sets the number of batches over which the optimizer accumulates the gradients of a table. The number applies from
+  // the next batch on. `table` is the index of the table in the ring.
   void Accumulate(int table, std::int64_t steps);
-  // The two functions below are called after a restore, or for empty tables, while no step trains. `batches` is the
-  // number of batches that were trained before the next batch. `keys` are the keys of a table with unapplied gradient
-  // sums.
+  // BeganAfter sets the number of batches that were trained before the next batch. BeganWith sets the keys of one table
+  // that have unapplied gradient sums. Call both functions after a checkpoint was restored, or after tables were
+  // emptied. No step may train during the calls.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
   // Returns the number of trained batches, including the batches before a restore.
   std::int64_t TrainedBatches() const;
-  // Returns true if a batch was submitted before a restore that has changed the batch's cycle of `steps` batches.
+  // Returns true if a restore has changed the cycle of a batch that was submitted before the restore. Only cycles of
+  // `steps` batches are considered.
   bool IsOfBefore(std::int64_t ticket, std::int64_t steps) const;
 
-  // Acquires a ticket hold on an open ticket, or returns an error.
+  // Acquires a ticket hold. Returns an error if the ticket is closed or belongs to another run.
   CoreStatus Hold(std::int64_t number, TicketHold* hold);
 
-  // Executes one round of the pump, which frees frames, drops closed tickets and fills frames. Returns true if it did
-  // any work.
+  // Executes one round of the pump, which frees frames, drops closed tickets and fills frames. Returns true if the
+  // round did any work.
   bool Pump();
-  // Returns the first ticket that waits for space in the ring, or 0.
+  // Returns the first ticket that waits for space in the ring. Returns 0 if no ticket waits.
   std::int64_t FirstParked() const;
 
-  // Refuses new batches, closes every ticket and waits for concurrent closes. The ring may be unmapped afterwards.
+  // Refuses new batches, closes every ticket, and waits until other threads have finished closing tickets. The ring may
+  // be unmapped afterwards.
   void Stop();
 
  private:

@@ -72,8 +72,8 @@ TableFile::~TableFile() {
   close(fd_);
 }
 
-// Computes the positions of the sections. All sizes are compared with the file size before anything after the header
-// is read, so that no offset can overflow.
+// Computes the positions of the sections from the header. The sizes in the header are compared with the file size
+// first, so that no position can overflow.
 CoreStatus TableFile::FindSections() {
   constexpr std::int64_t kHeader = sizeof(TableFileHeader);
   if (bytes_ < kHeader) return Damaged("it has ", bytes_, " bytes, its header alone ", kHeader);
@@ -132,8 +132,8 @@ CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
   return CoreStatus();
 }
 
-// Verifies the checksum of one piece. The function uses pread, because a disk error in the mapping would raise a
-// signal instead of an error.
+// Verifies the checksum of one piece. The function uses pread, because a disk error raises a signal if the data is read
+// through the mapping.
 bool TableFile::SumIsRight(std::int64_t piece) const {
   std::int64_t at = piece * kTableFilePiece;
   const std::int64_t end = std::min(at + kTableFilePiece, body_bytes_);

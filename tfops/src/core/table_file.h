@@ -1,4 +1,4 @@
-// Table file: the keys and rows of one table of a checkpoint, an asset of a SavedModel. docs/how-to/saved_models.md
+// Table file: an asset of a SavedModel that contains the keys and rows of one table. docs/how-to/saved_models.md
 // describes its use.
 #ifndef ASCPIPE_CORE_TABLE_FILE_H_
 #define ASCPIPE_CORE_TABLE_FILE_H_
@@ -15,11 +15,12 @@ namespace ascpipe {
 
 // Header of the file. All numbers are little-endian. The header is followed by three sections, each aligned to 64
 // bytes.
-//   `buckets` is int64[2^bucket_bits + 1] and contains the first entry of each bucket, followed by row_count.
+//   `buckets` is int64[2^bucket_bits + 1] and contains the index of the first entry of each bucket, followed by
+//   row_count.
 //   `entries` is TableFileEntry[row_count], in ascending order of KeyHash(key). The upper bits of the hash are the
-//   bucket.
+//   number of the bucket.
 //   `rows` is float[row_count, dim].
-// The sections are followed by two checksums without padding.
+// The sections are followed by checksums, without padding.
 //   `sums` is uint32[] and contains the CRC-32 of each MiB of the header and the sections.
 //   `seal` is uint32 and contains the CRC-32 of the sums.
 struct TableFileHeader {
@@ -58,7 +59,7 @@ class TableFile {
   using Share = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
 
   // Maps a file and verifies its sizes, its checksums, and the row number of every entry. `seal` is the expected seal.
-  // Returns DATA_LOSS for a damaged file, and FAILED_PRECONDITION for a file with another seal.
+  // Returns DATA_LOSS for a damaged file. Returns FAILED_PRECONDITION for a file with another seal or version.
   static CoreStatus Open(const std::string& path, std::uint32_t seal, const Share& share,
                          std::unique_ptr<TableFile>* file);
   ~TableFile();
@@ -68,9 +69,10 @@ class TableFile {
   std::int64_t dim() const { return header().dim; }
   std::int64_t row_count() const { return header().row_count; }
 
-  // Copies the row of keys[i], or `default_row` if the table does not contain the key, to out[i] for i in [begin, end).
-  // Key is int32 or int64, `default_row` is float[dim], and `out` is float[end, dim]. `found` is bool[end] or null;
-  // found[i] is set to true if the table contains keys[i], otherwise to false.
+  // For each i in [begin, end), copies the row of keys[i] to out[i]. If the table does not contain the key, copies
+  // `default_row` to out[i]. Key is int32 or int64, `default_row` is float[dim], and `out` is float[end, dim]. `found`
+  // may be null. Otherwise `found` is bool[end], and found[i] is set to true if the table contains keys[i], else to
+  // false.
   template <typename Key>
   void LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out,
               bool* found = nullptr) const;

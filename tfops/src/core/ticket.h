@@ -16,8 +16,9 @@
 
 namespace ascpipe {
 
-// Access to the ring and bells when a ticket is closed. All tickets of a stream share one gate. A ticket tensor may
-// outlive the ring, so the ring is unmapped only when all tickets are closed and no thread is inside the gate.
+// Object through which tickets access the ring and the bells when they are closed. All tickets of a stream share one
+// gate. A ticket tensor may outlive the ring, so the ring is unmapped only when all tickets are closed and no thread is
+// inside the gate.
 class TicketGate {
  public:
   TicketGate(const RingView& ring, const SessionView& session) : ring_(ring), session_(session) {}
@@ -27,12 +28,12 @@ class TicketGate {
   bool Empty() const { return inside_.load() == 0; }
 
   void Closed(std::int64_t state);
-  // Wakes every table worker of the stream that sleeps, but not a worker that pauses.
+  // Wakes the sleeping table workers of the stream. Does not wake workers that pause.
   void RingTableWorkers() const;
 
  private:
-  // Returns true if every table has finished the frame. In this case the table workers need not be woken when the
-  // ticket is closed.
+  // Returns true if every table has finished the training frame. In this case the table workers need not be woken when
+  // the ticket is closed. Returns false for frames of other channels.
   bool IsDone(std::int64_t frame) const;
 
   RingView ring_;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kLookAroundNs = 50000000;  // interval between checks of the lifeline
 
-// Returns the text for the reason of a wait. The reason is unknown before the first poll.
+// Returns a text that says what a wait waits for. Before the first poll, this is unknown.
 const char* Sentence(layout::WaitsFor waits_for) {
   return waits_for == layout::kWaitNone ? "its turn" : layout::kWaitSentences[waits_for];
 }
@@ -112,7 +112,7 @@ void Waiter::Run() {
     const std::int64_t began = oldest == waits_.end() ? now : (*oldest)->until_ns_ - TimeoutNs();
     if (late.IsDue(began, now)) {
       const Wait& wait = **oldest;
-      // Peers reports waits for other ranks, and names the rank that the wait depends on.
+      // The class Peers reports waits for other ranks. Its report names the rank that the wait depends on.
       if (wait.waits_for != layout::kWaitRanks) {
         SayLine(late.Line({began, Sentence(wait.waits_for), wait.waits_for, wait.table_name, wait.ticket}, now));
       }

@@ -1,5 +1,5 @@
-// Thread that polls all waits of the trainer, so that no op blocks a TensorFlow thread. A wait finishes immediately on
-// the calling thread if its condition already holds, unless another wait is pending.
+// Thread that polls all waits of the trainer, so that no op blocks a TensorFlow thread. If the condition of a wait
+// already holds and no other wait is pending, the wait finishes immediately on the calling thread.
 #ifndef ASCPIPE_CORE_WAITER_H_
 #define ASCPIPE_CORE_WAITER_H_
 
@@ -29,8 +29,8 @@ class Wait {
   // The waiter calls Left when the wait is over, after success or an error. The waiter polls no other wait during the
   // call.
   virtual void Left() {}
-  // The waiter thread calls Finish once, after Left. `status` is the status of Poll, or the reason for aborting the
-  // wait.
+  // Finish is called once, after Left. It is called by the waiter thread, or by the thread that calls Add after Stop.
+  // `status` is the status of Poll, or the reason for aborting the wait.
   virtual void Finish(const CoreStatus& status) = 0;
 
   // Cancels the wait. Any thread may call Cancel when the step was cancelled.
@@ -65,10 +65,11 @@ class Waiter {
   // Ends every wait with CANCELLED, and then ends the thread. Stop is idempotent.
   void Stop();
 
-  // Adds a wait. Add is thread-safe. Only the waiter thread calls `Finish`.
+  // Adds a wait. Add is thread-safe. After Stop, Add finishes the wait immediately with CANCELLED.
   void Add(std::shared_ptr<Wait> wait);
-  // Polls a wait that was not added, unless other waits are pending. TryAtOnce is thread-safe. Returns true and sets
-  // *status if the wait is over. In this case `Finish` is not called. Otherwise the caller must Add the wait.
+  // Polls a wait that was not added. Does not poll it if other waits are pending. TryAtOnce is thread-safe. Returns
+  // true and sets *status if the wait is over. In this case `Finish` is not called. Otherwise the caller must Add the
+  // wait.
   bool TryAtOnce(Wait* wait, CoreStatus* status);
   // Makes the thread poll again after a change within this process.
   void Wake() const { Ring(session_.bells + layout::kBellTrainer); }

@@ -1,4 +1,5 @@
-// Bitmap of the blocks of a row file that are in use by an operation. The owner guards the bitmap with a mutex.
+// Bitmap of busy blocks. A block of a row file is busy while an operation uses the block. The owner guards the bitmap
+// with a mutex.
 #ifndef ASCPIPE_DISK_BUSY_BLOCKS_H_
 #define ASCPIPE_DISK_BUSY_BLOCKS_H_
 

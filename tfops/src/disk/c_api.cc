@@ -103,7 +103,7 @@ ASC_EXPORT int asc_disk_submit(RowEngine* engine, int file, int writes, const as
   return Answer(engine->Submit(file, kind, *batch, job), err, err_bytes);
 }
 
-// Returns 1 if the batch is over, otherwise 0.
+// Waits for at most `limit_ms`. Returns 1 if the batch has finished, otherwise 0.
 ASC_EXPORT int asc_disk_wait(RowEngine* engine, std::int64_t job, std::int64_t limit_ms) {
   return engine->Wait(job, std::chrono::milliseconds(limit_ms)) ? 1 : 0;
 }

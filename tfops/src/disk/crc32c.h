@@ -7,11 +7,11 @@
 
 namespace ascpipe {
 
-// Returns the CRC-32C of the bytes processed so far, followed by `bytes`. `before` is the CRC-32C of the bytes
-// processed so far. Uses the crc32 instruction if the processor has it.
+// Continues a checksum. `before` is the CRC-32C of the earlier bytes, and 0 at the beginning. Returns the CRC-32C of
+// the earlier bytes and `bytes` together. Uses the crc32 instruction if the processor has it.
 std::uint32_t Crc32c(const void* bytes, std::size_t count, std::uint32_t before = 0);
 
-// Returns the result of Crc32c, but computes it with lookup tables on any processor.
+// Returns the same result as Crc32c. Always uses lookup tables instead of the crc32 instruction.
 std::uint32_t Crc32cByTables(const void* bytes, std::size_t count, std::uint32_t before = 0);
 
 }  // namespace ascpipe

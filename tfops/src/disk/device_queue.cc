@@ -19,7 +19,8 @@ constexpr std::int64_t kOperationsARing = 128;
 // final only after the sync.
 bool CountsAtOnce(const DiskJob& job) { return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct(); }
 
-// Blocks all signals. If SIGXFSZ is blocked, a write beyond the file size limit only returns an error.
+// Blocks all signals. If SIGXFSZ is blocked, a write beyond the file size limit returns an error instead of killing the
+// process.
 class NoSignals {
  public:
   NoSignals() {
@@ -172,8 +173,7 @@ void DeviceQueue::Work(Worker* worker) {
   changed_.notify_all();
 }
 
-// Assigns an operation to the worker. No other operation in flight uses blocks of this operation. Returns false if
-// there is no such operation.
+// Assigns to the worker an operation whose blocks are not busy. Returns false if there is no such operation.
 bool DeviceQueue::Take(Worker* worker) {
   for (auto at = delayed_.begin(); at != delayed_.end(); ++at) {
     if (!at->TakeBlocks()) continue;

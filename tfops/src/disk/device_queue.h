@@ -55,8 +55,8 @@ class DeviceQueue : private CallersMemory {
   bool Submit(const std::shared_ptr<DiskJob>& job);
   // Returns true if the job finishes within `limit`.
   bool Await(const DiskJob& job, std::chrono::milliseconds limit);
-  // Cancels operations that have not started. Their result is ECANCELED. The job finishes with the last operation in
-  // flight.
+  // Cancels operations that have not started. Their result is ECANCELED. The job finishes when its last operation in
+  // flight has ended.
   void Cancel(const std::shared_ptr<DiskJob>& job);
   DiskFigures Figures();
 

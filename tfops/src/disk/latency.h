@@ -1,4 +1,4 @@
-// Latency histogram of operations, with four buckets per doubling.
+// Latency histogram of operations, with four buckets for each doubling of the latency.
 #ifndef ASCPIPE_DISK_LATENCY_H_
 #define ASCPIPE_DISK_LATENCY_H_
 
@@ -16,8 +16,8 @@ class Latency {
     ++total_;
   }
 
-  // Returns the quantile `share`, in (0, 1], in microseconds. The result is at most 20 % too high. The result is 0 if
-  // there were no operations.
+  // Returns a quantile in whole microseconds, rounded up. `share` is in (0, 1]: for example, 0.99 is the 99th
+  // percentile. Before rounding, the result is at most 20 % too high. The result is 0 if there were no operations.
   std::int64_t Quantile(double share) const {
     const std::int64_t wanted = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(total_)));
     std::int64_t seen = 0;

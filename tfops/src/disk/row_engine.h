@@ -20,8 +20,8 @@ namespace ascpipe {
 
 constexpr int kMostThreads = 256;  // per disk
 
-// The class is thread-safe. Batches in flight are not ordered. Read or rewrite a row only after the batch that wrote
-// the row has finished.
+// The class is thread-safe. Batches in flight are executed in any order. Read or rewrite a row only after the batch
+// that wrote the row has finished.
 class RowEngine {
  public:
   // `threads` is the maximum number of concurrent operations per device (st_dev).
@@ -45,13 +45,13 @@ class RowEngine {
   // Cancels operations that have not started. Their result is ECANCELED. The caller must still wait for the batch.
   void Cancel(std::int64_t job);
 
-  // Returns the statistics of the device of a file.
+  // Returns the statistics of the device that stores a file.
   CoreStatus Figures(int file, DiskFigures* figures) const;
 
   // Cancels queued operations, waits up to `limit` for system calls in flight, and ends the threads. If threads are
-  // still in a system call, Stop abandons the threads and returns INTERNAL with the directories of the row files in
-  // use. Rows that an abandoned thread reads are discarded. Rows that it writes may still reach the disk until the
-  // process exits.
+  // still in a system call, Stop abandons the threads and returns INTERNAL. The error names the directories of the row
+  // files that these threads use. Rows that an abandoned thread reads are discarded. Rows that an abandoned thread
+  // writes may still reach the disk until the process exits.
   CoreStatus Stop(std::chrono::milliseconds limit);
 
  private:

@@ -19,7 +19,7 @@ namespace {
 constexpr int kOwnerOnly = S_IRUSR | S_IWUSR;
 constexpr std::int64_t kMostFileBytes = std::int64_t{1} << 60;
 
-// Returns the descriptor of an unnamed file, or -1 and errno.
+// Returns the descriptor of an unnamed file. On failure, returns -1 and sets errno.
 int OpenNameless(const std::string& directory) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly);
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;  // else it is not supported
@@ -48,7 +48,8 @@ CoreStatus RowFile::Create(const std::string& directory, std::int64_t row_bytes,
   if (fd < 0) {
     return Error(Code::kFailedPrecondition, "no row file can be made in ", directory, ": ", std::strerror(errno));
   }
-  // O_DIRECT is set after the creation, so that EINVAL on a file system without O_DIRECT leaves a buffered file.
+  // O_DIRECT is set after the creation. If the file system does not support O_DIRECT, fcntl fails and the file stays
+  // buffered.
   if (!buffered) (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_DIRECT);
   std::unique_ptr<RowFile> made(new RowFile(fd, directory, row_bytes));
   const CoreStatus looked = made->Look();
@@ -104,13 +105,14 @@ CoreStatus RowFile::Grow(std::int64_t blocks, std::int64_t step) {
   do {
     error = fallocate(fd_, 0, before, after - before) == 0 ? 0 : errno;
   } while (error == EINTR);
-  // The file system cannot reserve space, so a later write may fail with ENOSPC.
+  // If the file system cannot reserve space, the file only gets a larger size, and a later write may fail with ENOSPC.
   if (error == EOPNOTSUPP) error = ftruncate(fd_, after) == 0 ? 0 : errno;
   if (error == 0) {
     blocks_.store(after / format_.block_bytes(), std::memory_order_release);
     return CoreStatus();
   }
-  // ext4 keeps a partial allocation, which may use up the disk.
+  // If fallocate fails, ext4 keeps the part that it has already allocated. This part may use up the disk, so it is
+  // freed.
   const bool is_back = ftruncate(fd_, before) == 0;
   struct statvfs room;
   const bool is_known = fstatvfs(fd_, &room) == 0;

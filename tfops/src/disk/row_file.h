@@ -1,4 +1,4 @@
-// Unnamed file of rows of one size. The kernel frees the file when its last descriptor is closed.
+// Unnamed file that contains rows of equal size. The kernel frees the file when its last descriptor is closed.
 // docs/internals/row_files.md describes the row files.
 #ifndef ASCPIPE_DISK_ROW_FILE_H_
 #define ASCPIPE_DISK_ROW_FILE_H_
@@ -22,7 +22,7 @@ constexpr std::int64_t kGrowthBytes = std::int64_t{64} << 20;
 // The class is thread-safe. Read, Write and Sync return 0 or an errno. Buffers are page-aligned.
 class RowFile {
  public:
-  // Creates an empty file. Uses O_DIRECT unless `buffered` is set or the file system does not support it.
+  // Creates an empty file. Uses O_DIRECT if `buffered` is false and the file system supports O_DIRECT.
   static CoreStatus Create(const std::string& directory, std::int64_t row_bytes, bool buffered,
                            std::unique_ptr<RowFile>* file);
   // Opens the file of another process by duplicating `fd`. The other process must have exited.
@@ -48,8 +48,8 @@ class RowFile {
   int Read(std::int64_t block, std::int64_t count, std::uint8_t* buffer) const;
   // Executes one write. Returns EIO for a short write.
   int Write(std::int64_t block, std::int64_t count, const std::uint8_t* buffer);
-  // Flushes all completed writes to the disk. Does nothing with O_DIRECT. After the first failure, Sync and Write
-  // always fail, because the kernel reports a lost write once and then marks the lost pages as clean.
+  // Flushes all completed writes to the disk. Does nothing with O_DIRECT. The kernel reports a lost write only once,
+  // and then marks the lost pages as clean. Therefore Sync and Write always fail after the first failed sync.
   int Sync();
 
  private:

@@ -44,7 +44,7 @@ class RowFormat {
 
   std::int64_t row_bytes() const { return row_bytes_; }
   std::int64_t slot_bytes() const { return row_bytes_ + kTrailerBytes; }
-  // Returns the size of one slot, rounded up to whole pages of 4 KiB.
+  // Returns the size of a block: the size of one slot, rounded up to whole pages of 4 KiB.
   std::int64_t block_bytes() const { return (slot_bytes() + kDiskPage - 1) / kDiskPage * kDiskPage; }
   std::int64_t slots_per_block() const { return block_bytes() / slot_bytes(); }
   std::int64_t blocks_per_write() const { return kMostWriteBytes / block_bytes(); }

@@ -17,7 +17,7 @@ using tensorflow::Status;
 
 namespace {
 
-// Returns the number of columns in a shape tensor, or -1 if the number is unknown.
+// Returns the number of columns that a shape tensor contains. Returns -1 if the number is unknown.
 std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   Numbers numbers;
   if (ReadNumbers(shape, &numbers)) return numbers.size() == 2 ? numbers[1] : -1;
@@ -25,8 +25,8 @@ std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   return shapes.Columns(Source(shape.node, shape.index));
 }
 
-// Adds up the numbers of columns in `count` shape inputs of a node, starting at input `first`. Returns false if a
-// number of columns is unknown.
+// Inputs [first, first + count) of `node` are shapes of matrices. Computes the sum of the matrices' numbers of columns.
+// Returns false if a number of columns is unknown.
 bool AddWidths(const Shapes& shapes, const Node* node, int first, int count, std::int64_t* sum) {
   *sum = 0;
   for (int i = first; i < first + count; ++i) {
@@ -71,7 +71,8 @@ Status CutSplit(Graph* graph, const Shapes& shapes, Node* split, const NodeSet& 
   return OkStatus();
 }
 
-// Infers the shape of a table's bags in the usual case, without inferring the shapes of all nodes that compute the ids.
+// Reads the shape of an AscCombine op's output from attributes. This works in the usual case, and avoids inferring the
+// shapes of all nodes that compute the ids.
 bool ReadBags(const Node& combine, Numbers* dims) {
   if (combine.type_string() != "AscCombine") return false;
   const Port lookup = Source(&combine, 0);
@@ -157,7 +158,8 @@ std::int64_t Shapes::InferColumns(const Port& port) const {
   Numbers dims;
   if (port.node != nullptr && port.node->type_string() == "Reshape") {
     // In layers of TensorFlow, a Pack op combines the batch size and the number of columns into the new shape. To find
-    // the batch size, the refiner would search the graph for constants in each call.
+    // the batch size, the refiner would search the graph for constants in each call. Therefore only the number of
+    // columns is read from the Pack op.
     const Port pack = Source(port.node, 1);
     const bool has_two = pack.node != nullptr && pack.node->type_string() == "Pack" && pack.node->num_inputs() == 2;
     if (has_two && ReadNumbers(Source(pack.node, 1), &dims) && dims.size() == 1 && dims[0] >= 0) return dims[0];

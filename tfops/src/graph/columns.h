@@ -36,39 +36,40 @@ class Shapes {
   mutable std::map<std::pair<const tensorflow::Node*, int>, std::int64_t> columns_;  // cache, by port
 };
 
-// Columns of a matrix that a Slice or an output of a SplitV contains.
+// The columns that a Slice op, or one output of a SplitV op, cuts out of a matrix.
 struct Columns {
   Port whole;
   tensorflow::Node* cut = nullptr;
   std::int64_t begin = 0, count = 0;
 };
 
-// Returns true if a tensor consists of whole columns of a matrix, possibly reshaped. The number of rows is not checked
-// here; AscSum checks it. `passed` receives the ops between the tensor and the matrix, including the cut.
+// Returns true if a tensor consists of whole columns that a Slice or SplitV op (the cut) has cut out of a matrix. The
+// tensor may be reshaped. The number of rows is not checked here; AscSum checks it. `passed` receives the ops between
+// the tensor and the matrix, including the cut.
 bool FindColumns(const Shapes& shapes, Port at, Columns* columns, Nodes* passed);
 
-// Returns true if the position of a cut is known without the shapes of adjacent tensors, so that CutOut can replace the
-// cut.
+// Returns true if CutOut can replace a cut. The position of such a cut is known without the shapes of adjacent tensors.
 bool HasKnownPlace(const Shapes& shapes, const tensorflow::Node& cut);
 
 // Returns true if `axis` is the column axis of a matrix. The axis is 1 or -1. In the gradient of a concat, the axis may
-// be one of these numbers modulo the rank.
+// also be computed as 1 or -1 modulo the rank.
 bool IsColumnAxis(const Port& axis);
 
-// Reads the first column of a Slice from its input `begin`.
+// Reads the index of the first column of a Slice from the input `begin` of the Slice. Returns false if the index is
+// unknown.
 bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column);
 
 // Reads the sizes of the pieces of SplitV. An unknown size is -1. `port` is a constant or is computed from shapes. The
 // gradient of a concat contains such a computation.
 bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 
-// Moves the outgoing control edges of a cut to the tensor that the cut reads. TensorFlow adds such edges between
-// gradients that are used together.
+// Makes the outgoing control edges of a cut start at the op whose output the cut reads. TensorFlow adds such edges
+// between gradients that are used together.
 void WaitForWhole(tensorflow::Graph* graph, tensorflow::Node* cut);
 
-// Makes `cut`, a Slice or a SplitV, read columns at their known position. Afterwards `cut` does not need the shapes of
-// adjacent tensors, which are read in place. A SplitV becomes one Slice for each output that has readers outside
-// `gone`.
+// Replaces the position of `cut` (a Slice or a SplitV) by constants. Afterwards the cut does not need the shapes of
+// adjacent tensors, so these tensors need not be computed. A SplitV becomes one Slice for each output that has readers
+// outside `gone`.
 tensorflow::Status CutOut(tensorflow::Graph* graph, const Shapes& shapes, tensorflow::Node* cut, const NodeSet& gone);
 
 }  // namespace step

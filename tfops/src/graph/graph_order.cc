@@ -26,8 +26,8 @@ namespace {
 // of the loop's predicate.
 bool IsOfLoop(const Node& node) { return Source(&node, 1).node != nullptr && Source(&node, 1).node->IsLoopCond(); }
 
-// Returns the branches that an edge propagates: the branches of its source, and the side of the conditional if the
-// source is a Switch.
+// Returns the branches that contain an edge: the branches of the edge's source and, if the source is a Switch, the side
+// of the conditional.
 Branch Along(const Edge& edge, const std::vector<Branch>& of) {
   Branch branch = of[At(edge.src()->id())];
   if (!edge.IsControlEdge() && edge.src()->IsSwitch() && !IsOfLoop(*edge.src())) {
@@ -37,8 +37,8 @@ Branch Along(const Edge& edge, const std::vector<Branch>& of) {
   return branch;
 }
 
-// Returns the branches of a Merge. A Merge runs when one of its inputs is available, so it is in the branches that all
-// inputs share.
+// Returns the branches of a Merge. A Merge runs when one of its data inputs is available. Therefore the Merge is in the
+// branches that all data inputs share, and in all branches of the control inputs.
 Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
   Branch common, waits;
   bool is_first = true;
@@ -61,7 +61,7 @@ Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
   return common;
 }
 
-// Set of the items before each node, as a bit mask per node.
+// For each node, the set of the items that precede the node. Each set is a bit mask.
 class Before {
  public:
   Before(const Graph& graph, const Nodes& nodes)
@@ -70,7 +70,8 @@ class Before {
     bits_.resize(items_.size() * words_);
   }
 
-  // Puts `node` after `first` and all predecessors of `first`. Returns true if this changes the set of `node`.
+  // Records that `node` follows `first` and all predecessors of `first`. Returns true if this changes the set of
+  // `node`.
   bool Add(const Node& first, const Node& node) {
     const Word* const known = bits_.data() + IdOf(first) * words_;
     Word* const own = bits_.data() + IdOf(node) * words_;
@@ -87,7 +88,7 @@ class Before {
     return is_new;
   }
 
-  // Calls `each` for each item before a node.
+  // Calls `each` for each item that precedes a node.
   template <typename Each>
   void ForEach(const Node& node, const Each& each) const {
     for (std::size_t word = 0; word < words_; ++word) {

@@ -16,23 +16,24 @@ namespace step {
 // Returns the nodes of type `type` that produce data for `from`, directly or indirectly.
 Nodes Origins(const Nodes& from, const char* type);
 
-// Set of sides of conditionals. Each element contains the node and the output that compute a predicate, and the side.
+// Set of sides of conditionals. Each element is a triple: the id of the node that computes the predicate, the number of
+// this node's output, and the side.
 using Branch = std::set<std::tuple<int, int, int>>;
 
-// Returns the branches that contain each node, by node. If a branch is not taken, nodes that depend on a node of the
-// branch do not run. The branch ends at the Merge where branches join. If several nodes have the same branches, either
-// all or none of the nodes run, so one op may replace these nodes. `order` contains the nodes of the graph in reverse
-// post-order.
+// For each node, returns the branches that contain the node. If a branch is not taken, nodes that depend on a node of
+// the branch do not run. The branch ends at the Merge where branches join. If several nodes have the same branches,
+// either all or none of the nodes run, so one op may replace these nodes. `order` contains the nodes of the graph in
+// reverse post-order.
 std::vector<Branch> BranchesOf(const tensorflow::Graph& graph, const Nodes& order);
 
-// Planned replacements of nodes, which the order takes into account.
+// Planned replacements of nodes. OrderOf returns the order after these replacements.
 struct Absorbed {
-  std::unordered_map<const tensorflow::Node*, Nodes> inputs;            // by node: additional predecessors
-  std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // by node: its replacement as a predecessor
+  std::unordered_map<const tensorflow::Node*, Nodes> inputs;            // by node: the predecessors that it will have
+  std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // by node: the node that will replace it
 };
 
-// Returns the order of some nodes. Items are indices into `nodes`. `order` contains the nodes of the graph in reverse
-// post-order.
+// Returns the order of `nodes`. Each item of the result is an index into `nodes`. `order` contains the nodes of the
+// graph in reverse post-order.
 Order OrderOf(const tensorflow::Graph& graph, const Nodes& order, const Nodes& nodes, const Absorbed& absorbed);
 
 }  // namespace step

@@ -1,4 +1,5 @@
-// Reads joins: concats of columns, and the columns of their gradients.
+// Reads the joins of a step. A join is a concat of columns. Also reads the columns that are cut out of gradients of
+// joins.
 #include <algorithm>
 
 #include "graph/numbered.h"
@@ -65,7 +66,8 @@ class JoinReader {
         return piece;
       }
       if (Is(at.node, {"Reshape", "Squeeze"})) {
-        // Only adjacent rows of [batch, k, dim] or unchanged rows of [batch, dim] are accepted.
+        // An input of shape [batch, k, dim] is accepted if the k rows of each batch element become adjacent. An input
+        // of shape [batch, dim] is accepted if its rows stay unchanged.
         if (rank != 2 || !reading_.shapes->Read(Source(at.node, 0), &dims) || dims.size() < 2 || dims.size() > 3 ||
             dims[1] <= 0 || dims.back() <= 0 ||
             reading_.shapes->Columns(at) != (dims.size() == 2 ? 1 : dims[1]) * dims.back()) {
@@ -79,7 +81,7 @@ class JoinReader {
     return piece;
   }
 
-  // Finds gradients that are columns of one tensor, and all cuts of such tensors.
+  // Finds gradients that are columns of a larger tensor. Also finds all ops that cut columns out of such a tensor.
   void ReadColumns() {
     auto gradient = all_.gradients.begin();
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

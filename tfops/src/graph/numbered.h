@@ -13,7 +13,7 @@
 namespace ascpipe {
 namespace step {
 
-// Ops at which a search for uses ends, with their indices in the step.
+// A search for uses ends at these ops. Each op is mapped to its index in the step.
 struct Ends {
   std::map<const tensorflow::Node*, int> joins, bags, sums, cuts;
 };

@@ -30,7 +30,7 @@ using tensorflow::Status;
 
 namespace {
 
-// The plan of one table, and the nodes that replace it.
+// The plan of one table, and the nodes that replace the plan.
 struct TablePlan {
   Node* plan = nullptr;  // of the program
   int table = 0;
@@ -162,8 +162,8 @@ class RankExchange {
     return OkStatus();
   }
 
-  // Returns an error for handles that no gradient of a lookup selects. Handles refer to rows of this rank, and only
-  // selected rows have sums.
+  // Returns an error if an op uses handles that do not come from an AscLookupGrad op. Handles refer to rows of this
+  // rank. Only rows that an AscLookupGrad op selects have sums of gradients.
   Status RequireSummed(const Node& node) {
     if (!Is(&node, {"AscReadRows", "AscWriteRows", "AscApplyGradientDescentByAddress", "AscApplyAdagradByAddress",
                     "AscApplyLazyAdamByAddress"})) {
@@ -233,7 +233,8 @@ class RankExchange {
     return Put(&forward.Attr("used", UsedTables(*step)).Attr("facts", facts_), *beside, &step->forward);
   }
 
-  // Adds ops that read the rows requested from this rank. The rows are in rank order.
+  // Adds ops that read the rows that all ranks request from this rank. The rows are in the order of the requesting
+  // ranks.
   Status PutAskedRows(const Step& step, Node* no_row, TablePlan* table) {
     Port rows = table->variable, slots = {table->owned, 0};
     const bool at_home = !table->locals.empty();
@@ -252,15 +253,15 @@ class RankExchange {
     return Put(&looking, *table->plan, &table->rows);
   }
 
-  // Replaces the plan of a table. Slots of the plan become positions in the received rows.
+  // Replaces the plan of a table. The readers of the plan's slots then read positions in the received rows.
   Status ReadLocal(Step* plans, int index) {
     const Step& step = *plans;
     TablePlan& table = plans->tables[static_cast<std::size_t>(index)];
     const Port places = {step.forward, index};
     table.local = {step.forward, static_cast<int>(step.tables.size()) + index};
     if (!table.locals.empty()) {
-      // AscNameRows runs after the exchange, because table changes before the end of the exchange invalidate older
-      // handles.
+      // AscNameRows must run after the exchange. The table may still change during the exchange, and then older handles
+      // become invalid.
       NodeBuilder naming = NewNode(&graph_, "owned_rows", "AscNameRows");
       naming.Input(table.owned, 0).Input(step.owned.out()).Attr("table", table.table).ControlInput(step.forward);
       TF_RETURN_IF_ERROR(Put(&naming, *table.plan, &table.named));

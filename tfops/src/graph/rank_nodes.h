@@ -1,4 +1,5 @@
-// Nodes that the exchange between ranks adds to the graph of a step, or that replace nodes of the program.
+// Builders of the nodes that the exchange between ranks adds to the graph of a step. Some of them replace nodes of the
+// program.
 #ifndef ASCPIPE_GRAPH_RANK_NODES_H_
 #define ASCPIPE_GRAPH_RANK_NODES_H_
 
@@ -49,8 +50,8 @@ tensorflow::Status PutAverage(tensorflow::Graph* graph, int ranks, tensorflow::N
 // tables may lack updates of the step, and the other ranks must be notified.
 tensorflow::Status PutApplied(tensorflow::Graph* graph, tensorflow::Node* backward);
 
-// Returns an error if a Horovod op reads the row numbers of an AscLookupGrad, as with hvd.DistributedOptimizer. Row
-// numbers have no meaning on other ranks.
+// Returns an error if a Horovod op reads the row numbers of an AscLookupGrad. hvd.DistributedOptimizer adds such ops.
+// Row numbers have no meaning on other ranks.
 tensorflow::Status RefuseGathered(const tensorflow::Node& sum);
 
 }  // namespace ascpipe

@@ -14,18 +14,20 @@ class Rewiring {
  public:
   Rewiring(const Reading& reading, tensorflow::Graph* graph) : reading_(reading), graph_(*graph) {}
 
-  // OpOf and PortOf return the op or output that has replaced an op or output of the program, if any.
+  // If an op or output of the program was replaced, OpOf and PortOf return the replacement. Otherwise they return the
+  // op or output of the program.
   tensorflow::Node* OpOf(Item item) const;
   Port PortOf(Value value) const;  // no node for -1
   void AddWaits(const Nodes& waits, Nodes* all) const;
 
-  // Repoints the readers of a node that is replaced, and records the replacement.
+  // Makes the readers of `node` read `outputs` instead, and records that `node` is replaced.
   tensorflow::Status Replace(tensorflow::Node* node, const std::vector<Port>& outputs, tensorflow::Node* waited_for);
 
   // Records the op that replaces an item.
   void Write(Item item, tensorflow::Node* node) { written_[item] = node; }
 
-  // Returns the replaced nodes that have no reader left, and the ops without side effects that only such nodes read.
+  // Returns the replaced nodes that have no reader left. Also returns the ops without side effects whose outputs only
+  // such nodes read.
   NodeSet Unread() const;
   void RemoveUnread();
 

@@ -79,8 +79,8 @@ bool IsSource(const Node& node) {
          BeginsWith(node.type_string(), "Asc");
 }
 
-// Returns a number as text, or the constants from which the number is computed. Returns only "computed" if the number
-// depends on a collective or on too many nodes.
+// Returns a text: the number itself if it is a constant, otherwise the constants from which the number is computed.
+// Returns only "computed" if the number depends on a collective or on too many nodes.
 std::string ValueOf(const Port& port) {
   std::string number;
   if (NumberOf(port.node, &number)) return number;
@@ -114,7 +114,7 @@ class Facts {
   std::map<std::string, std::multiset<std::string>> items_;
 };
 
-// Returns the number of the table whose rows the handles refer to, or -1.
+// Returns the number of the table whose rows the handles refer to. Returns -1 if there is no such table.
 int TableOfHandles(Node* handles) {
   int table = -1;
   VisitSources({handles}, [&table](const Node* node) {
@@ -164,7 +164,7 @@ void AddUpdateOfTable(const Node& update, const std::string& table, Facts* facts
   });
 }
 
-// Returns the variable that an op of TensorFlow updates with a gradient, or null.
+// Returns the variable that an op of TensorFlow updates with a gradient. Returns null if the op is no such update.
 const Node* UpdatedVariable(const Node& node, int* gradient) {
   const std::string& type = node.type_string();
   if (BeginsWith(type, "Asc") || type.find("Apply") == std::string::npos || node.num_inputs() == 0) return nullptr;

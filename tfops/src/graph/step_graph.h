@@ -1,4 +1,4 @@
-// Queries and changes of the graph of one step, for the passes.
+// Functions that query or change the graph of one step. The passes use these functions.
 #ifndef ASCPIPE_GRAPH_STEP_GRAPH_H_
 #define ASCPIPE_GRAPH_STEP_GRAPH_H_
 
@@ -42,7 +42,7 @@ bool ReadTensor(const tensorflow::Node* node, tensorflow::Tensor* tensor);
 bool ReadNumbers(const Port& port, Numbers* numbers);  // only integers
 bool IsNumber(const Port& port, std::int64_t number);
 
-// Returns an integer attribute, or -1 if the node does not have the attribute.
+// Returns an integer attribute. Returns -1 if the node does not have the attribute.
 int IntOf(const tensorflow::Node* node, const char* attr);
 
 bool HasControlOutputs(const tensorflow::Node* node);
@@ -53,8 +53,8 @@ inline bool IsTrue(const tensorflow::Node& node, const char* attr) {
   return tensorflow::GetNodeAttr(node.attrs(), attr, &value).ok() && value;
 }
 
-// Visits `left` and all nodes that produce their data. Each node is visited once. The search does not continue beyond a
-// node for which `visit` returns false.
+// Visits the nodes in `left`, and all nodes that produce data for these nodes, directly or indirectly. Each node is
+// visited once. The search does not continue beyond a node for which `visit` returns false.
 template <typename Visit>
 void VisitSources(Nodes left, const Visit& visit) {
   NodeSet seen(left.begin(), left.end());
@@ -68,7 +68,8 @@ void VisitSources(Nodes left, const Visit& visit) {
   }
 }
 
-// Visits `left` and all nodes that read their data. Each node is visited once.
+// Visits the nodes in `left`, and all nodes that use data of these nodes, directly or indirectly. Each node is visited
+// once.
 template <typename Visit>
 void VisitReaders(Nodes left, const Visit& visit) {
   NodeSet seen(left.begin(), left.end());
@@ -85,7 +86,7 @@ void VisitReaders(Nodes left, const Visit& visit) {
 // Returns the ops that update table variables, including updates in conditionals.
 Nodes Updates(const Nodes& variables);
 
-// All successors or all predecessors of some nodes.
+// Set of all successors, or of all predecessors, of some nodes.
 class Reached {
  public:
   enum class Way { kAfter, kBefore };
@@ -108,11 +109,11 @@ tensorflow::Status Place(tensorflow::Graph* graph, tensorflow::NodeBuilder* buil
 tensorflow::Status PlacePair(tensorflow::Graph* graph, std::int64_t first, std::int64_t second,
                              const tensorflow::Node& beside, tensorflow::Node** node);
 
-// Repoints all readers and successors of a node to another node, which has the same outputs.
+// Makes all readers and successors of `before` use `now` instead. Both nodes have the same outputs.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, tensorflow::Node* now);
 
-// Repoints the readers of each output to a port, and the control edges to `waited_for`. Readers of outputs without a
-// port are not changed. The inputs of `except` are not changed either.
+// Makes the readers of output i of `before` read outputs[i] instead. Outgoing control edges of `before` then start at
+// `waited_for`. Readers of outputs without a port are not changed. The inputs of `except` are not changed either.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, const std::vector<Port>& outputs,
                            tensorflow::Node* waited_for, const tensorflow::Node* except = nullptr);
 

@@ -91,7 +91,8 @@ class Reader {
     return tensorflow::GetNodeAttr(node.attrs(), "max_norm", &how->max_norm);
   }
 
-  // Follows ops that pass rows on, and returns the source of the rows. *waits receives the control inputs of these ops.
+  // Goes back from `at` through ops that only pass rows on. Returns the output from which the first of these ops gets
+  // the rows. *waits receives the control inputs of these ops.
   static Port Trace(Port at, Nodes* waits) {
     while (Is(at.node, {"Identity", "StopGradient"}) && !HasControlOutputs(at.node)) {
       AddControlInputs(at.node, waits);
@@ -154,7 +155,8 @@ class Reader {
     return OkStatus();
   }
 
-  // Returns the AscCombineRowsGrad that computes a gradient, or null if a sum cannot replace this op.
+  // Returns the AscCombineRowsGrad op that computes an input of a sum. Returns null if another op computes the input,
+  // or if the sum cannot replace the op. *passed receives the op, and the Identity ops between the op and the sum.
   static Node* GradientOfRows(const Node& sum, Port at, Nodes* passed) {
     Nodes between;
     for (; at.node->type_string() == "Identity"; at = Source(at.node, 0)) between.push_back(at.node);
@@ -207,8 +209,8 @@ class Reader {
     step_.order = OrderOf(numbered_.graph, order, reading_.ops, AbsorbedBySums());
   }
 
-  // Returns the nodes that sums will replace. In the order, a sum comes after all inputs that the sum will have. Gated
-  // gradients wait for sums instead of AscCombineRowsGrad ops.
+  // Returns the nodes that sums will replace. In the order, a sum follows all inputs that it will have after the
+  // replacement. Ops that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum instead.
   Absorbed AbsorbedBySums() const {
     Absorbed absorbed;
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

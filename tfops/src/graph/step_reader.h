@@ -1,4 +1,4 @@
-// Reads the ops on tables from the graph of a step.
+// Finds the ops in the graph of a step that use tables.
 #ifndef ASCPIPE_GRAPH_STEP_READER_H_
 #define ASCPIPE_GRAPH_STEP_READER_H_
 
@@ -12,13 +12,13 @@
 namespace ascpipe {
 namespace step {
 
-// A step, and the nodes and ports of its parts.
+// Description of a step, with the nodes and ports that the numbers in the description refer to.
 struct Reading {
   Step step;
   Nodes ops;                 // by item
   std::vector<Port> values;  // by value
   Nodes cuts;                // by index of the cut
-  // Control inputs of the readers of a lookup, and of the ops between the lookup and its readers.
+  // Control inputs of a lookup's reader (bag, piece of a join, sum), and of the ops between the lookup and the reader.
   std::vector<Nodes> waits_of_bags;
   std::vector<std::vector<Nodes>> waits_of_pieces;  // by join
   std::vector<Nodes> waits_of_sums;

@@ -74,7 +74,7 @@ class Writer {
     return OkStatus();
   }
 
-  // Replaces a lookup by a lookup without the features that merged ops read.
+  // Replaces a lookup by a smaller lookup, which omits the features that merged ops read.
   Status WriteRest(const Read& read) {
     const Lookup& lookup = LookupOf(read.outputs[0].feature);
     Node* const before = reading_.ops[At(lookup.item)];
@@ -163,7 +163,8 @@ class Writer {
     return OkStatus();
   }
 
-  // Lets nodes that wait for an AscCombineRowsGrad op, such as gated gradients, wait for the sum instead.
+  // Some nodes, such as gated gradients, wait for an AscCombineRowsGrad op that a sum replaces. Makes these nodes wait
+  // for the sum.
   void WaitForSum(Node* of_rows, const Reached& before, Node* sum) {
     const std::vector<const Edge*> edges(of_rows->out_edges().begin(), of_rows->out_edges().end());
     for (const Edge* edge : edges) {
@@ -173,7 +174,7 @@ class Writer {
     }
   }
 
-  // Cuts columns out of tensors whose other columns are read in place.
+  // Sums read some columns of a tensor in place. Changes the ops that cut the other columns out of such a tensor.
   Status CutOthersOut() {
     std::set<Value> wholes;
     for (std::size_t sum = 0; sum < step_.sums.size(); ++sum) {
@@ -203,7 +204,7 @@ class Writer {
     return nodes;
   }
 
-  // Adds an op with the control inputs of the first op of a group.
+  // Adds an op that replaces a group of ops. The op gets the control inputs of the group's first op.
   Status PlaceFor(const Group& group, const Nodes& nodes, NodeBuilder* builder, Node** node) {
     Nodes waits;
     AddControlInputs(nodes[0], &waits);
@@ -277,7 +278,7 @@ class Writer {
   Status WriteOrder() {
     for (const auto& edge : layout_.order) graph_.AddControlEdge(now_.OpOf(edge.first), now_.OpOf(edge.second));
     if (!layout_.evaluations_first.empty()) {
-      // An intermediate node keeps the number of edges linear.
+      // An intermediate node avoids an edge from each evaluation to each change.
       NodeBuilder builder(graph_.NewName("ascpipe/evaluation_first"), "NoOp", graph_.op_registry());
       Nodes evaluations;
       for (const Item item : layout_.evaluations_first) evaluations.push_back(now_.OpOf(item));

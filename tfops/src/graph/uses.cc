@@ -1,4 +1,5 @@
-// Finds the final readers of an output. The search follows ops that pass the output on or read its shape.
+// Finds the ops that use an output of a node. The search continues through ops that only pass the output on or read its
+// shape.
 #include <algorithm>
 #include <set>
 
@@ -26,8 +27,8 @@ class UseSearch {
  public:
   UseSearch(const Ends& ends, std::vector<std::string>* readers) : ends_(ends), readers_(*readers) {}
 
-  // Returns all uses. A use of kind kOther is always the only use. If `is_waited_for` is true, control edges count as
-  // uses, too.
+  // Returns all uses. If any use is of kind kOther, returns only this use. If `is_waited_for` is true, control edges
+  // count as uses, too.
   Uses Of(const Port& port, bool is_waited_for = false) {
     Uses uses;
     for (const Edge* edge : port.node->out_edges()) {
@@ -84,14 +85,14 @@ class UseSearch {
     Uses all;
     for (const Uses& uses : known_[node]) Add(&all, uses);
     if (all.empty()) return Other(*node);  // the op is a fetch of the program
-    // Output i of ShapeN is the shape of input i. A cut that still needs another output of ShapeN reads the shape of
-    // its own tensor instead (CutOut).
+    // Output i of ShapeN is the shape of input i, so only readers of output i use this input. If a cut needs another
+    // output of ShapeN, CutOut makes the cut read the shape of its own tensor instead.
     if (node->type_string() == "ShapeN" && all.front().by != By::kOther) return known_[node][At(input)];
     return all;
   }
 
   // Returns the uses of an input of an AscCombineRowsGrad op. If only sums read the outputs of the op, the sums replace
-  // the op and read its gradient and its rows directly.
+  // the op. The sums then read the inputs of the op (the gradient and the rows) directly.
   Uses ThroughGradientOfRows(const Edge& edge) {
     Node* const node = edge.dst();
     Uses uses = OfAll(node);
@@ -114,8 +115,9 @@ bool IsRead(const Node& node) {
   return std::any_of(edges.begin(), edges.end(), [](const Edge* edge) { return !edge->IsControlEdge(); });
 }
 
-// Adds the control inputs of a gradient op to *waits. Gradients that are gated or used together wait for each other.
-// The whole tensor is added instead of its cuts. Gradients that nothing reads are skipped.
+// Adds the control inputs of a gradient op to *waits. Gradients that are gated or used together wait for each other. If
+// a control input is a cut, the op that computes the whole tensor is added instead. Ops that will be removed are
+// skipped.
 void AddWaits(const Ends& ends, const Node& node, Nodes* waits) {
   Nodes inputs;
   AddControlInputs(&node, &inputs);

@@ -150,7 +150,7 @@ class VariableOrder {
     return uses;
   }
 
-  // Adds an update, unless the update is an initializer. An initializer runs before any op can read the variable.
+  // Adds an update. Initializers are not added, because an initializer runs before any op can read the variable.
   static void AddUpdate(const Node& variable, Node* update, Uses* uses) {
     if (update->name() != variable.name() + "/Assign") uses->updates.push_back(update);
   }
@@ -159,7 +159,8 @@ class VariableOrder {
     return frames_[static_cast<std::size_t>(node->id())].frame_name.empty();
   }
 
-  // Returns true if a control edge may lead from `from` to `to`. `from` must run whenever `to` runs.
+  // Returns true if a control edge may lead from `from` to `to`. Both nodes must be outside loops, and `from` must run
+  // whenever `to` runs.
   bool MayLead(const Node* from, const Node* to) const {
     const step::Branch& first = branches_[static_cast<std::size_t>(from->id())];
     const step::Branch& second = branches_[static_cast<std::size_t>(to->id())];
@@ -169,9 +170,8 @@ class VariableOrder {
 
   // ---- readers first
 
-  // Adds a control edge from every reader to every update. Pairs that are already ordered, in either direction, and
-  // pairs for which MayLead returns false get no edge. Updates that the program does not order run in the order of
-  // their names.
+  // Adds control edges from every reader to every update, and between updates in the order of their names. No edge is
+  // added between two ops that already have an order, or if MayLead returns false for the two ops.
   void Order(const Uses& uses) {
     for (Node* update : uses.updates) {
       const Reached after(graph_, Reached::Way::kAfter, {update}), before(graph_, Reached::Way::kBefore, {update});
@@ -188,7 +188,8 @@ class VariableOrder {
     }
   }
 
-  // Finds the ops that read the value of an edge, directly or through aliasing ops. Ops after an update are excluded.
+  // Finds the ops that read the value of an edge, directly or through aliasing ops. Ops that run after the update are
+  // excluded.
   static void AddReaders(const Edge* read, const Reached& after, std::set<const Node*>* seen, Nodes* readers) {
     Node* const node = read->dst();
     if (!node->IsOp() || read->IsControlEdge() || after.has(node) || node->type_string()[0] == '_') return;
@@ -198,9 +199,9 @@ class VariableOrder {
     for (const Edge* edge : node->out_edges()) AddReaders(edge, after, seen, readers);
   }
 
-  // Copies the value of a variable before its updates, for readers in branches and loops. Such readers may never run,
-  // or may run many times, so no control edge can lead from such a reader to an update outside. If the program makes
-  // some of these readers wait for an update, no copy is made, and TensorFlow decides the order.
+  // Makes readers in branches and loops read a copy of the variable. The copy is made before the updates. Such a reader
+  // may never run, or may run many times, so no control edge can lead from the reader to an update outside. If the
+  // program makes some of these readers wait for an update, no copy is made, and TensorFlow decides the order.
   Status CopyIntoControlFlow(const Uses& uses) {
     const Reached after(graph_, Reached::Way::kAfter, uses.updates);
     std::set<const Node*> seen;

@@ -1,5 +1,5 @@
-// Optimizers of rows in variables: AscApplyGradientDescent, AscApplyAdagrad, AscApplyLazyAdam and AscApplyFtrl.
-// AscUpdate applies one of these optimizers to several tables.
+// Optimizer ops that update rows of variables: AscApplyGradientDescent, AscApplyAdagrad, AscApplyLazyAdam and
+// AscApplyFtrl. AscUpdate applies one of these optimizers to several tables.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -11,8 +11,8 @@
 
 namespace {
 
-// Shape function of the updates. The inputs are the variables of one shape (states), the scalars, the gradient, and the
-// indices of the gradient.
+// Shape function of the updates. The inputs are the states (variables of the same shape), the scalar parameters, the
+// gradient, and the row numbers of the gradient.
 template <typename Rule>
 tensorflow::Status ShapesOfUpdate(tensorflow::shape_inference::InferenceContext* c) {
   tensorflow::shape_inference::ShapeHandle state, rest, scalar, grad, rows, merged;
@@ -123,7 +123,8 @@ power: At most 0.
 rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
-// AscUpdate is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
+// AscUpdate is not stateful. The op has another name for each set of fetches, and a session would keep a stateful
+// kernel for each name.
 REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")
     .Input("numbers: m * float")
@@ -151,7 +152,8 @@ namespace ascpipe {
 
 namespace {
 
-// Part of an update for one table. The struct contains the numbers and the contents of the inputs.
+// Update of one table, as a part of an op. The struct contains the numbers and the contents of the op's inputs for this
+// table.
 template <typename Rule, typename Index>
 struct TableUpdate {
   int state, grad, indices;  // numbers of inputs; `state` is the first state

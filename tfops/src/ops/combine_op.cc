@@ -1,4 +1,4 @@
-// AscCombine and its gradients with respect to the rows and weights of positions.
+// AscCombine, and the ops that compute its gradients with respect to the rows and to the weights.
 #include <algorithm>
 #include <string>
 
@@ -126,7 +126,7 @@ using tensorflow::TensorShape;
 
 namespace {
 
-// Returns the number of bags in the work unit of a thread.
+// Returns the number of bags that a thread processes as one unit of work.
 std::int64_t BlockBags(const Bags& bags, std::int64_t dim) {
   return std::max<std::int64_t>(1, 4 * BlockRows(dim) / (1 + bags.positions / std::max<std::int64_t>(1, bags.count)));
 }
@@ -138,7 +138,7 @@ Status ReadBagAttributes(OpKernelConstruction* construction, Bags* bags) {
   return construction->GetAttr("max_norm", &bags->max_norm);
 }
 
-// Base class of the kernels of AscCombine and AscCombineWeightsGrad, which reads their inputs. Only
+// Base class of the kernels of AscCombine and AscCombineWeightsGrad. The class reads the inputs of these ops. Only
 // AscCombineWeightsGrad may have slots.
 class CombineInputs : public tensorflow::OpKernel {
  public:

@@ -1,5 +1,5 @@
-// Base class of AscForward and AscBackward. Each op exchanges the rows of all tables of a step with all ranks in one
-// exchange.
+// Base class of AscForward and AscBackward. In one exchange, each op sends rows of all tables of a step to all ranks,
+// and receives such rows from all ranks.
 #ifndef ASCPIPE_OPS_EXCHANGE_OP_H_
 #define ASCPIPE_OPS_EXCHANGE_OP_H_
 
@@ -45,7 +45,8 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual VerdictKind Expected() const = 0;
   virtual bool HasBackward() const { return false; }
   virtual std::shared_ptr<const std::string> Facts() const { return nullptr; }
-  // Reads the inputs again after the step has claimed or read its tables again.
+  // ReadAgain is called if the step had to claim or read its tables a second time. It updates the inputs that have
+  // changed.
   virtual tensorflow::Status ReadAgain(tensorflow::OpKernelContext*, const StepEnd&) { return OkStatus(); }
   // Appends the rows that input i sends.
   virtual tensorflow::Status Send(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,

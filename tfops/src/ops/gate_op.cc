@@ -1,5 +1,6 @@
 // AscGate returns a batch to its step when all ranks have the batch. AscChoose and AscNothing replace a batch that a
-// rank does not have. AscLocalKeys returns the index of each id of the batch among this rank's distinct keys.
+// rank does not have. For each id of the batch, AscLocalKeys returns the index of the id's key in this rank's array of
+// distinct keys.
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,7 +19,8 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscGate is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
+// AscGate is not stateful. The op has another name for each set of fetches, and a session would keep a stateful kernel
+// for each name.
 REGISTER_OP("AscGate")
     .Input("has_batch: bool")
     .Input("components: T")
@@ -65,7 +67,8 @@ REGISTER_OP("AscNothing")
 Returns an empty tensor of each type.
 )doc");
 
-// AscLocalKeys is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
+// AscLocalKeys is not stateful. The op has another name for each set of fetches, and a session would keep a stateful
+// kernel for each name.
 REGISTER_OP("AscLocalKeys")
     .Input("ticket: int64")
     .Input("owned: int64")

@@ -43,7 +43,8 @@ table: Number of the table, at most 254.
 dim: Length of an embedding.
 )doc");
 
-// AscNameRows is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
+// AscNameRows is not stateful. The op has another name for each set of fetches, and a session would keep a stateful
+// kernel for each name.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")
     .Input("ticket: int64")

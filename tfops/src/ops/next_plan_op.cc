@@ -1,5 +1,5 @@
 // AscNextPlan and AscPlans claim the plans of a batch for one or several tables and move the rows. AscProvisionalPlan
-// is a placeholder of AscNextPlan while a graph is being built.
+// is a placeholder for AscNextPlan while a graph is being built.
 #include "bridge/known_shapes.h"
 #include "bridge/pipeline.h"
 #include "bridge/plan_group.h"
@@ -56,7 +56,8 @@ shapes: Known shapes of the restore indexes; [] for none.
 slot_widths: For an expansion table, whose n_state is 1: the length of each optimizer slot in a home row.
 )doc");
 
-// AscPlans is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
+// AscPlans is not stateful. The op has another name for each set of fetches, and a session would keep a stateful kernel
+// for each name.
 REGISTER_OP("AscPlans")
     .Input("ticket: int64")
     .Input("state: Ref(n_state * float)")

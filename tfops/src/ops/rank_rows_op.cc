@@ -11,7 +11,8 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscForward is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
+// AscForward is not stateful. The op has another name for each set of fetches, and a session would keep a stateful
+// kernel for each name.
 REGISTER_OP("AscForward")
     .Input("owned: int64")
     .Input("slots: n * int32")
@@ -113,8 +114,8 @@ class ForwardOp : public ExchangeOp {
   bool HasBackward() const override { return has_backward_; }
   std::shared_ptr<const std::string> Facts() const override { return facts_; }
 
-  // Gathers the rows again from the slots, which the new claims or answers have overwritten. The tensor of the rows is
-  // overwritten, because no other op reads it.
+  // Gathers the rows again, because the new claims or answers have overwritten the slots. The rows are written into the
+  // input tensor `rows`, which no other op reads.
   Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
     for (int i = 0; i < n_; ++i) {
       const Tensor &slots = ctx->input(1 + i), &restore = ctx->input(1 + n_ + i), &rows = ctx->input(1 + 2 * n_ + i);

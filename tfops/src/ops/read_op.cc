@@ -1,6 +1,6 @@
-// AscLookup looks up the rows of all features of one table. AscRestoreRows looks up the rows in a copy of the batch's
-// rows. AscRead looks up the rows of several tables. AscRead also combines bags, and concatenates rows with other
-// columns.
+// AscLookup looks up the rows of all features of one table. AscRestoreRows looks up rows in a tensor that contains a
+// copy of the batch's rows. AscRead looks up the rows of several tables. AscRead also combines bags, and concatenates
+// rows with other columns.
 #include <algorithm>
 #include <deque>
 #include <string>
@@ -75,7 +75,8 @@ places: int32[distinct ids] of AscLocalRows: a row of `local`, with 2^30 added f
 restore, default_row, embeddings, k: See AscLookup.
 )doc");
 
-// AscRead is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
+// AscRead is not stateful. The op has another name for each set of fetches, and a session would keep a stateful kernel
+// for each name.
 REGISTER_OP("AscRead")
     .Input("rows: n * float")
     .Input("slots: n * int32")

@@ -1,4 +1,4 @@
-// AscServedTable is a table of a SavedModel, and AscOpenServedTable opens its file when the model is loaded.
+// AscServedTable is a table of a SavedModel. AscOpenServedTable opens the file of the table when the model is loaded.
 // AscServedLookup and AscServedLookupFound look up rows of keys in the file.
 #include <cstdint>
 #include <memory>
@@ -75,8 +75,9 @@ rows: float, the shape of the keys followed by dim.
 dim: Length of a row of the table.
 )doc");
 
-// AscServedLookupFound is a separate op instead of an output of AscServedLookup. TensorFlow cannot load a graph that
-// has shapes for fewer outputs than the op has, and models exported earlier contain such graphs.
+// AscServedLookupFound is a separate op instead of an output of AscServedLookup. TensorFlow cannot load a graph if a
+// node lists fewer output shapes than its op has outputs. Models that were exported earlier contain nodes with only one
+// output shape.
 REGISTER_OP("AscServedLookupFound")
     .Input("table: resource")
     .Input("keys: T")
@@ -112,7 +113,7 @@ class OpenServedTableOp : public tensorflow::OpKernel {
       table->Unref();
       return;
     }
-    // The file is opened without the lock of the resource manager, because the whole file is read.
+    // The resource manager is not locked while the file is opened, because reading the whole file takes long.
     std::unique_ptr<TableFile> file;
     const auto share = [ctx](std::int64_t total, std::int64_t block, const Blocks::Work& work) {
       ShareBlocks(ctx, total, block, work);
@@ -120,7 +121,7 @@ class OpenServedTableOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(
         ctx, ToStatus(TableFile::Open(path.scalar<TensorString>()(), static_cast<std::uint32_t>(seal_), share, &file)));
     const tensorflow::Status created = tensorflow::CreateResource(ctx, handle, new ServedTable(std::move(file)));
-    // Another run may have opened the same file first.
+    // Another session.run call may have opened the same file first.
     if (!tensorflow::errors::IsAlreadyExists(created)) OP_REQUIRES_OK(ctx, created);
   }
 

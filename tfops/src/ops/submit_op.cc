@@ -57,7 +57,7 @@ namespace {
 
 constexpr tensorflow::int64 kMostCycles = 2;  // a program may omit the last batch of a cycle once
 
-// A batch that holds references to the id tensors instead of copies.
+// A batch that holds references to the id tensors instead of copies of the ids.
 class TensorBatch : public Batch {
  public:
   void Add(const tensorflow::Tensor& ids, int table) {
@@ -118,7 +118,8 @@ class SubmitOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Returns the number of a new source. A kernel lives as long as its iterator.
+  // Returns the number of a new source. A kernel lives as long as its iterator, so the number of the kernel identifies
+  // the iterator.
   static std::int64_t NewSource() {
     static std::atomic<std::int64_t> sources{0};
     return ++sources;

@@ -1,4 +1,5 @@
-// AscLookupGrad sums the gradients of the lookups of one table by row. AscSum sums the gradients of several tables.
+// For each row of one table, AscLookupGrad sums the gradients of the table's lookups. AscSum sums the gradients of
+// several tables.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -74,7 +75,8 @@ partial: True if `slots` also has ids of other features. Ids that no feature of 
   a row without a gradient is not trained.
 )doc");
 
-// AscSum is not stateful. A session would cache a stateful kernel under a new name for each set of fetches.
+// AscSum is not stateful. The op has another name for each set of fetches, and a session would keep a stateful kernel
+// for each name.
 REGISTER_OP("AscSum")
     .Input("rows: r * float")
     .Input("slots: n * int32")
@@ -272,7 +274,8 @@ class SumOp : public tensorflow::OpKernel {
                   grads.shape().DebugString(), ", expected ", rows.DebugString());
   }
 
-  // Reads the gradient of a feature from columns of a matrix. `rows` is the shape of the feature's rows.
+  // Makes `lookup` read the gradient of a feature from columns of the matrix `grads`. `rows` is the shape of the
+  // feature's rows without the last dimension.
   Status ReadColumns(const Tensor& grads, const TensorShape& rows, int feature, BagGradient* lookup) const {
     const bool has_rank = rows.dims() == 1 || rows.dims() == 2;
     const std::int64_t batch = has_rank ? rows.dim_size(0) : -1, dim = At(dims_, At(tables_, feature));

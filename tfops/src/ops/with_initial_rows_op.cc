@@ -1,4 +1,5 @@
-// AscWithInitialRows and AscLookupWithInitialRows return the rows of keys, with initial rows for missing keys.
+// AscWithInitialRows and AscLookupWithInitialRows return one row for each key: the key's row, or an initial row if the
+// key has no row.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -63,8 +64,8 @@ table: Number of a table of the running pipeline, or -1. The seed, kind, paramet
   the inputs and attributes; a restored checkpoint may have changed them.
 )doc");
 
-// AscLookupWithInitialRows receives the inputs of a lookup. Computing a boolean tensor of existing keys would take
-// longer than this op.
+// AscLookupWithInitialRows has the inputs of a lookup. AscWithInitialRows needs a boolean tensor of the existing keys
+// instead, and computing this tensor would take longer than the op.
 REGISTER_OP("AscLookupWithInitialRows")
     .Input("rows: float")
     .Input("keys: T")
@@ -154,7 +155,8 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Returns true if the input is a boolean tensor of keys that have rows, instead of slots and a restore index.
+  // Returns true if a boolean input says which keys have rows. Returns false if the op has the inputs slots and restore
+  // instead.
   bool is_found_given() const { return parameters_ == 3; }
 
   tensorflow::Status CheckShapes(tensorflow::OpKernelContext* ctx) const {

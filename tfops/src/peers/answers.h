@@ -20,8 +20,8 @@ class Answers {
   }
   // Stores the answers of a rank, which are lines "NUMBER TEXT". Drops answers to closed requests.
   void Hear(int rank, const std::string& lines);
-  // Returns true and closes the request if all ranks except rank 0 have answered. *answers contains the answers by
-  // rank. An answer is "" for rank 0 and for ranks that have not answered.
+  // Returns true and closes the request if all ranks except rank 0 have answered. *answers always receives the answers
+  // so far, by rank. The answer is "" for rank 0 and for ranks that have not answered yet.
   bool Take(std::int64_t number, int ranks, std::vector<std::string>* answers);
   // Closes a request whose answers are not needed.
   void Drop(std::int64_t number) { open_.erase(number); }

@@ -38,8 +38,8 @@ struct FrameKeys {
   const std::vector<std::int64_t>* owners;  // [ranks + 1], starting at 0: boundaries of the keys of each owner
 };
 
-// Appends the keys that a rank requests from each owner in one batch. `keys` has one element per table, or is null if
-// the rank cannot train the batch. Sets `bytes` and `closed` of the head.
+// Appends the keys that a rank requests from each owner in one batch. `keys` has one element per table. `keys` is null
+// if the rank cannot train the batch. Sets `bytes` and `closed` of the head.
 void PutAsked(AskedHead head, const std::vector<FrameKeys>* keys, std::vector<std::vector<Piece>>* to,
               std::vector<std::shared_ptr<const void>>* keeps);
 

@@ -50,7 +50,7 @@ void AwaitedRanks::Hear(const std::vector<PeerHeader>& headers, Clock::time_poin
   }
 }
 
-// Returns true if ranks have sent something recently. In this case this rank waits for the ranks that had nothing to
+// Returns true if an exchange has ended recently. In this case this rank waits for the ranks that had nothing to
 // exchange.
 bool AwaitedRanks::IsFresh(Clock::time_point now) const { return now - heard_ < kFresh; }
 

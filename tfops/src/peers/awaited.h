@@ -1,4 +1,4 @@
-// State of the other ranks as known to this rank: their last headers, and the times of their last progress.
+// What this rank knows about the other ranks: their last headers, and the times of their last progress.
 #ifndef ASCPIPE_PEERS_AWAITED_H_
 #define ASCPIPE_PEERS_AWAITED_H_
 
@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Hash of this boot and process namespace. Processes with the same hash see each other in /proc.
+// Hash of the machine's boot id and of the process namespace. Processes with the same hash see each other in /proc.
 std::uint64_t ThisMachine();
 
 // The class is not thread-safe.

@@ -18,7 +18,7 @@ std::int64_t NanosecondsSince1970() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-// Sums the sizes of all ranks except one rank. A faulty transport may return fewer sizes.
+// Returns the sum of the sizes of all ranks except `rank`. A faulty transport may return fewer sizes.
 std::int64_t SumWithout(std::int32_t rank, const std::vector<std::int64_t>& sizes) {
   const std::size_t own = static_cast<std::size_t>(rank);
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) - (own < sizes.size() ? sizes[own] : 0);

@@ -1,5 +1,5 @@
-// Statistics of a rank's exchanges for `ascpipe status` and `ascpipe timeline`, including the rank that other ranks
-// wait for.
+// Statistics of a rank's exchanges for `ascpipe status` and `ascpipe timeline`. The statistics also show for which rank
+// the other ranks have waited.
 #ifndef ASCPIPE_PEERS_FIGURES_H_
 #define ASCPIPE_PEERS_FIGURES_H_
 
@@ -13,16 +13,19 @@
 
 namespace ascpipe {
 
-// An object is used by one thread. An exchange ends at nearly the same time on all ranks. Therefore the other ranks
-// waited for the rank with the longest busy time before the next exchange. The clocks of ranks are not compared.
+// Only one thread uses an object. An exchange ends at nearly the same time on all ranks. The busy time of a rank is the
+// time from this end to the start of the rank's next exchange. Therefore the other ranks wait for the rank with the
+// longest busy time. The clocks of ranks are not compared.
 class PeerFigures {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `shared` is shared memory for the statistics, or null. `spans` is the ring for the recorded exchanges, or null.
+  // `shared` is shared memory for the statistics. `spans` is the ring for the recorded exchanges. Each of the two may
+  // be null.
   PeerFigures(layout::Exchanges* shared, SpanRing* spans, int rank, int ranks);
 
-  // Starts an exchange. Returns the time in us since the previous exchange of this rank, or 0 for the first exchange.
+  // Starts an exchange. Returns the time in us since the previous exchange of this rank. Returns 0 for the first
+  // exchange.
   std::int64_t Begin(const PeerHeader& header, Clock::time_point now);
   void Sent(const std::vector<std::int64_t>& sizes);  // bytes, by rank
   // Ends an exchange. The time of a heartbeat is not counted.

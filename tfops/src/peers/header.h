@@ -69,7 +69,7 @@ struct PeerHeader {
   }
 };
 
-// Sizes in bytes of the sections after a header, each padded to kSectionUnit.
+// Sizes of the sections after a header, in bytes without padding. Each section is padded to a multiple of kSectionUnit.
 struct SectionSizes {
   std::int64_t signature = 0;
   std::int64_t facts = 0;
@@ -84,8 +84,7 @@ constexpr std::int64_t kHeaderBytes = 512;
 inline std::int64_t FilledUp(std::int64_t bytes) { return (bytes + kSectionUnit - 1) / kSectionUnit * kSectionUnit; }
 
 void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8_t* out);  // writes kHeaderBytes
-// Parses and checks the header of a message of `bytes` bytes. Returns an error unless all sections are within the
-// message.
+// Parses and checks the header of a message of `bytes` bytes. Returns an error if a section extends beyond the message.
 CoreStatus ReadHeader(const std::uint8_t* message, std::int64_t bytes, PeerHeader* header, SectionSizes* sizes);
 
 }  // namespace ascpipe

@@ -80,7 +80,7 @@ constexpr char kEnqueue[] =
 using ShutDown = void (*)();
 constexpr char kShutDown[] = "horovod_shutdown";
 
-// All exchanges have one name, so that Horovod matches any messages of two ranks.
+// All exchanges have the same name, so that Horovod matches messages of any kind.
 constexpr char kName[] = "ascpipe/exchange";
 constexpr std::size_t kReasonBytes = 160;  // maximum length of an error message
 constexpr int kProcessor = -1;             // Horovod's device number of the CPU
@@ -158,7 +158,7 @@ class ExchangeOutput : public hvd::OpContext {
   std::shared_ptr<Splits> splits_;
 };
 
-// Returns the first sentence of an error, without the source location of Horovod's build, "[/path/file.cc:136] ".
+// Returns the first sentence of an error. Removes the source location at the beginning, such as "[/path/file.cc:136]".
 std::string FirstSentence(std::string text) {
   const std::size_t begin = text.compare(0, 1, "[") == 0 ? text.find("] ") : std::string::npos;
   if (begin != std::string::npos) text = text.substr(begin + 2);
@@ -190,8 +190,8 @@ class HorovodExchanges : public Transport {
            {});
       return;
     }
-    // Reuse the memory of the previous exchange if nothing reads it any more, because new pages cost more than the
-    // copy.
+    // Reuse the memory of the previous exchange if nothing reads it any more. Allocating new pages would take longer
+    // than copying the data.
     if (into_ == nullptr || into_.use_count() > 1) into_ = std::make_shared<std::vector<std::uint8_t>>();
     const auto exchange = std::make_shared<ExchangeOutput>(into_);
     const hvd::Status begun = enqueue_(

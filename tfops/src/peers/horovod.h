@@ -1,4 +1,4 @@
-// Transport over Horovod's alltoall. C++ code calls the alltoall, so that no session or graph waits in the alltoall.
+// Transport over Horovod's alltoall. C++ code calls the alltoall directly, so no op in a TensorFlow graph is needed.
 #ifndef ASCPIPE_PEERS_HOROVOD_H_
 #define ASCPIPE_PEERS_HOROVOD_H_
 

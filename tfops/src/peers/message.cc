@@ -49,8 +49,8 @@ Parcel MakeMessages(const PeerHeader& header, const Sections& sections,
                            FilledUp(sizes[rank].answer) + FilledUp(sizes[rank].keys) + FilledUp(sizes[rank].rows));
     all += parcel.sizes.back();
   }
-  // Reuse the memory of the previous exchange if the transport has released it, because new pages cost more than the
-  // copy.
+  // Reuse the memory of the previous exchange if the transport has released it. Allocating new pages would take longer
+  // than copying the data.
   if (*buffer == nullptr || buffer->use_count() > 1) *buffer = std::make_shared<std::vector<std::uint8_t>>();
   if (static_cast<std::int64_t>((*buffer)->size()) < all) (*buffer)->resize(static_cast<std::size_t>(all + all / 4));
   parcel.bytes = *buffer;

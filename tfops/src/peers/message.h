@@ -19,7 +19,7 @@ struct Piece {
   std::int64_t bytes;
 };
 
-// One section of the messages of all ranks.
+// One section (for example, the keys) of each message that the ranks have sent.
 struct Received {
   std::shared_ptr<const void> keeps;  // keeps the bytes alive
   std::vector<Piece> from;            // by rank
@@ -44,7 +44,7 @@ struct Messages {
 
 std::int64_t BytesOf(const std::vector<Piece>& pieces);
 
-// Builds the messages to all ranks. Reuses *buffer unless it has other users.
+// Builds the messages to all ranks. Reuses *buffer if it has no other users.
 Parcel MakeMessages(const PeerHeader& header, const Sections& sections,
                     std::shared_ptr<std::vector<std::uint8_t>>* buffer);
 // Parses the messages of `ranks` ranks in exchange `sequence`.

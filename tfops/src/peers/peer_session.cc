@@ -40,7 +40,7 @@ PeerAction Tell(PeerRequest request, const PeerVerdict& verdict, bool has_rows =
   return action;
 }
 
-// Returns the names of the collectives of a step from the facts of the step.
+// Reads the names of a step's collectives from the facts of the step.
 std::string CollectivesOf(const std::string& facts) {
   std::istringstream lines(facts);
   std::string names;
@@ -100,7 +100,7 @@ bool PeerSession::MayBeSent(const PeerHeader& header) const {
 }
 
 // Returns true if a request of this rank must be put aside, because another stream or a request of rank 0 is next. Only
-// steps that hold the lease or have read tables are put aside. A failed step has already released the lease.
+// kForward (holds the lease) and kRead (has read rows) are put aside. A failed step has already released the lease.
 bool PeerSession::MustYield(const PeerHeader& header) const {
   if (!header.cause.empty()) return false;
   const bool claims = header.kind == PeerKind::kForward, reads = header.kind == PeerKind::kRead;
@@ -146,7 +146,7 @@ PeerMove PeerSession::Send(PeerRequest request) {
   return MoveOf(Kind::kSend);
 }
 
-// Waits until an exchange ends, times out, or must be reported on stderr. A heartbeat has no timeout, unless another
+// Waits until an exchange ends, times out, or must be reported on stderr. A heartbeat has a timeout only if another
 // request waits for the end of the heartbeat.
 PeerMove PeerSession::Await(const Around& around) {
   const PeerRequest* waits = &current_;
@@ -165,7 +165,7 @@ PeerMove PeerSession::Await(const Around& around) {
 }
 
 PeerMove PeerSession::MoveOfBroken(const Around& around) {
-  // A step that still runs waits in a collective of the program. Only a shutdown of the engine ends this wait.
+  // If a step still runs, it waits in a collective of the program. Only a shutdown of the engine ends this wait.
   if (!engine_ended_ && around.has_steps && around.now - broken_since_ > limits_.end_after) {
     engine_ended_ = true;
     return MoveOf(Kind::kEndEngine);
@@ -241,7 +241,7 @@ PeerActions PeerSession::Conclude(const std::vector<PeerHeader>& headers, const 
   }
   const bool again = SendsAgain(request, verdict);
   if (!again) actions.push_back(Tell(std::move(request), verdict, true));
-  // Put aside claims that must yield, including claims that were not sent yet.
+  // Also put aside the requests in the queue that must yield. They were not part of this exchange.
   for (auto one = queue_.begin(); one != queue_.end();) {
     if (MustYield(one->header)) {
       actions.push_back(Tell(std::move(*one), verdict));
@@ -303,7 +303,7 @@ PeerActions PeerSession::Fail(const CoreStatus& why, bool others_know, Time now)
 }
 
 PeerActions PeerSession::GiveUp(const CoreStatus& why, Time now) {
-  // If no exchange is in flight between a step and its gradients, the step itself is abandoned.
+  // If a step has started and its gradients are not in an exchange yet, the step itself is abandoned.
   if (state_ == PeerState::kStep && exchange_ == Exchange::kNone && poisoned_.ok()) poisoned_ = why;
   return Break(why, PeerState::kBroken, now);
 }

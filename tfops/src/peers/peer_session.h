@@ -39,9 +39,9 @@ struct PeerRequest {
   // True if gradients follow a kForward request. Nothing else is sent before the gradients, because other ranks wait
   // for them.
   bool has_backward = false;
-  // Function that is called once with the verdict, on the thread of Peers or of the caller. The function must not
-  // block. The function must put the claim aside if the verdict is kTurn (another stream is next) or kAsked (rank 0
-  // sends a request).
+  // Function that is called once with the verdict, on the thread of Peers or on the thread that sends the request. The
+  // function must not block. The function must put the claim aside if the verdict is kTurn (another stream is next) or
+  // kAsked (rank 0 sends a request).
   std::function<void(const PeerVerdict&, const Received& rows)> done;
   // Peers sets the members below. `since` is the start of the wait for other ranks. `busy_us` is the time since the
   // previous exchange of this rank.
@@ -81,7 +81,7 @@ struct PeerMove {
     kSend,       // start the exchange of current(), or call PassGate
     kSayWait,    // print a line about the wait of a request, then call Next again
     kEndEngine,  // shut the engine down, then call Next again
-    // Call GiveUp with the error of one of the three kinds below:
+    // For each of the next three kinds, call GiveUp with an error:
     kGiveUpExchange,  // the other ranks do not answer a request
     kGiveUpTurn,      // this rank has no request of the stream that is next
     kGiveUpStep,      // the step hangs in a collective of the program
@@ -141,7 +141,7 @@ class PeerSession {
   // Reports that an exchange has failed. This rank is then broken. `others_know` is true if the other ranks know about
   // the failure or have the same error.
   PeerActions Fail(const CoreStatus& why, bool others_know, Time now);
-  // Breaks this rank after a timeout that Next has reported.
+  // Marks this rank as broken, after Next has reported a timeout.
   PeerActions GiveUp(const CoreStatus& why, Time now);
   // Reports the end of an exchange that no request waits for. `others_know` is true if the other ranks know that this
   // rank is broken, or cannot be informed.

@@ -118,7 +118,8 @@ void Peers::Run() {
           Send(&lock);
           continue;
         }
-        // The keys have arrived with an earlier exchange. All ranks pass this gate, even if some ranks queue it later.
+        // The keys have arrived with an earlier exchange. All ranks pass this gate without an exchange, even ranks that
+        // reach the gate later.
         actions = session_.PassGate();
         break;
       }
@@ -271,8 +272,8 @@ void Peers::End(std::unique_lock<std::mutex>* lock) {
   lock->lock();
 }
 
-// Reads the messages of all ranks. Returns the error that breaks this rank. Sets *others_know if the other ranks have
-// the same error.
+// Reads the messages of all ranks. Returns an error if this rank must stop exchanging messages. Sets *others_know if
+// the other ranks have the same error.
 CoreStatus Peers::Read(const Parcel& parcel, Messages* messages, PeerVerdict* verdict, bool* others_know) {
   const CoreStatus status = ReadMessages(parcel, size(), sequence_, messages);
   if (!status.ok()) return status;
@@ -284,7 +285,7 @@ CoreStatus Peers::Read(const Parcel& parcel, Messages* messages, PeerVerdict* ve
   const CoreStatus unpacked = keys_->Unpack(messages->keys);
   *others_know = !difference.empty();
   if (difference.empty()) return unpacked;
-  // Report the difference instead of its consequences, such as keys that cannot be read.
+  // Report the difference, not an error that the difference has caused, such as keys that cannot be read.
   return Error(kE313, "the ranks differ: ", difference,
                ". Nothing of this step was trained. All ranks run the same "
                "program with the same arguments");

@@ -1,9 +1,9 @@
 // Exchanges messages with the other ranks, one exchange at a time, and reports the verdict that all ranks reach.
 //
-// All exchanges use one Horovod name. Therefore Horovod matches any messages of two ranks, and Decide compares the
-// messages. A dedicated thread makes the exchanges. No other thread waits inside the transport, and each wait in Peers
-// has a timeout. PeerSession decides which messages are sent and which actions follow. Peers adds the lock, the thread
-// and the transport.
+// All exchanges use the same Horovod name, so Horovod matches messages of any kind. Decide checks whether the messages
+// of all ranks belong together. A dedicated thread makes the exchanges. No other thread waits inside the transport.
+// Each request, except a heartbeat, has a timeout. PeerSession decides which messages are sent and which actions
+// follow. Peers adds the lock, the thread and the transport.
 #ifndef ASCPIPE_PEERS_PEERS_H_
 #define ASCPIPE_PEERS_PEERS_H_
 
@@ -65,12 +65,12 @@ class Peers {
     std::shared_ptr<SpanRing> spans;       // ring of recorded exchanges; null: not recorded
     // Function that is called when batches of other streams may be claimed, or when rank 0 has received an answer.
     std::function<void()> on_change;
-    // Function that is called on ranks other than 0 when rank 0 sends a request. After kSave and kChange, nothing is
-    // sent before Resume.
+    // Function that is called on ranks other than 0 when rank 0 sends a request. After kSave and kChange, only
+    // heartbeats are sent before Resume.
     std::function<void(PeerAsk)> on_ask;
     std::function<bool()> has_steps;  // returns true while a step of the program runs; null: never; any thread
-    // Function that returns a counter, or null. The counter grows while this process makes progress with requests of
-    // rank 0. Any thread may call the function.
+    // Function that returns a counter. The counter grows while this process makes progress with requests of rank 0. Any
+    // thread may call the function. The function is null if this process reports no progress.
     std::function<std::int64_t()> work;
   };
 
@@ -104,14 +104,14 @@ class Peers {
   // next.
   bool MayClaim(int stream) const;
 
-  // Returns the reason why this rank has stopped exchanging messages, or OK if this rank has not stopped.
+  // Returns OK while this rank exchanges messages. Otherwise returns the reason why this rank has stopped.
   CoreStatus Broken() const;
-  // Returns the reason why no rank may use its tables any more, or OK if the tables are usable.
+  // Returns OK while the tables are usable. Otherwise returns the reason why no rank may use its tables.
   CoreStatus Poisoned() const;
 
   // Announces that this rank shuts down, and waits for the other ranks until the timeout. While a request of rank 0 is
-  // open, Leave waits until no rank has made progress with the request for wait_timeout_s. `cause` is the error of this
-  // rank's program, or "". Leave is idempotent.
+  // open, Leave waits longer: until wait_timeout_s plus the timeout has passed without progress of any rank. `cause` is
+  // the error of this rank's program. `cause` is "" if there is no error. Leave is idempotent.
   void Leave(int timeout_ms, std::string cause = "");
   // Stops the thread. Stop is idempotent.
   void Stop();

@@ -1,4 +1,4 @@
-// Peers: requests of rank 0 to the other ranks, and their answers.
+// Functions of Peers for the requests of rank 0, and for the answers of the other ranks.
 #include <algorithm>
 #include <chrono>
 #include <utility>

@@ -1,4 +1,4 @@
-// Peers: comparison of properties that must be equal on all ranks, and error messages of exchanges.
+// Functions of Peers that compare the properties that must be equal on all ranks, and explain failed exchanges.
 #include <algorithm>
 
 #include "core/error_codes.gen.h"
@@ -21,7 +21,8 @@ void Peers::Learn(const Messages& messages) {
   }
 }
 
-// Returns the difference between ranks, or "". All ranks return the same result, because they have the same messages.
+// Returns the first difference between ranks. Returns "" if the ranks do not differ. All ranks return the same result,
+// because they have the same messages.
 std::string Peers::Difference(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict) {
   const auto differ = [&headers](std::uint64_t PeerHeader::*field) {
     return std::any_of(headers.begin(), headers.end(),

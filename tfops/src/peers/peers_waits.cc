@@ -1,4 +1,4 @@
-// Peers: messages about waits for other ranks. Callers of these functions hold the lock.
+// Functions of Peers that build messages about waits for other ranks. The caller must hold the lock.
 #include <chrono>
 
 #include "core/error_codes.gen.h"

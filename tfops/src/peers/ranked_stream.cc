@@ -90,7 +90,8 @@ bool RankedStream::IsReady(std::int64_t local) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = names_.find(local);
   if (found == names_.end() || entries_.at(found->second)->sent) return true;
-  // Batches are sent in order, and an earlier batch may be in a slower key worker.
+  // Batches are sent in order, so all earlier batches must be deduplicated, too. A slower key worker may still process
+  // one of them.
   for (const BatchName& name : unsent_) {
     if (!IsDeduplicated(entries_.at(name)->local->state())) return false;
     if (name == found->second) break;
@@ -105,7 +106,7 @@ bool RankedStream::IsKnown(const BatchName& name) const {
   return std::all_of(found->second->asked.begin(), found->second->asked.end(), [](const Asked& a) { return a.came; });
 }
 
-// Finds the distinct keys of each owner.
+// Finds, for each owner, which distinct keys of the batch belong to the owner.
 CoreStatus RankedStream::Deal(Entry* entry, std::vector<FrameKeys>* keys) const {
   for (int index = 0; index < local_->ring().tables(); ++index) {
     const PartView part(local_->ring(), entry->local->record(), index);
@@ -274,7 +275,8 @@ void RankedStream::DropClosed() {
   Clear();
 }
 
-// Removes taken batches whose owned ticket is closed, and entries for which no keys will be sent or received any more.
+// Removes taken batches whose owned ticket is closed. Also removes the entries of batches whose keys will be neither
+// sent nor received any more.
 void RankedStream::Clear() {
   for (auto taken = taken_.begin(); taken != taken_.end();) {
     Ticket* const ticket = taken->second.second;

@@ -24,8 +24,8 @@
 
 namespace ascpipe {
 
-// Name of a batch, which is equal on all ranks. The name consists of the number of the iterator in its stream and the
-// number of the batch in the iterator.
+// Name of a batch. All ranks use the same name for the batch. The name consists of the number of the iterator in its
+// stream and the number of the batch in the iterator.
 struct BatchName {
   std::int64_t run = 0;
   std::int64_t index = 0;
@@ -76,7 +76,7 @@ class RankedStream {
   CoreStatus Take(std::int64_t local, std::shared_ptr<const RankedBatch>* batch, TicketHold* owned);
   // Closes the owned tickets of batches that this rank has dropped, because later tickets wait for these tickets.
   void DropClosed();
-  // Returns the batch of an owned ticket if Take has returned the batch, otherwise null.
+  // Returns the batch of an owned ticket. Returns null if Take has not returned the batch yet.
   std::shared_ptr<const RankedBatch> Taken(std::int64_t owned) const;
 
   // Appends the keys of unsent batches by owner, with the oldest batch first. Includes all batches up to `until`, and
@@ -111,7 +111,8 @@ class RankedStream {
 // Streams of a process that several ranks train. Peers sends the keys of these streams with its messages.
 class RankedStreams : public PeerKeys {
  public:
-  // Adds a stream, and passes to it the keys that arrived earlier. Returns an error if these keys are invalid.
+  // Adds a stream. If keys for this stream have arrived earlier, passes these keys to the stream. Returns an error if
+  // these keys are invalid.
   CoreStatus Add(std::unique_ptr<RankedStream> stream);
   RankedStream* Find(int number) const;  // null: there is none
 
@@ -131,7 +132,8 @@ class RankedStreams : public PeerKeys {
 
   mutable std::mutex mutex_;  // guards the members below
   std::map<std::int64_t, std::unique_ptr<RankedStream>> streams_;
-  // Early keys, by the number of a stream that was not added yet. A rank sends at most one ring's worth of batches.
+  // Early keys, by the number of a stream that was not added yet. The batches that a rank has sent fit into its local
+  // ring.
   std::map<std::int64_t, std::vector<Early>> early_;
 };
 

@@ -36,8 +36,8 @@ SpanRing::SpanRing(std::unique_ptr<Segment> segment)
 void SpanRing::Add(const layout::ExchangeSpan& span) {
   const std::int64_t count = header_->count;
   spans_[count % capacity_] = span;
-  // SYNC exchange-spans: store. With this full fence, readers see the count before the next span overwrites an old
-  // span.
+  // SYNC exchange-spans: store. This full fence makes sure that readers see the new count before the next call
+  // overwrites an old span.
   Exchange(&header_->count, count + 1);
 }
 

@@ -1,4 +1,5 @@
-// Ring of the latest exchanges of a rank for `ascpipe timeline`, in a file that the daemon creates.
+// Ring that contains the latest exchanges of a rank, for `ascpipe timeline`. The ring is in a file that the daemon
+// creates.
 #ifndef ASCPIPE_PEERS_SPAN_RING_H_
 #define ASCPIPE_PEERS_SPAN_RING_H_
 

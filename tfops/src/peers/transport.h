@@ -30,7 +30,8 @@ class Transport {
   // Starts an exchange with all ranks. The previous exchange must have ended. `done` is called once, on any thread,
   // possibly much later. All sizes are multiples of kSectionUnit.
   virtual void Start(Parcel parcel, Done done) = 0;
-  // Shuts the engine down on all ranks, which aborts all operations of the program in the engine. End does not block.
+  // Shuts down the engine (Horovod) on all ranks. The engine then aborts all operations of the program. End does not
+  // block.
   virtual void End() {}
 };
 

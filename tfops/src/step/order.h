@@ -1,4 +1,4 @@
-// Partial order of the ops of a step while they are merged and ordered.
+// Partial order of the ops of a step. The rules change the order when they merge ops or add control edges.
 #ifndef ASCPIPE_STEP_ORDER_H_
 #define ASCPIPE_STEP_ORDER_H_
 
@@ -14,14 +14,14 @@ using Items = std::vector<Item>;
 
 inline std::size_t At(int number) { return static_cast<std::size_t>(number); }
 
-// Partial order of items, kept transitively closed.
+// Partial order of items. The order is transitively closed.
 class Order {
  public:
   explicit Order(int count = 0);
 
   int count() const { return static_cast<int>(merged_.size()); }
 
-  // Returns the item that `item` was merged into, or `item` itself.
+  // Returns the item that `item` was merged into. Returns `item` itself if it was not merged.
   Item Of(Item item) const;
 
   bool IsAfter(Item item, Item first) const { return Has(Of(first), Of(item)); }

@@ -1,4 +1,5 @@
-// Rules that merge the combining and joining of rows into AscRead ops, and decide which gradients are summed in place.
+// Rules for AscRead ops, which replace the ops that combine or join rows. Other rules decide which gradients are summed
+// in place.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -59,8 +60,7 @@ class ReadRules {
 
   // ---- bags
 
-  // Merges the bags of a feature (struct Bag) into the read of the table if only bags and sums read the rows of the
-  // feature.
+  // If only bags (struct Bag) and sums read the rows of a feature, merges the bags into the op that reads the table.
   void CombineBags() {
     std::vector<std::vector<int>> bags(step_.features.size());
     for (std::size_t bag = 0; bag < step_.bags.size(); ++bag) {
@@ -102,7 +102,8 @@ class ReadRules {
 
   int FeatureOf(const Piece& piece) const { return piece.bag >= 0 ? step_.bags[At(piece.bag)].feature : piece.feature; }
 
-  // Lets sums read their gradients in place if all gradients are columns of one tensor, the gradient of this join.
+  // Lets a sum read its gradients in place if all these gradients are columns of the same tensor: the gradient of this
+  // join.
   void SumInPlace(const Join& join) {
     std::map<std::pair<Value, bool>, std::vector<int>>
         groups;  // by the tensor, and by whether the gradients are of bags
@@ -169,7 +170,7 @@ class ReadRules {
     return false;
   }
 
-  // Returns true if nothing reads the cut any more.
+  // Returns true if nothing needs the cut any more, because only sums use it and these sums read in place.
   bool IsCutOut(int cut) const {
     const Uses& uses = step_.cuts[At(cut)].uses;
     return !uses.empty() && std::all_of(uses.begin(), uses.end(), [this](const Use& use) {
@@ -177,8 +178,9 @@ class ReadRules {
     });
   }
 
-  // Stays returns the first use that does not disappear, or null. StaysOf searches the uses of a bag, or of all
-  // features of the piece's lookup that no bag or join reads.
+  // Stays returns the first use that does not disappear. If all uses disappear, Stays returns null. If the piece is a
+  // bag, StaysOf searches the uses of the bag. Otherwise StaysOf searches the uses of all features of the piece's
+  // lookup that no bag or join reads.
   const Use* Stays(const Uses& uses, int join) const {
     const auto found = std::find_if(uses.begin(), uses.end(), [=](const Use& use) { return !Ends(use, join); });
     return found == uses.end() ? nullptr : &*found;
@@ -234,7 +236,7 @@ class ReadRules {
 
   // ---- what is left
 
-  // Reads the uncombined features of lookups that also have combined features.
+  // If some features of a lookup are combined and others are not, adds a read of the features that are not combined.
   void ReadRest() {
     std::vector<bool> has_bags(step_.lookups.size());
     for (const Bag& bag : step_.bags) {

@@ -1,5 +1,5 @@
-// Model of a step: the ops on tables in its graph, and the layout of the changed graph. The model does not depend on
-// TensorFlow.
+// Model of a step: the ops in its graph that use tables, and the layout of the changed graph. The model does not depend
+// on TensorFlow.
 //
 // step_reader.h reads a Step from a graph, step_rules.h decides its Layout, and step_writer.h changes the graph.
 #ifndef ASCPIPE_STEP_STEP_H_
@@ -63,7 +63,7 @@ struct Feature {
   Uses uses;
 };
 
-// Parameters for combining the rows of a bag's positions.
+// Parameters for combining the rows of a bag.
 struct Combination {
   Value splits = -1;  // -1: rows are not combined
   Value weights = -1;
@@ -71,7 +71,7 @@ struct Combination {
   float max_norm = 0;
 };
 
-// An AscCombine op of a feature, or an AscCombineWeightsGrad op.
+// An op that reads the bags of a feature: AscCombine or AscCombineWeightsGrad.
 struct Bag {
   Item item = 0;
   int feature = 0;
@@ -136,7 +136,8 @@ struct Update {
   std::string formula;  // includes the parameters; equal formulas may merge; "": never merged
 };
 
-// An AscReadRows op, and the ops that write rows by handles from the same AscLocalRows op.
+// An AscReadRows op, and the ops that write rows by handle. The handles of all these ops come from the same
+// AscLocalRows op.
 struct HandleRead {
   Item item = 0;
   Items writes;
@@ -172,7 +173,7 @@ struct Read {
   std::vector<Output> outputs;
 };
 
-// An AscSum op. Items in the layout are representatives after merging (Order::Of).
+// An AscSum op. In the layout, merged items are replaced by the item that they were merged into (Order::Of).
 struct SumGroup {
   Item item = 0;
   std::vector<int> sums;

@@ -12,7 +12,8 @@ namespace step {
 // same values in the same order as the separate ops.
 Layout Decide(Step step);
 
-// Decides which reads combine or join rows, and which sums read gradients in place. Merges items of the step's order.
+// Decides which reads combine or join rows, and which sums read gradients in place. Also merges the items of merged ops
+// in the order of the step.
 void DecideReads(Step* step, Layout* layout);
 
 // Merges the plans of each batch. Also merges updates that have the same formula and parameters.
