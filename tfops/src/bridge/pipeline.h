@@ -40,8 +40,8 @@ class Pipeline {
   // The rows of `padding_keys` are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
-  // Copies the pool of initial rows. `pool` is float[rows, dim]. Call SetPool before the table's streams are added,
-  // or between two steps to replace the pool.
+  // Replaces the pool of initial rows by a copy of `pool`. `pool` is float[rows, dim]. Call SetPool before the table's
+  // streams are added. To replace the pool later, call SetPool between two steps.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
   // Adds a stream. AddStream may be called after Start; the stream then accepts batches immediately. A table belongs
   // to at most one training stream.
@@ -63,8 +63,8 @@ class Pipeline {
   CoreStatus AddLocalStream(int number, int ring_number, int fd, std::int64_t bytes, const std::vector<int>& tables);
 
   void Start();
-  // Ends all waits, the waiter and the pump, and closes all tickets. The last op that uses the memory frees the
-  // memory.
+  // Ends all waits, the waiter and the pump, and closes all tickets. The pipeline's memory is freed when the last op
+  // that uses the pipeline has ended.
   void Stop();
 
   int table_count() const;           // numbered 0, 1, ...
@@ -79,7 +79,7 @@ class Pipeline {
   layout::Bell* DiskWorkerBell() const { return session_.DiskWorkerBell(); }
   // Returns null if there is only one rank.
   Ranks* ranks() const { return ranks_.get(); }
-  // Returns a stream of several ranks, or null if there is only one rank.
+  // Returns the RankedStream of a stream, or null if there is only one rank.
   RankedStream* ranked(int number) const;
   // Returns the statistics of exchanges between ranks, which `ascpipe status` shows.
   layout::Exchanges* exchanges() const { return session_.exchanges; }
