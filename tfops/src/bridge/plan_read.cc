@@ -124,9 +124,9 @@ class FixedPolicy : public PlanPolicy {
   PlanBatch batch_;
 };
 
-// Policy of an evaluation that has released the lease in StepEnd::PutAside, so that its reads are invalid. This happens
-// only with several ranks. The policy changes the words of all tables from DONE to ASKED, and then proceeds like
-// ReadPolicy.
+// Policy of an evaluation that has released the lease in StepEnd::PutReadsAside, so that its reads are invalid. This
+// happens only with several ranks. The policy changes the words of all tables from DONE to ASKED, and then proceeds
+// like ReadPolicy.
 class ReadAgainPolicy : public PlanPolicy {
  public:
   explicit ReadAgainPolicy(int stream) : stream_(stream) {}

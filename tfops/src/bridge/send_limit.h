@@ -9,8 +9,9 @@
 
 namespace ascpipe {
 
-// The send_count of a table's lookups. The send_count limits the distinct keys per feature. With several ranks, the
-// limit applies per owner of keys. A send_count of 0 means that there is no limit.
+// The send_count of a table's lookups. A batch may have at most send_count distinct keys for each feature, counted over
+// all features of the table. With several ranks, the limit applies to the keys of each owning rank. A send_count of 0
+// means that there is no limit.
 struct SendLimit {
   int send_count = 0;
   int features = 0;
