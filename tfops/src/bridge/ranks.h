@@ -64,7 +64,7 @@ class Asking {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_asked_;
   }
-  // Returns true if rank 0 has sent that it is busy or has sent another request (PeerVerdict::is_busy).
+  // Returns true if rank 0 has sent kBusy or kAsk (PeerVerdict::is_busy).
   bool is_busy() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_busy_;

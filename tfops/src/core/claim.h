@@ -1,5 +1,5 @@
-// Decides whether a step may claim a ticket for a table now. The functions change no state. The decisions depend only on
-// the ClaimWords.
+// Decides whether a step may claim a ticket for a table now. The functions change no state. The decisions depend only
+// on the ClaimWords.
 #ifndef ASCPIPE_CORE_CLAIM_H_
 #define ASCPIPE_CORE_CLAIM_H_
 

@@ -9,8 +9,8 @@ namespace ascpipe {
 
 namespace {
 
-// Value of M_MMAP_THRESHOLD. malloc maps each block that is larger than this value separately. This value is glibc's
-// maximum, half of a thread's heap.
+// Value of M_MMAP_THRESHOLD. malloc uses a separate mapping for each block that is larger than this value. The value is
+// glibc's maximum, half of a thread's heap.
 constexpr int kLeastMapping = 32 << 20;
 // Value of M_TRIM_THRESHOLD. glibc trims a heap if more memory than this value is free at its end. A thread's heap is
 // never that large.
