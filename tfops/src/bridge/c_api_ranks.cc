@@ -141,7 +141,8 @@ ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err
   });
 }
 
-// Marks a request of rank 0 as finished. `changed` is 1 if this rank has changed its tables for the request.
+// Marks a request of rank 0 as finished on this rank. `changed` is 1 if this rank has changed its tables for the
+// request.
 ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (changed != 0) ranks->peers().NoteChange(static_cast<std::uint64_t>(number));

@@ -50,7 +50,7 @@ class Pipeline {
   // Makes `number` an alias of stream `known`. The alias has a separate list of features.
   CoreStatus ShareStream(int number, int known, FeatureList features);
 
-  // Accumulates gradients of a trained table over `steps` >= 1 batches, starting with the next batch.
+  // Accumulates the gradients of a table over `steps` >= 1 batches before each update, starting with the next batch.
   CoreStatus Accumulate(int table, std::int64_t steps);
 
   // Sets the ranks of a program with several ranks. Call SetRanks before Start.
@@ -72,7 +72,8 @@ class Pipeline {
   Stream* stream(int number) const;  // null: there is none
   // Returns the features of the insert function with this number. The stream of the insert function must exist.
   const FeatureList& features(int number) const;
-  // Returns the training stream of a table and the table's index in the stream, or null if no stream trains the table.
+  // Returns the training stream of a table, or null if no stream trains the table. *index receives the table's index in
+  // the stream.
   Stream* TrainingStream(int table, int* index) const;
   // Returns the bell of the worker that serves a table, or null if the table is in no stream.
   layout::Bell* TableWorkerBell(const Table& table) const;

@@ -91,13 +91,14 @@ class PlanBatch {
   Table* table() const { return request_.table; }
   int index() const { return request_.table_index; }
   const RingView& ring() const { return request_.stream->ring(); }
-  // Returns the frame number that the ticket had while it was open. A stop of the pipeline closes tickets while their
-  // steps still run.
+  // Returns the frame number that ReadWords has found. The ticket may have been closed since then, because a stop of
+  // the pipeline closes tickets of running steps.
   std::int64_t frame() const { return frame_; }
   // valid when the ticket has a frame
   PartView part() const { return PartView(ring(), request_.ticket->record(), index()); }
   std::uint32_t* word() const { return ring().word(index(), frame()); }
-  // Returns true if another step that shares the ticket has closed the ticket. The frame may have been reused.
+  // Returns true if another step that shares the ticket, or a stop of the pipeline, has closed the ticket. The frame
+  // may have been reused.
   bool IsClosed() const { return request_.ticket->state() != frame_; }
 
   ClaimWords ReadWords(PlanWait* wait);

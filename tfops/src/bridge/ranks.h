@@ -69,7 +69,7 @@ class Asking {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_busy_;
   }
-  // Stores the verdict. Returns true if the other ranks work on a request that was abandoned.
+  // Stores the verdict. Returns true if this request was abandoned although the other ranks work on it.
   bool End(const PeerVerdict& verdict) {
     std::lock_guard<std::mutex> lock(mutex_);
     is_over_ = true;

@@ -1,5 +1,5 @@
-// Sections of rows in the messages to each rank. A section contains, for each table, the number of rows, the presence
-// flags, and the rows.
+// Sections with rows in the messages between ranks. A section contains, for each table, the number of rows, the
+// presence flags, and the rows.
 #ifndef ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 #define ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 

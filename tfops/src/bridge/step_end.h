@@ -37,8 +37,8 @@ class StepEnd : public tensorflow::ResourceBase {
   Lease::Step id() const { return id_; }
   // Records a ticket that the step uses. Returns an error for a second ticket of the same table and stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
-  // A step must not both train and change tables, because the order of training and change would be undefined. Polled
-  // waits call the four functions below.
+  // A step must not both train and change tables, because the order of training and change would be undefined. Waits
+  // call the four functions below in Poll.
   bool MayTrain() const { return !cuts_; }
   bool MayCut() const { return !trains_; }
   void Trains() { trains_ = true; }
@@ -69,7 +69,7 @@ class StepEnd : public tensorflow::ResourceBase {
   // Returns false if the step trains or uses batches of several streams. The reads of such a step must all see the same
   // state, so they cannot be repeated.
   bool MayPutReadsAside() const;
-  // Releases the share of the lease. Later, ReadAgain requests the same rows again.
+  // Releases the step's share of the lease. Later, ReadAgain requests the same rows again.
   void PutReadsAside();
   const std::vector<PendingRead>& reads() const { return reads_; }  // valid when all tables are read
   const PendingRead* ReadOf(int table) const;                       // null: the step has not read the table

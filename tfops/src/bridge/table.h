@@ -60,7 +60,7 @@ class Table {
   bool is_expansion() const { return sizes_.device_rows == 0; }
   // Returns the home rows that have memory now.
   HomeRows home() const;
-  // Returns the lowest valid value of `slots` in an answer of the table worker to an evaluation.
+  // Returns the lowest valid value of `slots` when the table worker answers an evaluation.
   std::int64_t LowestAnswer() const { return is_on_disk() ? layout::kSlotDisk : LowestCode(home().ready); }
   // Returns an error if the total width of the arrays in `state` is not the width of a home row.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;

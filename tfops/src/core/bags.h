@@ -58,7 +58,8 @@ void RowGradients(const float* rows, const Bags& bags, const float* grad, std::i
 // The functions below process one bag or one row.
 
 // Sums the values of a row in eight lanes, in the same order as Eigen. The values after the last multiple of eight are
-// summed separately and added. With kTensorFlow2, groups of 32 values are first summed in four sets of eight lanes.
+// summed separately, and this sum is added last. With kTensorFlow2, groups of 32 values are first summed in four sets
+// of eight lanes.
 template <typename Value>
 ASC_INLINE float LaneSum(SumOrder order, std::int64_t dim, const Value& value) {
   float lanes[kEigenPacket] = {0};

@@ -35,8 +35,8 @@ class Blocks {
   }
 
   // Waits for the blocks that other threads are processing. Call Await after Take. The wait lasts about 10 us, or
-  // longer if such a thread was preempted. The caller then sleeps instead of spinning, so that a preempted thread can
-  // use this processor.
+  // longer if such a thread was preempted. After 30 us the caller sleeps instead of spinning, so that a preempted
+  // thread can use this processor.
   void Await() {
     const std::int64_t until = NowNs() + kLooksNs;
     do {
