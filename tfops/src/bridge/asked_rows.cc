@@ -16,7 +16,8 @@ using tensorflow::Status;
 
 namespace {
 
-// Returns slots without kSlotFrozen, because evaluations read padding keys like other keys.
+// Converts codes of an expansion table to slots without kSlotFrozen, because the rows of padding keys are read like
+// other rows.
 std::vector<std::int32_t> WithoutMarks(const std::int32_t* codes, std::int64_t count) {
   std::vector<std::int32_t> slots(codes, codes + count);
   for (std::int32_t& slot : slots) {

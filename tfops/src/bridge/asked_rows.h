@@ -8,9 +8,10 @@
 
 namespace ascpipe {
 
-// Gathers, in rank order, the rows of a claimed plan or of an evaluation. `copies` contains the rows that an evaluation
-// has copied from a table with rows on disk, or is null. `slots` has one int32 for each key in the union of the
-// requested keys. `restore` is int32[n] and contains indexes into `slots`. `rows` is float[n, dim].
+// Gathers the rows that the ranks requested, in the order of the ranks. The rows belong to a claimed plan or to an
+// evaluation. If an evaluation has copied rows from a table with rows on disk, `copies` contains these rows. Otherwise
+// `copies` is null. `slots` has one int32 for each key in the union of the requested keys. `restore` is int32[n] and
+// contains indexes into `slots`. `rows` is float[n, dim].
 tensorflow::Status GatherAsked(tensorflow::OpKernelContext* ctx, const Table& table, const StepRows* copies,
                                const tensorflow::Tensor& slots, const tensorflow::Tensor& restore, float* rows);
 

@@ -40,7 +40,7 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
   // Proceed is called after a successful Poll. Proceed must call End or Again exactly once.
   virtual void Proceed() = 0;
   void End(const tensorflow::Status& status);
-  // Starts the wait again. Proceed calls Again if another thread was faster.
+  // Starts the wait again. Proceed calls Again if another thread has changed the awaited state in between.
   void Again() { pipeline_->waiter().Add(shared_from_this()); }
 
   Pipeline& pipeline() { return *pipeline_; }

@@ -1,6 +1,6 @@
 // C interface for ascpipe/tf/running/native.py (ctypes).
 //
-// Holds and access to table state are in c_api_state.cc.
+// The functions for holds and for the state of tables are in c_api_state.cc.
 #include "bridge/c_api.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ int OnOwned(char* err, int err_bytes, const Work& work) {
   return Answer(Error(Code::kFailedPrecondition, "asc_pipeline_new comes first"), err, err_bytes);
 }
 
-// Calls `work` with a table of the pipeline that ops use, and returns the status of `work`.
+// Calls `work` with the started pipeline and one of its tables, and returns the status of `work`.
 template <typename Work>
 int OnTable(int table, char* err, int err_bytes, const Work& work) {
   std::shared_ptr<Pipeline> pipeline;

@@ -19,13 +19,13 @@ ASC_EXPORT int asc_instance_new(std::int64_t* instance, char* err, int err_bytes
   return Answer(CoreStatus(), err, err_bytes);
 }
 
-// Returns the memory that a table needs, in bytes.
+// Sets *bytes to the memory that a table of `rows` rows needs.
 ASC_EXPORT int asc_instance_bytes(std::int64_t rows, std::int64_t dim, std::int64_t* bytes, char* err, int err_bytes) {
   *bytes = FixedRows::Bytes(rows, dim);
   return Answer(CoreStatus(), err, err_bytes);
 }
 
-// Adds a table of `rows` rows. The caller fills *keys int64[rows] and *embeddings float[rows, dim] before it calls
+// Adds a table of `rows` rows. The caller fills *keys (int64[rows]) and *embeddings (float[rows, dim]) before it calls
 // asc_instance_index.
 ASC_EXPORT int asc_instance_add(std::int64_t instance, int table, const char* name, std::int64_t rows, std::int64_t dim,
                                 std::int64_t** keys, float** embeddings, char* err, int err_bytes) {
@@ -41,7 +41,7 @@ ASC_EXPORT int asc_instance_add(std::int64_t instance, int table, const char* na
   return Answer(status, err, err_bytes);
 }
 
-// Builds the index of a table after all its rows are filled in.
+// Builds the index of a table after the caller has filled in all rows.
 ASC_EXPORT int asc_instance_index(std::int64_t instance, int table, char* err, int err_bytes) {
   std::shared_ptr<Instance> found;
   CoreStatus status = Instances().Find(instance, &found);

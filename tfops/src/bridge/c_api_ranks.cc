@@ -58,7 +58,7 @@ CoreStatus Copy(const std::string& text, char* out, int out_bytes) {
 }  // namespace
 
 // Sends a request of rank 0 to the other ranks and waits until all ranks have received the request. `changes` is 1 if
-// tables change.
+// the request changes tables.
 ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
     *number = ranks->NewAsk();
@@ -92,8 +92,8 @@ ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, 
   });
 }
 
-// Sends the result of a request to the other ranks, and does not wait. `differs` is 1 if tables change but this rank
-// has not changed its tables. In this case all ranks must stop training.
+// Sends the result of a request to the other ranks, and does not wait. `differs` is 1 if the request changes tables but
+// rank 0 has not changed its own tables. In this case all ranks must stop training.
 ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (differs != 0) ranks->peers().NoteChange(~static_cast<std::uint64_t>(number));
@@ -103,8 +103,8 @@ ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs
   });
 }
 
-// Receives a request of rank 0, or the result of a request, on another rank. *phase is an AskPhase, or -1 after the
-// timeout.
+// Receives a request of rank 0, or the result of a request. Every rank except rank 0 calls this function. *phase is an
+// AskPhase, or -1 after the timeout.
 ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_t* phase, char* out, int out_bytes,
                                char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -141,7 +141,8 @@ ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err
   });
 }
 
-// Marks a request of rank 0 as finished. `changed` is 1 if this rank has changed its tables for the request.
+// Marks a request of rank 0 as finished on this rank. `changed` is 1 if this rank has changed its tables for the
+// request.
 ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (changed != 0) ranks->peers().NoteChange(static_cast<std::uint64_t>(number));

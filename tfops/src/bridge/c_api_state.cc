@@ -56,7 +56,8 @@ int OnTable(std::int64_t hold, int table, char* err, int err_bytes, const Work& 
 
 }  // namespace
 
-// Waits for the lease like a step. `alone` is 1 for a restore and 0 for a save. Release *hold with asc_hold_release.
+// Creates a hold (bridge/hold.h), and waits for the lease like a step. `alone` is 1 for a restore and 0 for a save.
+// Release *hold with asc_hold_release.
 ASC_EXPORT int asc_hold_take(int alone, std::int64_t* hold, char* err, int err_bytes) {
   std::shared_ptr<ascpipe::Pipeline> pipeline;
   CoreStatus status = ascpipe::CurrentPipeline(&pipeline);
@@ -82,7 +83,7 @@ ASC_EXPORT int asc_table_memory(std::int64_t hold, int table, void** base, std::
 }
 
 // Returns state array `index` of a device table. *data is float[rows, width]. Array 0 contains the embeddings. The
-// following arrays contain the optimizer slots that a session has attached. *data is null if there is no such array.
+// following arrays contain the optimizer slots. *data is null if there is no such array.
 ASC_EXPORT int asc_table_state(std::int64_t hold, int table, int index, float** data, std::int64_t* rows,
                                std::int64_t* width, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -102,14 +103,14 @@ ASC_EXPORT int asc_table_set_seed(std::int64_t hold, int table, std::uint64_t se
   });
 }
 
-// Copies the pool of initial rows. `pool` is float[rows, dim].
+// Replaces the pool of initial rows by a copy of `pool`. `pool` is float[rows, dim].
 ASC_EXPORT int asc_table_set_pool(std::int64_t hold, int table, const float* pool, std::int64_t rows, std::int64_t dim,
                                   char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes,
             [=](Hold* held) { return held->pipeline().SetPool(table, pool, rows, dim); });
 }
 
-// Creates optimizer slots that no session has attached. Each slot has a width and an initial value.
+// Creates the optimizer slots that do not exist yet. Each slot has a width and an initial value.
 ASC_EXPORT int asc_table_give_slots(std::int64_t hold, int table, int count, const int* widths, const float* initial,
                                     char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -215,7 +216,7 @@ ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** 
   return answer;
 }
 
-// Copies the entries (ascpipe/layout/structs.py) that were used when the save began.
+// Copies the entries (ascpipe/layout/structs.py) that were in use when the save began.
 ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std::int64_t count, char* err,
                                 int err_bytes) {
   return On(&Saves(), save, err, err_bytes, [=](BackgroundSave* found) {
@@ -223,15 +224,16 @@ ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std
   });
 }
 
-// Declares the rows that will be read. `homes` is int32[count] and contains numbers of home rows, or of entries if the
-// table has rows on disk. Other rows need no images.
+// Declares the rows that the save will read. `homes` is int32[count] and contains numbers of home rows, or of entries
+// if the table has rows on disk. Other rows need no images.
 ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
                              int err_bytes) {
   return On(&Saves(), save, err, err_bytes,
             [=](BackgroundSave* found) { return found->WantRows(table, homes, count); });
 }
 
-// Copies home row homes[i] to out[i]. `out` is float[count, row floats]. Read each row once.
+// Copies the row with number homes[i] to out[i]. `homes` has the meaning of asc_save_want. `out` is float[count, row
+// floats]. Read each row once.
 ASC_EXPORT int asc_save_rows(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, float* out,
                              char* err, int err_bytes) {
   return On(&Saves(), save, err, err_bytes,

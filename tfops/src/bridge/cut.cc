@@ -32,7 +32,7 @@ bool CutWait::Poll(CoreStatus* status) {
 void CutWait::Left() {
   Ranks* const ranks = pipeline().ranks();
   if (asking_ == nullptr || ending_ != nullptr) return;
-  // If the request was already sent to the table worker, the worker changes this rank's table, too.
+  // If this rank's table worker already has the request, the worker still changes the table, like the other ranks.
   ranks->Abandon(number_, asked_ == 0, asking_.get());
 }
 
@@ -79,7 +79,7 @@ bool CutWait::Begins(CoreStatus* status) {
   return false;
 }
 
-// Returns true if all other ranks have made the change. Sets *status if a rank has not made the change.
+// Returns true when all other ranks have answered. Sets *status if a rank has not made the change.
 bool CutWait::AllHaveChanged(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
   waits_for = layout::kWaitRanks;

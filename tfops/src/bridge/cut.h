@@ -11,7 +11,8 @@
 
 namespace ascpipe {
 
-// Acquires the lease exclusively, sends the cut to the table worker, and ends when the cut is applied.
+// Wait of an op that executes a cut. Acquires the lease exclusively, sends the cut to the table worker, and ends when
+// the cut is applied.
 //
 // The step must not train (StepEnd::MayCut).
 class CutWait : public AsyncWait {

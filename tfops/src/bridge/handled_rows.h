@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Returns the handles of a tensor as std::int64_t, which differs from TensorFlow's int64.
+// Returns the handles of a tensor as std::int64_t. TensorFlow's int64 is a different type.
 inline const std::int64_t* AsInt64(const tensorflow::Tensor& handles) {
   return reinterpret_cast<const std::int64_t*>(handles.flat<tensorflow::int64>().data());
 }

@@ -49,7 +49,7 @@ class Hold {
   // Writes entries from `first` on. Each key has one entry. If `rows` is true, entry i gets row i; otherwise the
   // entries have no rows.
   CoreStatus WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows);
-  // Declares that all entries are written, so that the worker builds its index while the caller writes the rows.
+  // Declares that all entries are written. The worker then builds the table's index while the caller writes the rows.
   CoreStatus EntriesWritten(Table* table);
   // Returns the filled table to the worker.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);

@@ -16,11 +16,11 @@ struct Instance {
   std::map<int, std::shared_ptr<FixedRows>> tables;
 };
 
-// Instances that the program fills or has not given to a session yet.
+// Instances that the program has not released yet.
 Given<Instance>& Instances();
 
-// Makes the session of `ctx` read `rows` for a table, or the live table if `rows` is null. The session keeps the rows
-// alive.
+// Makes the session of `ctx` read `rows` instead of the live table. If `rows` is null, the session reads the live
+// table. The session keeps the rows alive.
 tensorflow::Status ReadInstead(tensorflow::OpKernelContext* ctx, int table, std::shared_ptr<const FixedRows> rows);
 // Returns the rows that the session of `ctx` reads for a table, or null if the session reads the live table.
 tensorflow::Status RowsInstead(tensorflow::OpKernelContext* ctx, int table, std::shared_ptr<const FixedRows>* rows);

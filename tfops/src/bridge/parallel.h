@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Returns the number of rows of `floats` floats in one block. A block is about 10 us of work.
+// Returns the number of rows in one block, if each row has `floats` floats. A block is about 10 us of work.
 inline std::int64_t BlockRows(std::int64_t floats) {
   return std::max<std::int64_t>(16, 8192 / std::max<std::int64_t>(1, floats));
 }

@@ -1,4 +1,4 @@
-// A claim with several ranks, from its row moves to the verdict of the exchange.
+// A claim of a program with several ranks, between the row moves and the verdict of the exchange.
 #ifndef ASCPIPE_BRIDGE_PENDING_CLAIM_H_
 #define ASCPIPE_BRIDGE_PENDING_CLAIM_H_
 
@@ -23,8 +23,8 @@ inline void CountTrained(const RingView& ring, std::int64_t frame) {
   if (Exchange(&ring.frame(frame)->trained, 1u) == 0) FetchAdd(&ring.header()->trained, std::int64_t{1});
 }
 
-// A claim whose rows were moved. Other processes do not see the change until Commit, because each key has the same row
-// before and after the moves.
+// A claim whose rows were moved. Other processes do not see the moves before Commit, because the moves change only
+// where the row of a key is stored.
 class PendingClaim {
  public:
   PendingClaim(const PartView& part, const Ticket* ticket, std::unique_ptr<PlanMoves> moves);
@@ -35,8 +35,8 @@ class PendingClaim {
 
   // Makes the claim final. The batch then counts as trained.
   void Commit() const;
-  // Reverts the claim. Rows that were swapped out are copied back to their slots from their home rows, which are
-  // unchanged.
+  // Reverts the claim. TakeBack copies the rows that were moved out of their slots from the home rows back to the
+  // slots. The home rows have not changed since the moves.
   void TakeBack() const;
   // Reverts a claim whose rows were not moved yet.
   void TakeBackUnmoved() const;

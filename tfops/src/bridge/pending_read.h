@@ -1,4 +1,4 @@
-// Read of a table by an evaluation with several ranks, until all ranks have the rows.
+// A table that an evaluation reads in a program with several ranks. The object exists until all ranks have the rows.
 #ifndef ASCPIPE_BRIDGE_PENDING_READ_H_
 #define ASCPIPE_BRIDGE_PENDING_READ_H_
 
@@ -13,8 +13,8 @@
 
 namespace ascpipe {
 
-// An answer of the worker is valid only while the step holds the lease. If the step has released the lease, it
-// requests the answer again.
+// An answer of the worker is valid only while the step holds the lease. If the step has released the lease, the step
+// must request the answer again.
 class PendingRead {
  public:
   // `slots` is the plan op's output that contains the worker's answer. The step keeps this output allocated.
@@ -26,15 +26,15 @@ class PendingRead {
   Table& table() const { return *table_; }
   const std::int32_t* slots() const { return slots_.data; }
 
-  // Changes the word from DONE to ASKED. The caller must ring the worker.
+  // Changes the part's word from DONE to ASKED. The caller must ring the worker.
   void AskAgain() const;
   bool IsAnswered() const;
   // Returns true if the ticket was closed. In this case the frame may have been reused.
   bool IsClosed() const { return ticket_->state() != part_.frame(); }
-  // Overwrites the old answer, which has one int32 per distinct key of the batch. Then copies the rows if `reading` is
-  // not null.
+  // Replaces the old answer in `slots` by the new answer, which has one int32 per distinct key of the batch. Then
+  // copies the rows if `reading` is not null.
   tensorflow::Status CopyAgain(RowReading* reading) const;
-  // Changes the word from ANSWERED to DONE.
+  // Changes the part's word from ANSWERED to DONE.
   void Finish() const;
 
  private:

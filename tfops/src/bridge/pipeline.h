@@ -40,8 +40,8 @@ class Pipeline {
   // The rows of `padding_keys` are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
-  // Copies the pool of initial rows. `pool` is float[rows, dim]. Call SetPool before the table's streams are added,
-  // or between two steps to replace the pool.
+  // Replaces the pool of initial rows by a copy of `pool`. `pool` is float[rows, dim]. Call SetPool before the table's
+  // streams are added. To replace the pool later, call SetPool between two steps.
   CoreStatus SetPool(int number, const float* pool, std::int64_t rows, std::int64_t dim);
   // Adds a stream. AddStream may be called after Start; the stream then accepts batches immediately. A table belongs
   // to at most one training stream.
@@ -50,7 +50,7 @@ class Pipeline {
   // Makes `number` an alias of stream `known`. The alias has a separate list of features.
   CoreStatus ShareStream(int number, int known, FeatureList features);
 
-  // Accumulates gradients of a trained table over `steps` >= 1 batches, starting with the next batch.
+  // Accumulates the gradients of a table over `steps` >= 1 batches before each update, starting with the next batch.
   CoreStatus Accumulate(int table, std::int64_t steps);
 
   // Sets the ranks of a program with several ranks. Call SetRanks before Start.
@@ -63,8 +63,8 @@ class Pipeline {
   CoreStatus AddLocalStream(int number, int ring_number, int fd, std::int64_t bytes, const std::vector<int>& tables);
 
   void Start();
-  // Ends all waits, the waiter and the pump, and closes all tickets. The last op that uses the memory frees the
-  // memory.
+  // Ends all waits, the waiter and the pump, and closes all tickets. The pipeline's memory is freed when the last op
+  // that uses the pipeline has ended.
   void Stop();
 
   int table_count() const;           // numbered 0, 1, ...
@@ -72,14 +72,15 @@ class Pipeline {
   Stream* stream(int number) const;  // null: there is none
   // Returns the features of the insert function with this number. The stream of the insert function must exist.
   const FeatureList& features(int number) const;
-  // Returns the training stream of a table and the table's index in the stream, or null if no stream trains the table.
+  // Returns the training stream of a table, or null if no stream trains the table. *index receives the table's index in
+  // the stream.
   Stream* TrainingStream(int table, int* index) const;
   // Returns the bell of the worker that serves a table, or null if the table is in no stream.
   layout::Bell* TableWorkerBell(const Table& table) const;
   layout::Bell* DiskWorkerBell() const { return session_.DiskWorkerBell(); }
   // Returns null if there is only one rank.
   Ranks* ranks() const { return ranks_.get(); }
-  // Returns a stream of several ranks, or null if there is only one rank.
+  // Returns the RankedStream of a stream, or null if there is only one rank.
   RankedStream* ranked(int number) const;
   // Returns the statistics of exchanges between ranks, which `ascpipe status` shows.
   layout::Exchanges* exchanges() const { return session_.exchanges; }

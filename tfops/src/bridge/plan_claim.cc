@@ -1,5 +1,5 @@
-// Policies of waits that claim plans. A claim changes the word from PLANNED to CLAIMED by CAS, moves the rows, and
-// changes the word to DONE.
+// Policies of waits that claim plans. A claim changes the part's word from PLANNED to CLAIMED by CAS, moves the rows,
+// and changes the word to DONE.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -21,8 +21,8 @@ namespace {
 // Policy of a training step for one table.
 class ClaimPolicy : public PlanPolicy {
  public:
-  // If `claims` is false, the policy waits like a claim, but claims nothing. After such a wait, the step reads the
-  // state that its later claims will use.
+  // If `claims` is false, the policy waits like a claim, but claims nothing. After such a wait, the step
+  // reads the same state of the tables that its later claims will use.
   ClaimPolicy(PlanRequest request, bool claims) : batch_(std::move(request)), claims_(claims) {}
 
   bool Poll(PlanWait* wait, CoreStatus* status) override {
@@ -137,8 +137,8 @@ class ClaimPolicy : public PlanPolicy {
   std::unique_ptr<PlanOutputs> outputs_;  // null: not allocated yet
 };
 
-// Policy of a step that has put its claims aside. This happens only with several ranks. One object claims the plans
-// of all tables again.
+// Policy of a step that has reverted its claims in StepEnd::PutAside. This happens only with several ranks. One
+// ClaimAgainPolicy claims the plans of all tables again.
 class ClaimAgainPolicy : public PlanPolicy {
  public:
   explicit ClaimAgainPolicy(int stream) : stream_(stream) {}

@@ -15,8 +15,9 @@ namespace {
 
 constexpr std::int64_t kIdsOfBlock = 16384;  // about 10 us of copying
 
-// Ends the plan op when its last wait ends. PlanGroup rings the table workers once when all immediate waits have ended,
-// and again at the end of each later wait. Therefore a worker does not wake up for one table at a time.
+// The waits of a plan op. The op ends when the last wait ends. The waits that are over immediately ring the table
+// workers once, after the last of these waits. Each later wait rings the table workers at its end. So a worker does not
+// wake up separately for each table.
 class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
  public:
   PlanGroup(std::shared_ptr<Pipeline> pipeline, OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)

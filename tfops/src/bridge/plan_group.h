@@ -9,8 +9,8 @@
 
 namespace ascpipe {
 
-// Starts the waits and takes ownership of one reference to `step`. Calls `done` when the outputs of all tables are
-// ready, or after the first error.
+// Starts the waits and takes ownership of one reference to `step`. Calls `done` when the waits of all tables have
+// ended. The first error ends the remaining waits.
 void BeginPlanWaits(std::shared_ptr<Pipeline> pipeline, StepEnd* step, std::vector<PlanRequest> requests,
                     tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 

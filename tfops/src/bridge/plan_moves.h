@@ -13,7 +13,7 @@
 
 namespace ascpipe {
 
-// An object keeps pointers to the outputs of the plan op. The outputs exist as long as the step reads them.
+// A PlanMoves keeps pointers to the outputs of the plan op. The outputs exist as long as the step reads them.
 class PlanMoves {
  public:
   PlanMoves(const PartView& part, Table* table, std::vector<StateRows> state, PlanOutputs outputs);
@@ -27,7 +27,8 @@ class PlanMoves {
   // call CarryOut again. The batch may then have another plan. CarryOut neither waits nor allocates outputs. CarryOut
   // returns an error only if the record is damaged.
   tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx);
-  // Copies rows that were swapped out back to their slots from their home rows, which are unchanged.
+  // Copies the rows that were moved out of their slots from the home rows back to the slots. The home rows have not
+  // changed since the moves.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }
 
  private:

@@ -1,4 +1,4 @@
-// Policies of waits of evaluations, which read rows and change no table.
+// Policies of the waits of evaluations. An evaluation reads rows and changes no table.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,7 +22,7 @@ std::unique_ptr<RowReading> ReadingOf(Table* table) {
   return std::unique_ptr<RowReading>(table->is_on_disk() ? new RowReading(table) : nullptr);
 }
 
-// Policy of an evaluation for one table. The policy changes the word from DEDUPED to ASKED by CAS, waits for the
+// Policy of an evaluation for one table. The policy changes the part's word from DEDUPED to ASKED by CAS, waits for the
 // worker's answer, and changes the word to DONE.
 class ReadPolicy : public PlanPolicy {
  public:
@@ -87,8 +87,8 @@ class ReadPolicy : public PlanPolicy {
   const std::unique_ptr<RowReading> reading_;  // of a table with rows on disk
 };
 
-// Policy of an evaluation that reads rows of a checkpoint. The policy changes the word from DEDUPED to DONE by CAS. The
-// policy needs neither the worker nor the lease, so training continues.
+// Policy of an evaluation that reads rows of a checkpoint. The policy changes the part's word from DEDUPED to DONE by
+// CAS. The policy needs neither the worker nor the lease, so training continues.
 class FixedPolicy : public PlanPolicy {
  public:
   explicit FixedPolicy(PlanRequest request) : batch_(std::move(request)) {}
@@ -124,8 +124,9 @@ class FixedPolicy : public PlanPolicy {
   PlanBatch batch_;
 };
 
-// Policy of an evaluation that has put its reads aside. This happens only with several ranks. The policy changes the
-// words of all tables from DONE to ASKED, and then proceeds like ReadPolicy.
+// Policy of an evaluation that has released the lease in StepEnd::PutReadsAside, so that its reads are invalid. This
+// happens only with several ranks. The policy changes the words of all tables from DONE to ASKED, and then proceeds
+// like ReadPolicy.
 class ReadAgainPolicy : public PlanPolicy {
  public:
   explicit ReadAgainPolicy(int stream) : stream_(stream) {}

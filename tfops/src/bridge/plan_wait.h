@@ -1,6 +1,6 @@
-// Asynchronous waits of plan ops and AscTurn. With several ranks, a step also uses these waits to claim or read again.
-// A training step claims a plan. An evaluation requests and reads keys. The policies that claim are in plan_claim.cc,
-// and the policies that read are in plan_read.cc.
+// Asynchronous waits of plan ops and AscTurn. With several ranks, a step also uses these waits to repeat its claims or
+// reads. A training step claims a plan. An evaluation requests the slots of its keys and reads the rows. The policies
+// that claim are in plan_claim.cc, and the policies that read are in plan_read.cc.
 #ifndef ASCPIPE_BRIDGE_PLAN_WAIT_H_
 #define ASCPIPE_BRIDGE_PLAN_WAIT_H_
 
@@ -36,7 +36,8 @@ struct PlanRequest {
 
 class PlanWait;
 
-// Decides when a wait is over, and executes the action that follows. An object is used by one thread at a time.
+// Policy of a PlanWait. Decides when the wait is over, and executes the action that follows. Only one thread at a time
+// uses a policy.
 class PlanPolicy {
  public:
   virtual ~PlanPolicy() = default;
@@ -67,7 +68,7 @@ class PlanWait final : public AsyncWait {
   bool MayClaim(int stream);  // call it only with several ranks
   bool TryShare();
   bool TryExclusive();
-  // Returns the kind of a verdict. Copies the error of the verdict to *status, and its reason to `waits_for`.
+  // Returns the kind of a verdict. Copies the verdict's error to *status, and the reason of the wait to `waits_for`.
   ClaimVerdict::Kind Follow(const ClaimVerdict& verdict, CoreStatus* status);
   void NoteIds(std::int64_t ids) { ids_ = ids; }
   // Ends the run, because a failure after the claim leaves the table in an inconsistent state.
@@ -81,7 +82,7 @@ class PlanWait final : public AsyncWait {
   std::int64_t ids_ = 0;
 };
 
-// The batch of a plan op in one table.
+// The part of a plan op's batch that belongs to one table.
 class PlanBatch {
  public:
   explicit PlanBatch(PlanRequest request) : request_(std::move(request)) {}
@@ -90,13 +91,14 @@ class PlanBatch {
   Table* table() const { return request_.table; }
   int index() const { return request_.table_index; }
   const RingView& ring() const { return request_.stream->ring(); }
-  // Returns the frame number that the ticket had while it was open. A stop of the pipeline closes tickets while their
-  // steps still run.
+  // Returns the frame number that ReadWords has found. The ticket may have been closed since then, because a stop of
+  // the pipeline closes tickets of running steps.
   std::int64_t frame() const { return frame_; }
   // valid when the ticket has a frame
   PartView part() const { return PartView(ring(), request_.ticket->record(), index()); }
   std::uint32_t* word() const { return ring().word(index(), frame()); }
-  // Returns true if another step that shares the ticket has closed the ticket. The frame may have been reused.
+  // Returns true if another step that shares the ticket, or a stop of the pipeline, has closed the ticket. The frame
+  // may have been reused.
   bool IsClosed() const { return request_.ticket->state() != frame_; }
 
   ClaimWords ReadWords(PlanWait* wait);
@@ -112,8 +114,8 @@ class PlanBatch {
   std::int64_t frame_ = 0;
 };
 
-// Returns the state of a ticket and of one table. With this state, a step decides whether it claims or reads the
-// ticket.
+// Returns the state of a ticket and of one table in a ring. With this state, a step decides whether it claims or reads
+// the ticket.
 ClaimWords WordsOf(const RingView& ring, int index, const Ticket& ticket, const Table& table);
 
 // Functions that create policies.
@@ -126,17 +128,17 @@ std::unique_ptr<PlanPolicy> ReadsFixedRows(PlanRequest request);  // of a checkp
 std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                                        tensorflow::OpKernelContext* ctx, Ended ended);
 
-// Waits until a training batch can be claimed and the step holds the lease exclusively, but does not claim the batch.
-// Takes ownership of one reference to `step`.
+// Waits like a claim, until the batch can be claimed and the step holds the lease exclusively. Does not claim the
+// batch. Takes ownership of one reference to `step`.
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// Claims the same plans again for a step that has put its claims aside. This happens only with several ranks. Takes
-// ownership of one reference to `step`.
+// Claims the same plans again for a step after StepEnd::PutAside. This happens only with several ranks. Takes ownership
+// of one reference to `step`.
 void ClaimAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                 int stream);
-// Reads the same tables again for a step that has put its reads aside. This happens only with several ranks. All
-// reads are answered when the wait ends.
+// Reads the same tables again for a step after StepEnd::PutReadsAside. This happens only with several ranks. All reads
+// are answered when the wait ends.
 void ReadAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                int stream);
 

@@ -40,7 +40,7 @@ void RankWait::Send() {
     token_ = manager->get_cancellation_token();
     const bool registered = manager->RegisterCallback(token_, [self] {
       if (!self->Takes()) return;
-      // Another thread ends the op, because the thread that ends the op may wait for this callback to return.
+      // This thread must not end the op, because the end of the op waits until this callback has returned.
       self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
           [self] { self->End(Refuse(Code::kCancelled, "the step was cancelled")); });
     });
@@ -61,7 +61,8 @@ void RankWait::Send() {
       self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
           [self, verdict, rows] { self->HearVerdict(verdict, rows); });
     } else if (verdict.kind == VerdictKind::kGo) {
-      // The step was cancelled although all ranks have begun the batch. The other ranks wait for its gradients.
+      // The step was cancelled although all ranks have begun the batch. The other ranks wait for this rank's gradients
+      // of the batch.
       PeerHeader failed = header;
       failed.kind = PeerKind::kBackward;
       ranks->SayFailed(failed, "its step was cancelled");
@@ -85,8 +86,8 @@ void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
   }
 }
 
-// Puts the claims or reads aside, because another stream or a request of rank 0 comes first. Other steps may use the
-// tables until this step claims or reads them again.
+// Reverts the claims or reads of the step for now, because another stream or a request of rank 0 comes first. Other
+// steps may use the tables until this step claims or reads them again.
 void RankWait::PutAside() {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
   token_ = CancellationManager::kInvalidToken;
@@ -120,7 +121,8 @@ bool RankWait::Takes() {
 
 void RankWait::End(const Status& status) {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
-  // Release all references of this op before `done`, so that the step container destroys the StepEnd.
+  // Release the references to the step and the pipeline before `done` is called. Otherwise the StepEnd could outlive
+  // the step.
   const std::shared_ptr<RankWait> self = shared_from_this();
   const AsyncOpKernel::DoneCallback done = std::move(done_);
   if (!status.ok()) ctx_->SetStatus(status);

@@ -21,8 +21,8 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
   using Follow = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
                                                   const PeerVerdict& verdict, const Received& rows)>;
 
-  // Function that is called on a TensorFlow thread after the step has claimed its plans again. The function fills the
-  // request with the current data, because other steps or cuts may have changed the data.
+  // Function that is called on a TensorFlow thread after the step has claimed its plans or read its tables again. The
+  // function fills the request with the current data, because other steps or cuts may have changed the data.
   using Refill =
       std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step, PeerRequest* request)>;
 

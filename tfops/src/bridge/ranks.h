@@ -64,12 +64,12 @@ class Asking {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_asked_;
   }
-  // Returns true if rank 0 is busy and has started nothing else.
+  // Returns true if rank 0 has sent kBusy or kAsk (PeerVerdict::is_busy).
   bool is_busy() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_busy_;
   }
-  // Stores the verdict. Returns true if the other ranks work on a request that was abandoned.
+  // Stores the verdict. Returns true if this request was abandoned although the other ranks work on it.
   bool End(const PeerVerdict& verdict) {
     std::lock_guard<std::mutex> lock(mutex_);
     is_over_ = true;
@@ -134,8 +134,9 @@ class Ranks {
   }
   // Sends a request of rank 0 to the other ranks. Calls `on_change` of the settings when the verdict arrives.
   std::shared_ptr<Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
-  // Abandons a request of rank 0. The other ranks receive END without success. `changes` is true if the request
-  // changes tables. In this case this rank has not made the change, so no rank may continue to train.
+  // Abandons a request of rank 0. If the other ranks already work on the request, they receive END without success.
+  // `changes` is true if the request changes tables and this rank has not made the change. In this case the tables of
+  // the ranks differ, and no rank may continue to train.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
   // Sends this rank's answer to a request of rank 0, in one line.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }

@@ -1,4 +1,4 @@
-// Restore-index outputs of an op for a batch in one table.
+// Op outputs that contain the restore indexes of a batch in one table.
 #ifndef ASCPIPE_BRIDGE_RESTORES_H_
 #define ASCPIPE_BRIDGE_RESTORES_H_
 

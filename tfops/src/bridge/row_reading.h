@@ -10,8 +10,8 @@
 
 namespace ascpipe {
 
-// A reading announces its epoch before it requests row locations from the table worker. The epoch stays announced
-// until all rows are copied. An object is used by one thread at a time.
+// A reading announces its epoch before it requests row locations from the table worker. The epoch stays announced until
+// all rows are copied. Only one thread at a time uses a RowReading.
 class RowReading {
  public:
   explicit RowReading(Table* table) : table_(table) {}

@@ -1,5 +1,5 @@
-// Sections of rows in the messages to each rank. A section contains, for each table, the number of rows, the presence
-// flags, and the rows.
+// Sections with rows in the messages between ranks. A section contains, for each table, the number of rows, the
+// presence flags, and the rows.
 #ifndef ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 #define ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 
@@ -13,7 +13,7 @@
 
 namespace ascpipe {
 
-// Rows of one table in rank order.
+// Rows of one table, ordered by the rank that receives them.
 struct DealtRows {
   const float* rows;            // float[n, dim]
   const std::uint8_t* present;  // uint8[n], 0: the row is missing; null: all rows are present
@@ -24,7 +24,7 @@ struct DealtRows {
 // Writer of the sections. The writer does not copy the rows, so the caller must keep the rows alive.
 class RowSections {
  public:
-  // Appends the rows of a table for each rank to (*to)[rank], with their number and presence flags.
+  // For each rank, appends the rank's rows of a table to (*to)[rank], with the number of rows and their presence flags.
   void Add(const DealtRows& table, std::vector<std::vector<Piece>>* to);
 
  private:
@@ -45,7 +45,7 @@ class RowReader {
       : at_(static_cast<const std::uint8_t*>(section.data)), left_(section.bytes) {}
 
   // Reads the rows of the next table. Returns an error unless the table has `count` rows. *rows is float[count, dim]
-  // and is not aligned. *present is null if all rows are present.
+  // and may be unaligned. *present is null if all rows are present.
   CoreStatus Next(int rank, std::int64_t count, std::int64_t dim, const std::uint8_t** rows,
                   const std::uint8_t** present);
 

@@ -177,9 +177,9 @@ CoreStatus BackgroundSave::ReadRows(int table, const std::int32_t* numbers, std:
   return status;
 }
 
-// Reads rows of a table with rows on disk. Each entry is read again, because rows have moved since the save began. No
-// entry is removed during a save. Locations are valid while an epoch is announced. An announced epoch also keeps freed
-// locations unused, so each epoch covers only a few rows.
+// Reads rows of a table with rows on disk. Each entry is read again, because a worker may have moved the row since the
+// save began. No entry is removed during a save. Locations are valid while an epoch is announced. An announced epoch
+// also keeps freed locations unused, so each epoch covers only a few rows.
 CoreStatus BackgroundSave::ReadMovingRows(Table* table, const std::int32_t* numbers, std::int64_t count, RowLog* log,
                                           float* out) {
   const layout::Entry* const entries = table->entries();

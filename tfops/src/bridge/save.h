@@ -19,8 +19,8 @@ namespace ascpipe {
 // Waits of the trainer do not time out during a save, because a step may wait for space in a log.
 class BackgroundSave {
  public:
-  // Begins a save. `log_bytes` is the memory for images of home rows of all tables. If there is not enough memory,
-  // Begin returns an error and changes nothing.
+  // Begins a save. `log_bytes` is the memory for images of home rows, for all tables together. If there is not enough
+  // memory, Begin returns an error and changes nothing.
   static CoreStatus Begin(const std::shared_ptr<Pipeline>& pipeline, const std::vector<Table*>& tables,
                           std::int64_t log_bytes, std::shared_ptr<BackgroundSave>* save);
   ~BackgroundSave();
@@ -31,8 +31,9 @@ class BackgroundSave {
   CoreStatus Device(int table, int index, StateRows* copy) const;
   // Copies the entries of a table (core/entry_snapshot.h). Call ReadEntries once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);
-  // Declares all home rows that will be read with ReadRows. Read each row once. For a table with rows on disk,
-  // `numbers` are entry numbers, and each row is in a home row or on disk.
+  // Declares all rows that will be read with ReadRows. `numbers` are the numbers of home rows. Read each row once. For
+  // a table with rows on disk, `numbers` are the numbers of entries, because the workers move rows between home rows
+  // and disk.
   CoreStatus WantRows(int table, const std::int32_t* numbers, std::int64_t count);
   CoreStatus ReadRows(int table, const std::int32_t* numbers, std::int64_t count, float* out);
 

@@ -9,8 +9,9 @@
 
 namespace ascpipe {
 
-// The send_count of a table's lookups. The send_count limits the distinct keys per feature. With several ranks, the
-// limit applies per owner of keys. A send_count of 0 means that there is no limit.
+// Limit of the distinct keys of a batch in one table. A batch may have at most send_count * features distinct keys.
+// With several ranks, this limit applies separately to the keys that each rank owns. A send_count of 0 means that there
+// is no limit.
 struct SendLimit {
   int send_count = 0;
   int features = 0;

@@ -35,25 +35,26 @@ class StepEnd : public tensorflow::ResourceBase {
                                StepEnd** step);
 
   Lease::Step id() const { return id_; }
-  // Returns an error for a second ticket of the same table and stream.
+  // Records a ticket that the step uses. Returns an error for a second ticket of the same table and stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
-  // A step must not both train and change tables, because the order of training and change would be undefined. Polled
-  // waits call the four functions below.
+  // A step must not both train and change tables, because the order of training and change would be undefined. Waits
+  // call the four functions below in Poll.
   bool MayTrain() const { return !cuts_; }
   bool MayCut() const { return !trains_; }
   void Trains() { trains_ = true; }
   void Cuts() { cuts_ = true; }
   // Records that the step has claimed or read a ticket. The ticket is closed at the end of the step.
   void Claimed(TicketHold hold);
-  // Stores rows that an evaluation has copied from a table with rows on disk, for the lookups that read `slots`.
+  // Stores rows that an evaluation has copied from a table with rows on disk. The lookups that read `slots` use the
+  // copies.
   void Reads(const std::int32_t* slots, std::shared_ptr<const StepRows> rows);
   std::shared_ptr<const StepRows> RowsOf(const std::int32_t* slots) const;  // null: there are none
   // Records that the step has claimed a ticket for the table. Handles of the table's rows are valid until the end of
   // the step.
   void BeginHandles(Table* table, std::int64_t ticket);
 
-  // Records an exchange of this batch that the other ranks wait for. Only programs with several ranks use Owes. If
-  // the step ends before the exchange, the other ranks are notified.
+  // Records that the other ranks wait for an exchange of this batch. Only programs with several ranks use Owes. If the
+  // step ends before the exchange, its destructor notifies the other ranks.
   void Owes(const PeerHeader& header);
   void OwesNothing();
   // Adds a claim that becomes final with Commit. The end of the step reverts claims that are still pending.
@@ -65,10 +66,10 @@ class StepEnd : public tensorflow::ResourceBase {
   // change.
   void Pends(PendingRead read);
   void HasRead();
-  // Returns false if the step also trains, or uses batches of several streams, because all reads of a step must see the
-  // same state.
+  // Returns false if the step trains or uses batches of several streams. The reads of such a step must all see the same
+  // state, so they cannot be repeated.
   bool MayPutReadsAside() const;
-  // Releases the share of the lease. Later, ReadAgain requests the same rows again.
+  // Releases the step's share of the lease. Later, ReadAgain requests the same rows again.
   void PutReadsAside();
   const std::vector<PendingRead>& reads() const { return reads_; }  // valid when all tables are read
   const PendingRead* ReadOf(int table) const;                       // null: the step has not read the table

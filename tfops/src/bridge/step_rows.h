@@ -14,13 +14,13 @@
 
 namespace ascpipe {
 
-// Rows move between home rows and disk while a step runs. Therefore the step reads copies of rows. The copies are made
-// while the epoch of the evaluation is announced.
+// Copies of the rows that a step reads from a table with rows on disk. The step needs copies, because the workers move
+// rows between memory and disk while the step runs. The copies are made while the epoch of the evaluation is announced.
 class StepRows {
  public:
   explicit StepRows(const Table& table) : table_(&table) {}
 
-  // Copies the home rows whose codes are in `slots`, the worker's answer. Stores the places of the rows on disk for
+  // Copies the home rows whose codes the worker's answer `slots` contains. Stores the places of the rows on disk for
   // Ask. Replaces the codes in `slots` by codes of the copies: kSlotHome - i for copy i. Returns an error only if the
   // record is damaged.
   CoreStatus Take(const PartView& part, const PlanOutputs::Array& slots);

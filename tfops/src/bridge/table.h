@@ -42,7 +42,7 @@ class Table {
   int number() const { return number_; }
   const std::string& name() const { return name_; }
   const InitialRows& initial() const { return initial_; }
-  // Sets the pool of initial rows. `pool` is float[rows, dim]. Call SetPool before the pipeline starts, or between
+  // Replaces the pool of initial rows. `pool` is float[rows, dim]. Call SetPool before the pipeline starts, or between
   // steps.
   void SetPool(std::vector<float> pool, std::int64_t rows) {
     initial_.pool = std::move(pool);
@@ -50,7 +50,7 @@ class Table {
   }
   // Returns the padding keys in ascending order, without duplicates.
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
-  // Sets the seed of new rows. Call SetSeed only before or between steps, because steps read the seed.
+  // Sets the seed of new rows. Call SetSeed while no step runs, because steps read the seed.
   void SetSeed(std::uint64_t seed) { initial_.seed = seed; }
   const DeviceTable& device() const { return *device_; }
   const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
@@ -60,7 +60,7 @@ class Table {
   bool is_expansion() const { return sizes_.device_rows == 0; }
   // Returns the home rows that have memory now.
   HomeRows home() const;
-  // Returns the lowest valid value of `slots` in an answer of the table worker to an evaluation.
+  // Returns the lowest valid value of `slots` when the table worker answers an evaluation.
   std::int64_t LowestAnswer() const { return is_on_disk() ? layout::kSlotDisk : LowestCode(home().ready); }
   // Returns an error if the total width of the arrays in `state` is not the width of a home row.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
@@ -86,8 +86,9 @@ class Table {
   layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
 
   std::int64_t bytes() const { return segment_->bytes(); }
-  // Returns a state array of the device table. Array 0 contains the rows, and array i contains optimizer slot i - 1 as
-  // last attached or given. The result has no data if the slot does not exist yet.
+  // Returns a state array of the device table. Array 0 contains the rows, and array i contains optimizer slot i - 1.
+  // The last call of Attach or GiveSlots determines the array of a slot. The result has no data if the slot does not
+  // exist yet.
   StateRows State(int index);
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
@@ -101,8 +102,8 @@ class Table {
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
-  // Creates the optimizer slots that no session has attached. When a session attaches its variables, these slots
-  // replace the values of the session's initializers.
+  // Creates the optimizer slots that do not exist yet. When a session attaches its variables, these slots replace the
+  // values of the session's initializers.
   void GiveSlots(const OptimizerSlots& slots);
 
   // Returns memory for a copy of a state array, or null if there is not enough memory. The memory is float[device rows,
@@ -113,8 +114,8 @@ class Table {
   // Sets the log that receives images of home rows before the rows change. If `log` is null, no more images are stored.
   void KeepRows(std::shared_ptr<RowLog> log);
   std::shared_ptr<RowLog> row_log();
-  // Returns true if a background save still uses the table's keys to find moving rows. During such a save, no key may
-  // be removed.
+  // Returns true if a background save still needs the table's keys, because workers move the rows during the save.
+  // During such a save, no key may be removed.
   bool IsBeingSaved() { return is_on_disk() && row_log() != nullptr; }
 
   // Handles with StepOf(ticket) are valid from BeginHandles to EndHandles, i.e. from a claim to the end of the step.
@@ -122,7 +123,7 @@ class Table {
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
 
-  // The wait whose ticket the table worker was last requested to plan. Only the waiter thread uses this member.
+  // The wait that last requested the plan of its ticket from the table worker. Only the waiter thread uses this member.
   Wait* wanter = nullptr;
 
  private:

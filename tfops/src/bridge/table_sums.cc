@@ -139,7 +139,7 @@ Status SumTables(OpKernelContext* ctx, std::vector<TableSums>* tables) {
     positions += sums.positions();
   }
   const std::int64_t threads = ctx->device()->tensorflow_cpu_worker_threads()->num_threads;
-  // If there are more threads than tables, the threads share the rows of each table without bags.
+  // If there are more threads than tables, all threads together add the gradients of each large table without bags.
   const auto is_dealt = [=](const TableSums& sums) {
     return !sums.has_bags() && threads >= std::max<std::int64_t>(kLeastThreads, count + 1) &&
            sums.positions() >= kLeastShared;

@@ -1,4 +1,4 @@
-// Sums of the gradients of the lookups of a table. Each distinct row has one sum.
+// Sums of the gradients that the lookups of a table return. Each distinct row has one sum.
 #ifndef ASCPIPE_BRIDGE_TABLE_SUMS_H_
 #define ASCPIPE_BRIDGE_TABLE_SUMS_H_
 

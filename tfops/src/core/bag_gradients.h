@@ -19,7 +19,8 @@ struct BagGradient {
   std::int64_t side_by_side = 1;  // positions in each row of `grads`; only without bags
 };
 
-// Part `number` of `count` equal parts of the rows of a table's sums. Threads compute the parts in parallel.
+// A part of a table's sums. The rows of the sums are divided into `count` parts of about the same size, and this is
+// part `number`. Threads compute the parts in parallel.
 struct SumPart {
   std::int64_t number;
   std::int64_t count;

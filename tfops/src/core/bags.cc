@@ -102,8 +102,8 @@ class BagSum {
     return -1;
   }
 
-  // Adds row i of a multiple of four rows to partial sum i % 4. The columns after the last multiple of eight are summed
-  // one by one.
+  // Sums the rows of a bag in four partial sums: row i belongs to partial sum i % 4. The rows after the last multiple
+  // of four are added to the total of the partial sums. The columns after the last multiple of eight have only one sum.
   ASC_INLINED std::int64_t AddInFour(std::int64_t bag, float* sum) {
     const std::int64_t begin = bags_.splits[bag], end = bags_.splits[bag + 1], until = begin + (end - begin) / 4 * 4;
     const std::int64_t whole = dim_ / kEigenPacket * kEigenPacket;

@@ -14,7 +14,7 @@ namespace ascpipe {
 
 enum class Combiner { kSum, kMean, kSqrtn };
 
-// The TensorFlow whose order of operations is used.
+// Version of TensorFlow whose order of floating-point operations is used.
 enum class SumOrder { kTensorFlow1, kTensorFlow2 };
 
 constexpr std::int64_t kEigenPacket = 8;       // floats that Eigen processes together
@@ -31,7 +31,7 @@ struct Bags {
   SumOrder order;
 };
 
-// Rows of the positions of bags.
+// Maps the positions of bags to rows.
 struct BagRows {
   GatherSource source;
   const std::int32_t* restore;  // int32[positions], -1 for the default row; null: row i for position i
@@ -58,7 +58,8 @@ void RowGradients(const float* rows, const Bags& bags, const float* grad, std::i
 // The functions below process one bag or one row.
 
 // Sums the values of a row in eight lanes, in the same order as Eigen. The values after the last multiple of eight are
-// summed separately and added. With kTensorFlow2, multiples of 32 values are first summed in four sets of lanes.
+// summed separately, and this sum is added last. With kTensorFlow2, groups of 32 values are first summed in four sets
+// of eight lanes.
 template <typename Value>
 ASC_INLINE float LaneSum(SumOrder order, std::int64_t dim, const Value& value) {
   float lanes[kEigenPacket] = {0};
@@ -135,7 +136,7 @@ ASC_INLINE void DivideSum(const Bags& bags, std::int64_t bag, std::int64_t dim, 
   }
 }
 
-// Computes the gradient of the sum of a non-empty bag from the gradient of the bag.
+// Computes the gradient of a non-empty bag's sum from the gradient of the bag's combined row.
 ASC_INLINE void ScaleGradient(const Bags& bags, std::int64_t bag, std::int64_t dim, const float* grad, float* scaled) {
   if (bags.weights != nullptr) {
     const float divisor = DivisorOf(bags, bag);

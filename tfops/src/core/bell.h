@@ -40,8 +40,8 @@ inline void RingUnlessPausing(layout::Bell* bell) {
   if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Returns the maximum duration of the next sleep after an idle sleep of `slice_ms`. New work rings the bell, so polls
-// can become less frequent.
+// After a sleep of `slice_ms` without new work, returns the maximum duration of the next sleep. Longer sleeps do not
+// delay work, because new work rings the bell.
 inline int IdleSlice(int slice_ms) { return std::min(2 * slice_ms, layout::kIdleSliceMs); }
 
 // The owner's side of a bell.

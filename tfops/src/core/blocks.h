@@ -17,7 +17,7 @@ class Blocks {
  public:
   using Work = std::function<void(std::int64_t begin, std::int64_t end)>;
 
-  // `work` must stay valid until Await has returned. A thread that calls Take later finds no block.
+  // `work` must stay valid until Await has returned. A thread that calls Take after that finds no block.
   Blocks(std::int64_t total, std::int64_t block, const Work* work) : total_(total), block_(block), work_(work) {}
 
   // Processes blocks until none is left. Any thread may call Take.
@@ -35,8 +35,8 @@ class Blocks {
   }
 
   // Waits for the blocks that other threads are processing. Call Await after Take. The wait lasts about 10 us, or
-  // longer if such a thread was preempted. The caller then sleeps instead of spinning, so that a preempted thread can
-  // use this processor.
+  // longer if such a thread was preempted. After 30 us the caller sleeps instead of spinning, so that a preempted
+  // thread can use this processor.
   void Await() {
     const std::int64_t until = NowNs() + kLooksNs;
     do {

@@ -1,5 +1,5 @@
-// Decides whether a step may claim a ticket for a table now. The functions change no state. Their results depend only
-// on words in shared memory.
+// Decides whether a step may claim a ticket for a table now. The functions change no state. The decisions depend only
+// on the ClaimWords.
 #ifndef ASCPIPE_CORE_CLAIM_H_
 #define ASCPIPE_CORE_CLAIM_H_
 
@@ -48,8 +48,8 @@ struct ClaimVerdict {
 // CLAIMED.
 ClaimVerdict DecideClaim(const ClaimWords& words);
 
-// Decides for an evaluation. "Ready" means that the step may request the keys (the word is DEDUPED), or that the table
-// worker has answered (the word is ANSWERED).
+// Decides whether an evaluation may read. "Ready" means that the step may request the keys (the word is DEDUPED), or
+// that the table worker has answered (the word is ANSWERED).
 ClaimVerdict DecideRead(const ClaimWords& words);
 
 // Reads the words of table `table_index` for a ticket.

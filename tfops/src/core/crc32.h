@@ -29,8 +29,8 @@ struct CrcTables {
   std::uint32_t after[kLanes][256];
 };
 
-// Returns the CRC of the bytes processed so far, followed by `bytes`. `before` is the CRC of the bytes processed so
-// far.
+// Extends a CRC by `bytes`: returns the CRC of the earlier bytes followed by `bytes`. `before` is the CRC of the
+// earlier bytes.
 template <std::uint32_t kPolynomial>
 std::uint32_t CrcByTables(const void* bytes, std::size_t count, std::uint32_t before) {
   static const CrcTables tables(kPolynomial);

@@ -43,7 +43,8 @@ class CycleIds {
   // Sets the number of batches that were trained before the next batch. Call SetBefore after a checkpoint was
   // restored. `open` is the last batch that a step may still use, or 0.
   void SetBefore(std::int64_t batches, std::int64_t open);
-  // Sets the distinct ids of the unfinished cycle of a checkpoint. These ids replace the ids of used batches.
+  // Sets the distinct ids that a checkpoint contains for its unfinished cycle. These ids replace the ids of used
+  // batches.
   void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
   // Returns true if SetBefore or SetIds changed the cycle of batch `sequence` after Pass had processed the batch. Only
   // tables with cycles of `steps` batches are considered.
@@ -55,11 +56,11 @@ class CycleIds {
   CyclePlace Pass(std::int64_t sequence, std::int64_t open, Batch* batch);
   // Records that a step used this batch. This batch and all earlier batches stay counted.
   void Use(std::int64_t sequence) { used_ = sequence > used_ ? sequence : used_; }
-  // Removes the unused batches after this batch from the count. The next batch gets the number of the first removed
+  // Reduces the count by the unused batches after batch `sequence`. The next batch gets the number of the first removed
   // batch.
   void Drop(std::int64_t sequence);
 
-  // Returns the number of batches whose ids are kept for a table.
+  // Returns the number of id lists that are kept for a table.
   std::size_t kept(int table) { return CycleOf(table).kept.size(); }
 
  private:

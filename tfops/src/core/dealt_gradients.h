@@ -28,15 +28,15 @@ class DealtGradients {
 
   std::int64_t chunks() const { return static_cast<std::int64_t>(chunks_.size()); }
 
-  // Partitions chunks [begin, end) of the positions. Calls may run concurrently. All calls must finish before the
-  // first Add.
+  // Partitions the chunks [begin, end) of the positions among the hands. Calls may run concurrently. All calls must
+  // finish before the first Add.
   void Deal(std::int64_t begin, std::int64_t end);
 
   // Returns the first restore index outside [-1, place_count). Call bad() after Deal. Do not call Add if there is such
   // an index.
   BadIndex bad() const;
 
-  // Zeroes the rows of `sums` in the hands [begin, end), and adds the gradients of these rows. `sums` is float[valid,
+  // Zeroes the rows of the hands [begin, end) in `sums`, and adds the gradients of these rows. `sums` is float[valid,
   // dim]. Calls may run concurrently.
   void Add(std::int64_t begin, std::int64_t end, std::int64_t valid, float* sums) const;
 

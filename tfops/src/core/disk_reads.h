@@ -16,7 +16,7 @@ struct DiskPlace {
   std::uint32_t generation;
 };
 
-// An object has one owner at a time. If an owner stops waiting for its requests, the disk worker still finishes the
+// A DiskReads has one owner at a time. If an owner stops waiting for its requests, the disk worker still finishes the
 // requests. The next owner waits until IsIdle returns true.
 class DiskReads {
  public:

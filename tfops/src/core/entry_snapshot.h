@@ -11,8 +11,8 @@
 
 namespace ascpipe {
 
-// Returns the number of entries of a table that are or were used. `opened` is a copy of the header that the supervisor
-// wrote.
+// Returns the number of entries of a table that are in use now or have been in use. `opened` is this process's private
+// copy of the header, made when the table was created. `header` is the live header in shared memory.
 std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& header);
 
 // Starts a snapshot. The worker then logs an image of each entry before it changes the entry. Call BeginSnapshot
@@ -22,10 +22,11 @@ void BeginSnapshot(const layout::Table& opened, layout::Table* header);
 // Ends the snapshot, even if it was not copied. The worker may be waiting for the end.
 void EndSnapshot(layout::Table* header);
 
-// Copies the entries of the snapshot block by block. Then overwrites changed entries with the images that the worker
-// logged, and ends the snapshot. `bound` is the header's snapshot_bound, limited to the capacity of the table.
-// `entries` has `bound` elements; the content of an element is undefined if the entry has no trained state. Calls
-// `passed` after each block, because the worker may wait for the block.
+// Copies the entries of the snapshot to `entries`, block by block. The last block ends the snapshot. Then replaces the
+// changed entries of the copy by the images that the worker logged. `bound` is the header's snapshot_bound, limited to
+// the capacity of the table. `entries` has `bound` elements; the content of an element is undefined if the entry has no
+// trained state. Calls `passed` after each block, because the worker may be waiting until an entry of the block is
+// copied.
 CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header, std::int64_t bound,
                        layout::Entry* entries, const std::function<void()>& passed);
 

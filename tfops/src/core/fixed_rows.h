@@ -16,7 +16,7 @@ class FixedRows {
   // Allocates `count` rows of `dim` floats, which the caller fills before Index.
   static CoreStatus Make(const std::string& table, std::int64_t count, std::int64_t dim,
                          std::shared_ptr<FixedRows>* rows);
-  // Returns the number of bytes that Make and Index allocate in total.
+  // Returns the number of bytes that Make allocates.
   static std::int64_t Bytes(std::int64_t count, std::int64_t dim);
 
   std::int64_t count() const { return count_; }
@@ -26,7 +26,7 @@ class FixedRows {
   const float* embeddings() const { return embeddings_.get(); }
 
   // Builds the index. Call Index once, after all rows are filled in. The rows are immutable afterwards. Returns an
-  // error if a key is repeated.
+  // error if a key occurs twice.
   CoreStatus Index();
   // Sets slots[i] to the code of the row of keys[i] (kSlotHome - row), or to kSlotNone if the key has no row.
   void Resolve(const std::int64_t* keys, std::int64_t count, std::int32_t* slots) const;

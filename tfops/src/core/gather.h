@@ -41,9 +41,9 @@ struct Gathered {
   std::int64_t side_by_side = 1;
 };
 
-// Copies rows[slots[restore[i]]] to row i of `out`, for i in [begin, end). Each `stride` floats of `out` contain
-// side_by_side rows. All slots must be valid. Returns the first i whose restore index is outside [-1, slot_count), or
-// -1. Rows after this position are not written.
+// Copies rows[slots[restore[i]]] to place i of `out`, for i in [begin, end). Places are `dim` floats, and each row of
+// `out` contains side_by_side places. All slots must be valid. Returns the first i whose restore index is outside [-1,
+// slot_count), or -1. Places after this position are not written.
 std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end);
 
 }  // namespace ascpipe

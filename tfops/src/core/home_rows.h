@@ -19,8 +19,8 @@ struct HomeRows {
 
 constexpr int kMaxHandledTable = 254;
 
-// Maximum number of rows of an expansion table. With this limit, the code of a row plus kSlotFrozen is not negative.
-// The sum identifies padding keys, because an expansion table has no slots.
+// Maximum number of rows of an expansion table. With this limit, the code of a row plus kSlotFrozen is not negative. A
+// code that is not negative therefore belongs to a padding key, because an expansion table has no slots.
 constexpr std::int32_t kMaxExpansionRows = 1000000000;
 static_assert(layout::kSlotHome - (kMaxExpansionRows - 1) + layout::kSlotFrozen >= 0, "frozen codes look like others");
 
@@ -59,21 +59,21 @@ inline std::int64_t HomeOf(std::int32_t code) {
   return std::int64_t{layout::kSlotHome} - (code >= 0 ? code - layout::kSlotFrozen : code);
 }
 
-// Computes the handles and places of the rows of a plan. `codes`, `handles` and `places` have `count` elements. A
-// handle is 0 if the key has no row. Place i is kSlotNone if the key has no row. Otherwise place i is i, plus
-// kSlotFrozen if the code includes kSlotFrozen. Returns the index of the first code of a row without memory, or -1.
-// Elements after this index are not written.
+// Computes the handles and places of the rows of a plan. `codes`, `handles` and `places` have `count` elements. If key
+// i has no row, handles[i] is 0 and places[i] is kSlotNone. Otherwise places[i] is i, or i + kSlotFrozen if the code
+// includes kSlotFrozen. Returns the index of the first code of a row without memory, or -1. Elements after this index
+// are not written.
 std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table, std::int64_t* handles,
                       std::int32_t* places);
 
-// Copies the first `width` floats of row i to out[i], for i in [begin, end). Writes zeros for handle 0. All handles
-// must be valid. `handles` is int64[end], and `out` is float[end, width].
+// Copies the first `width` floats of the row of handles[i] to out[i], for i in [begin, end). Writes zeros for handle 0.
+// All handles must be valid. `handles` is int64[end], and `out` is float[end, width].
 void ReadRows(const HomeRows& home, const std::int64_t* handles, std::int64_t begin, std::int64_t end,
               std::int64_t width, float* out);
 
-// Writes `rows` to the first floats of the home rows, or adds `rows` to these floats, in the order of the handles. The
-// home rows are partitioned among `parts` concurrent calls of Write. Only one call writes a given home row, even if two
-// handles refer to the row.
+// Writes to home rows by handles. Write copies rows[i] to the first `width` floats of the row of handles[i], or adds
+// rows[i] if `add` is true, in the order of the handles. The home rows are partitioned among `parts` concurrent calls
+// of Write. Only one call writes a given home row, even if two handles refer to the row.
 struct RowWrites {
   HomeRows home;
   const std::int64_t* handles;  // int64[count], checked

@@ -1,7 +1,8 @@
 // Counts SIGINT and passes the signal on to the user's handler.
 //
-// TensorFlow returns from a run only when its ops have finished. Without this counter, Python's handler would run only
-// after the ops have finished waiting. All functions are thread-safe.
+// TensorFlow returns from a run only when its ops have finished, and Python's handler runs only after this return.
+// Therefore waiting ops check InterruptCount, and end with CANCELLED when the count changes. All functions are
+// thread-safe.
 #ifndef ASCPIPE_CORE_INTERRUPT_H_
 #define ASCPIPE_CORE_INTERRUPT_H_
 

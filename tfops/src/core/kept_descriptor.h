@@ -4,8 +4,8 @@
 
 namespace ascpipe {
 
-// A child process that outlives this process would keep the memory of inherited descriptors. Therefore the fork
-// handler closes these descriptors in a forked child, and the kernel closes them on exec.
+// A child process that outlives this process would keep the shared memory of inherited descriptors allocated. Therefore
+// the fork handler closes these descriptors in a forked child, and the kernel closes them on exec.
 class KeptDescriptor {
  public:
   // Duplicates `fd`; the caller still owns `fd`.

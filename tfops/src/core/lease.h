@@ -1,7 +1,7 @@
 // Lease of the trainer: a shared/exclusive lock on all tables.
 //
-// A training step holds the lease exclusively from its first claim to its end. Evaluations share the lease. There is
-// no lease per table, because two steps could then each hold one lease and deadlock.
+// A training step holds the lease exclusively from its first claim to its end. Evaluations share the lease. There is no
+// lease per table, because two steps could then wait for each other's leases.
 #ifndef ASCPIPE_CORE_LEASE_H_
 #define ASCPIPE_CORE_LEASE_H_
 

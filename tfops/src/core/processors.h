@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
-// Compiles another version of a function for processors with wider registers. Use the macro for loops whose result
-// does not depend on the register width. Called functions are multiversioned only if they are ASC_INLINE. The macro
-// is empty with sanitizers, because their code runs before the loader resolves versions.
+// Compiles another version of a function for processors with wider registers. Use the macro for loops whose result does
+// not depend on the register width. A called function is compiled for both processors only if it is ASC_INLINE. The
+// macro is empty with sanitizers, because their code runs before the loader resolves versions.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ASC_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 #else
@@ -18,9 +18,9 @@
 
 namespace ascpipe {
 
-// Calls `work` with an integral constant and returns the result. The constant is the row length if the length is
-// common, otherwise 0. A constant length lets the compiler unroll the loop over a row. `work` is a generic lambda
-// with ASC_INLINED.
+// Calls `work` with an integral constant and returns the result. The constant is `dim` if `dim` is a common row length,
+// otherwise 0. A constant length lets the compiler unroll the loop over a row. `work` is a generic lambda with
+// ASC_INLINED.
 template <typename Work>
 ASC_INLINE auto WithLength(std::int64_t dim, const Work& work) {
   switch (dim) {

@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Announces the lowest epoch of all active readers of one kind.
+// The active readers of one kind (evaluations, or saves and loads). Announces the lowest epoch of these readers.
 class ReaderEpochs {
  public:
   ReaderEpochs(layout::DiskTable* table, int reader) : table_(table), announced_(&table->readers[reader]) {}

@@ -67,7 +67,7 @@ class Arena {
 class RingView {
  public:
   RingView() = default;
-  // Checks the header against the segment's size and the trainer's declarations.
+  // Copies the header. Returns an error unless the header fits the segment and agrees with the arguments.
   static CoreStatus Open(const Segment& segment, int stream, int channel, const std::vector<int>& tables,
                          RingView* view);
 

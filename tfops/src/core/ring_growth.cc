@@ -13,8 +13,9 @@ namespace ascpipe {
 
 namespace {
 
-// Maximum number of frames for which a ring grows beyond `rings_ample`. With fewer frames, workers would wait for
-// batches. With frames for the whole look-ahead, large batches could use up the memory budget.
+// A ring with at least this number of frames waits for free space instead of growing beyond `rings_ample`. With a
+// smaller number, workers would wait for batches. With the whole look-ahead, large batches could use up the memory
+// budget.
 constexpr std::int64_t kFramesOfLargeBatches = 8;
 
 constexpr std::int64_t kSlice = std::int64_t{64} << 20;  // about 10 ms; a stop is checked after each slice
@@ -58,7 +59,7 @@ RingGrowth::Answer RingGrowth::Place(Arena* arena, std::int64_t length, std::int
   const std::int64_t ample = session_.session->rings_ample;
   const bool can_wait = length <= arena->bytes();
   if (can_wait && bytes > ample && frames >= kFramesOfLargeBatches) return kWait;
-  // Memory that was refused is requested again only if there is no frame to wait for.
+  // If memory for this length was refused before, it is requested again only if the arena has no frame to wait for.
   if (length <= refused_ && !arena->empty()) return kWait;
   // Grow by more than needed, so that growth is rare.
   const std::int64_t step = bytes <= ample ? std::min(ample, 2 * arena->bytes()) : bytes + bytes / 8;
