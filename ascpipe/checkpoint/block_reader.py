@@ -17,7 +17,7 @@ from ascpipe.checkpoint.verify import Stamps, read_all
 
 Pieces = Callable[[TableSpec], Sequence[Piece]]  #: function that returns pieces of a table, first the piece of the keys
 #: function of the index of a first row and a count of rows; for each part of a row, it returns the array into which the
-#: rows are read, or None if the reader shall allocate it
+#: rows are read, or None if the reader allocates the array
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
 
 _BLOCK_BYTES = 4 << 20  #: small enough that most of a block stays in the CPU cache until the block is used

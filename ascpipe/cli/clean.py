@@ -56,7 +56,7 @@ def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -
 
 
 def old_kernels(cache_dir: str, *, within_s: float) -> List[str]:
-    """Return the kernel folders of other versions. Omit folders that a daemon opened within ``within_s``."""
+    """Return the kernel folders of other versions. Omit folders used in the last ``within_s`` seconds."""
     from ascpipe.daemon import kernel_cache
 
     return [folder for folder in kernel_cache.other_folders(cache_dir)
