@@ -1,9 +1,9 @@
 """Sparse-feature pipeline for TensorFlow: a daemon prepares batches ahead of training.
 
-This package imports no other module, so that ``import ascpipe`` is fast.
+This file imports no other module, so that ``import ascpipe`` is fast.
 """
 
-__version__ = "0.2.0"  #: packages and ops read the version from here
+__version__ = "0.2.0"  #: the packages and the compiled ops read the version from here
 
 __all__ = ["__version__"]
 

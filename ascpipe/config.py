@@ -28,7 +28,7 @@ FREE_PREFIX = ENVIRONMENT_PREFIX + "X_"  #: prefix of user variables, which daem
 
 # Kubernetes sets environment variables for the services of a namespace. Their names are the name of the
 # service in capitals, followed by one of these suffixes, or by _PORT if the value is an address. For a
-# service named ascpipe-metrics, the name of the last variable is also the name of a setting.
+# service named ascpipe-metrics, the variable with _PORT has the name of a setting (metrics_port).
 _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$")
 _ADDRESS_OF_A_SERVICE = re.compile(r"(tcp|udp|sctp)://")
 
@@ -41,7 +41,7 @@ _PROCESSORS = re.compile(r"^(\d{1,4})(?:-(\d{1,4}))?$")
 
 
 class Settings(pydantic.BaseModel):
-    """All settings of a daemon and of a trainer. An object is immutable."""
+    """All settings of a daemon and of a trainer. The object is immutable."""
 
     workers: int = pydantic.Field(ge=1, le=16)
     table_workers: int = pydantic.Field(ge=1, le=16)
@@ -68,7 +68,7 @@ class Settings(pydantic.BaseModel):
 
     @property
     def read_ahead(self) -> int:
-        """Return the recommended prefetch depth of a dataset in batches: ``look_ahead`` plus two batches per plan."""
+        """Return the recommended prefetch depth of a dataset in batches: ``look_ahead`` + 2 * ``plan_ahead``."""
         return self.look_ahead + 2 * self.plan_ahead
 
     def table_worker_of(self, table: int) -> int:
@@ -158,7 +158,7 @@ def size(text: str) -> int:
 
 
 def _is_of_a_service(name: str, value: str) -> bool:
-    """Return whether the variable is one that Kubernetes sets for a service whose name starts with ascpipe."""
+    """Return whether Kubernetes has set this variable, for a service whose name starts with ascpipe."""
     return name.startswith(ENVIRONMENT_PREFIX) and (
         _OF_A_SERVICE.search(name) is not None
         or name.endswith("_PORT") and _ADDRESS_OF_A_SERVICE.match(value) is not None)

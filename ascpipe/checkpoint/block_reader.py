@@ -1,4 +1,4 @@
-"""Class ``Checkpoint``, an open checkpoint that is read in blocks. A rank reads only its keys."""
+"""Class ``Checkpoint``, an open checkpoint that is read in blocks. Each rank reads only its own keys."""
 import contextlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +16,8 @@ from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
 
 Pieces = Callable[[TableSpec], Sequence[Piece]]  #: function that returns pieces of a table, first the piece of the keys
-#: function of a first row and a number of rows; it returns one item per part of a row: an array to read into, or None
+#: function of the index of a first row and a count of rows; for each part of a row, it returns the array into which the
+#: rows are read, or None if the reader allocates the array
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
 
 _BLOCK_BYTES = 4 << 20  #: small enough that most of a block stays in the CPU cache until the block is used
@@ -28,10 +29,11 @@ class Checkpoint:
 
     Attributes:
         prefix: the argument of ``open_checkpoint``.
-        step: step in the manifest, or None if the checkpoint was saved without a step.
-        tables: specs by name. If unverified, ``initial``, ``policies`` and the slots' ``initial`` are None.
-        position: training position of rank 0, or None if unverified.
-        positions: training position of each rank that saved the checkpoint; empty if unverified.
+        step: training step in the manifest, or None if the checkpoint was saved without a step.
+        tables: specs by name. In an unverified checkpoint, ``initial``, ``policies`` and the slots' ``initial`` are
+            None.
+        position: training position of rank 0, or None if the checkpoint is unverified.
+        positions: training position of each rank that saved the checkpoint; empty if the checkpoint is unverified.
         dense_prefix: prefix for TensorFlow's Saver, or None if there is no dense part.
         verified: False if there is no ascpipe manifest. In that case, only sizes and uniqueness of keys were checked.
     """
@@ -80,13 +82,13 @@ class Checkpoint:
 
     def row_parts(self, table: str, targets: Targets, rank: int = 0,
                   ranks: int = 1) -> Iterator[Sequence[np.ndarray]]:
-        """Yield the rows of the keys in the order of ``keys_with_rows``, with one array for each part of a row.
+        """Yield blocks of rows, in the order of ``keys_with_rows``. A block has one array for each part of a row.
 
         The blocks may be smaller or larger than the blocks of ``keys_with_rows``.
 
         Args:
-            targets: returns contiguous float32[n, width] arrays to read the parts of rows into. The reader may yield
-                other arrays, and may read one block ahead of the block that it yields.
+            targets: returns contiguous float32[n, width] arrays, into which the parts of rows are read. The reader may
+                yield other arrays. While it yields a block, it may already read the next block.
         """
         for _, *parts in self.arrays(table, lambda spec: row_pieces(spec)[:-2], rank, ranks,
                                      targets=lambda start, n: [None, *targets(start, n)]):
@@ -142,7 +144,7 @@ class Checkpoint:
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
-        """Yield one list per block of the rank's keys, with one array per piece. ``blocks`` describes the blocks.
+        """Yield each block of the rank's keys as a list with one array per piece. ``blocks`` describes the blocks.
 
         Args:
             targets: as in ``row_parts``, but with one array or None per piece.
@@ -160,7 +162,7 @@ class Checkpoint:
                 return [_read(fd, piece, start, n, target)
                         for fd, piece, target in zip_longest(fds, pieces, wanted)]
 
-            # Read the next block while the caller works on this one.
+            # Read the next block while the caller works on this block.
             thread = opened.enter_context(ThreadPoolExecutor(1)) if len(starts) > 1 else None
             ahead: Optional[Future[List[np.ndarray]]] = None
             for start in starts:

@@ -14,13 +14,13 @@ MAX_DELTAS = 256  #: maximum per full checkpoint; each delta adds open files and
 
 
 class Chain(Checkpoint):
-    """Full checkpoint and its deltas. The state of a key is read from the newest member that contains the key.
+    """Full checkpoint and its deltas, called members. A key is read from the newest member that contains the key.
 
     The newest member provides the specs and the position. The counts of rows and candidates cover all members.
     """
 
     def __init__(self, members: Sequence[Checkpoint]) -> None:
-        """Merge verified checkpoints. Each member is the parent of the next member.
+        """Merge verified checkpoints: a full checkpoint, then its deltas. Each member is the parent of the next member.
 
         Raises:
             DamagedCheckpointError: the members have different tables.
@@ -68,8 +68,9 @@ class Chain(Checkpoint):
 
 
 class _Tellers:
-    """Maps each key of a table to the number of the newest member that contains the key. The full checkpoint
-    has number 0.
+    """Map from each key in a table's deltas to the number of the newest delta that contains the key.
+
+    The full checkpoint has number 0. Keys that only the full checkpoint contains are not in the map.
     """
 
     def __init__(self, deltas: Sequence[Checkpoint], table: str) -> None:
@@ -88,7 +89,7 @@ class _Tellers:
         self._members = np.repeat(np.arange(1, len(told) + 1), [len(some) for some in told])[order][newest]
 
     def tells(self, number: int, keys: np.ndarray) -> np.ndarray:
-        """Return for each key of member ``number`` whether no newer member contains the key, as bool[n]."""
+        """Return bool[n]: for each key of member ``number``, whether no newer member contains the key."""
         place, is_there = places(self._keys, keys)
         told = ~is_there
         told[is_there] = self._members[place[is_there]] == number
@@ -96,5 +97,5 @@ class _Tellers:
 
 
 def _form(spec: TableSpec) -> TableSpec:
-    """Return the properties of a table that must not change between deltas."""
+    """Return the spec without the fields that may differ between the members of a chain."""
     return spec._replace(rows=0, candidates=0, deleted=0, initial=None, policies=None)

@@ -1,4 +1,4 @@
-"""Checks of specs and positions from programs or manifests. The functions are pure."""
+"""Checks of table specs and training positions, which programs pass or manifests contain. The functions are pure."""
 import math
 import re
 from typing import Any, Iterable, Pattern
@@ -20,7 +20,7 @@ _RUN_ID = re.compile(r".{1,128}\Z", re.DOTALL)
 
 
 def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
-    """Raise ``ValueError`` unless the specs are valid for one checkpoint. ``delta`` is true for a delta."""
+    """Raise ``ValueError`` unless one checkpoint can have these specs. ``delta``: whether it is a delta."""
     seen = set()
     for spec in specs:
         _check_spec(spec)
@@ -31,7 +31,7 @@ def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
 
 
 def check_position(position: Position, tables: Iterable[str]) -> None:
-    """Raise ``ValueError`` unless ``position`` is valid for a checkpoint of the tables."""
+    """Raise ``ValueError`` unless ``position`` is valid for a checkpoint with these tables."""
     _text("run_id", position.run_id, _RUN_ID)
     if set(position.tables) != set(tables):
         raise ValueError("the position lists the tables {}, but the checkpoint has {}".format(
@@ -53,7 +53,7 @@ def check_stem(stem: str) -> None:
 
 
 def check_link(link: Link) -> None:
-    """Raise ``ValueError`` unless ``link`` is a valid parent of a delta."""
+    """Raise ``ValueError`` unless ``link`` is a valid reference to the parent of a delta."""
     check_stem(link.stem)
     if not isinstance(link.manifest, str) or not _DIGEST.match(link.manifest):
         raise ValueError("link to {}: {} is not a digest".format(shown(link.stem), shown(link.manifest)))

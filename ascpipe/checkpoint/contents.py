@@ -12,7 +12,7 @@ class SlotSpec(NamedTuple):
     """An optimizer slot of a table.
 
     Attributes:
-        name: name of its folder, ``<optimizer>_<state>`` such as ``LazyAdam_momentum``.
+        name: name of the slot's folder, ``<optimizer>_<state>`` such as ``LazyAdam_momentum``.
         width: floats per row.
         initial: initial value of each element of a new row, or None if the checkpoint does not contain the value.
     """
@@ -42,7 +42,7 @@ class InitialRows(NamedTuple):
 
 
 class Policies(NamedTuple):
-    """Admission and eviction settings of a table after the last trained step.
+    """Admission and eviction settings of a table, as they were after the last trained step.
 
     Attributes:
         access_threshold: count at which a key gets a row, or -1 if admission is off.
@@ -67,8 +67,8 @@ class TableSpec(NamedTuple):
         dim: floats of an embedding.
         key_dtype: ``"int64"`` or ``"int32"``, as declared by the program; keys are stored as int64.
         slots: optimizer slots, in their order within a row.
-        rows: number of keys that have a row. A delta counts only keys that it contains.
-        candidates: number of keys that are counted and have no row. A delta counts only keys that it contains.
+        rows: number of keys that have a row; for a delta, only the keys of the delta.
+        candidates: number of keys that are counted and have no row; for a delta, only the keys of the delta.
         initial: None if there is no ascpipe manifest.
         policies: None if there is no ascpipe manifest.
         deleted: in a delta, number of keys of the parent that the table no longer has; otherwise 0.
@@ -141,7 +141,7 @@ def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
 
 
 class KeyBlock(NamedTuple):
-    """Counts and timestamps of candidates, or of the keys of a ``Block``.
+    """Keys with counts and timestamps, but without rows: candidates, or the keys of a ``Block``.
 
     Attributes:
         keys: int64[n].
@@ -167,7 +167,9 @@ class TablePosition(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Parent of a delta. The digest distinguishes the parent from a later checkpoint with the same name.
+    """Reference to the parent of a delta.
+
+    The digest distinguishes the parent from a later checkpoint with the same name.
 
     Attributes:
         stem: ``base-step`` of the parent.
@@ -179,7 +181,7 @@ class Link(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Part of a checkpoint that one rank writes. It contains the keys with ``|key| % ranks == rank``.
+    """One rank's part of a checkpoint. It contains the keys with ``|key| % ranks == rank``.
 
     Attributes:
         rank: number of the rank.
@@ -191,12 +193,12 @@ class Slice(NamedTuple):
 
     @property
     def data(self) -> str:
-        """Return the name of the slice's data file, which is the same in each folder."""
+        """Return the name of the slice's data files. Each folder has one data file of the slice."""
         return self._file("data")
 
     @property
     def attribute(self) -> str:
-        """Return the name of the slice's shape file, which is the same in each folder."""
+        """Return the name of the slice's shape files. Each folder has one shape file of the slice."""
         return self._file("attribute")
 
     def _file(self, what: str) -> str:

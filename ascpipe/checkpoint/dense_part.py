@@ -17,7 +17,7 @@ _LINK = ".link"  # temporary name of a hard link or copy, in the directory of th
 
 
 def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedFile]:
-    """Check and sync TensorFlow's files of a checkpoint. Return a dict from file name to size and digest.
+    """Check TensorFlow's files of a checkpoint and make them durable. Return a dict from file name to size and digest.
 
     Raises:
         OSError: a system call failed, the files are ``needed`` and missing (ENOENT), or the directory contains another
@@ -54,7 +54,7 @@ def _made_durable(fd: int, name: str) -> SavedFile:
 
 
 def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> None:
-    """Create hard links to TensorFlow's files in the directory ``directory_fd``, or copies if links are not supported.
+    """Link TensorFlow's files into the directory ``directory_fd``. Copy the files if hard links are not supported.
 
     Existing files are replaced. Raise ``OSError`` if a system call fails.
     """
@@ -71,12 +71,12 @@ def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> N
 
 
 def withdraw(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int, *, copies: bool) -> None:
-    """Remove the names of TensorFlow's files from the directory ``directory_fd``, unless they refer to other files.
+    """Remove the links to TensorFlow's files from the directory ``directory_fd``. Keep names of other files.
 
     Args:
-        copies: also remove files with the same content, which ``publish`` creates if the file system has no hard
-            links. Use this option only while the checkpoint has its final name, since another checkpoint may have
-            equal files.
+        copies: also remove copies, which ``publish`` creates if the file system has no hard links. A copy is recognized
+            by its content. Use this option only if the checkpoint had its final name, because another checkpoint may
+            have equal files.
     """
     try:
         fd = disk.open_directory(DENSE, sparse_fd)

@@ -19,7 +19,7 @@ FILE_MODE = 0o640
 
 Bytes = Union[bytes, bytearray, memoryview]
 
-IS_LINK = (errno.ELOOP, errno.ENOTDIR)  #: errnos of opening a symbolic link as a directory or a file
+IS_LINK = (errno.ELOOP, errno.ENOTDIR)  #: errnos if a symbolic link is opened as a file or a directory
 
 _CANNOT_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _CANNOT_LINK = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
@@ -161,7 +161,7 @@ def sync(fd: int) -> None:
 
 
 def sync_all(fds: Sequence[int]) -> None:
-    """Sync several files concurrently, since a file system commits many changes with one write.
+    """Sync several files concurrently, so that the file system can commit many changes with one write.
 
     Raises:
         OSError: a sync failed. The error of the first such file is raised after all files were synced.
@@ -196,7 +196,7 @@ def is_directory(directory_fd: int, name: str) -> bool:
 
 
 def inode(directory_fd: int, name: str) -> Optional[int]:
-    """Return the inode of a name, or None if there is no such name. A symbolic link is not followed."""
+    """Return the inode number of a name, or None if there is no such name. A symbolic link is not followed."""
     try:
         return os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_ino
     except FileNotFoundError:
@@ -231,9 +231,7 @@ def rename(directory_fd: int, old: str, new: str, new_directory_fd: Optional[int
 
 
 def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
-    """Make a system call. Return False if the call fails with an errno in ``unless``; such a call has changed
-    nothing.
-    """
+    """Make a system call. Return False if it fails with an errno in ``unless``, after which nothing has changed."""
     try:
         call(*arguments, **named)
     except OSError as error:
@@ -244,12 +242,12 @@ def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **nam
 
 
 def try_exchange(directory_fd: int, one: str, other: str) -> bool:
-    """Exchange two names atomically. Return False, without any change, if the file system does not support that."""
+    """Exchange two names atomically. Change nothing and return False if the file system does not support this call."""
     return _try(_CANNOT_EXCHANGE, syscalls.exchange_names, directory_fd, one, other)
 
 
 def try_link(directory_fd: int, name: str, new_directory_fd: int, new_name: str) -> bool:
-    """Create a hard link. Return False, without any change, if the file system has no hard links."""
+    """Create a hard link. Change nothing and return False if the file system cannot create this link."""
     return _try(_CANNOT_LINK, os.link, name, new_name, src_dir_fd=directory_fd, dst_dir_fd=new_directory_fd,
                 follow_symlinks=False)
 
@@ -276,8 +274,8 @@ def try_unlink(directory_fd: int, name: str) -> bool:
 
 
 def remove_tree(directory_fd: int, name: str, last: str = "") -> None:
-    """Remove a directory tree without following symbolic links. The entry ``last`` of the directory is removed after
-    all other entries.
+    """Remove a directory tree without following symbolic links. In each directory, the name ``last`` is removed after
+    all other names.
     """
     with closing(open_directory(name, directory_fd)) as fd:
         for child in sorted(names(fd), key=lambda child: child == last):

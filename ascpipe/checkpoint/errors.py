@@ -4,7 +4,7 @@
 
     CheckpointError                 E500  other checkpoint errors
     +-- NotSavedError               E510  a save failed; earlier checkpoints are unchanged
-    +-- NotPublishedError           E511  the checkpoint is complete, but a step after its commit failed
+    +-- NotPublishedError           E511  the checkpoint is complete, but an operation after its commit failed
     +-- NoCheckpointError           E520  there is no such checkpoint (also a FileNotFoundError)
     |   `-- NoTablesError           E526  the checkpoint has no tables (also a FileExistsError)
     +-- CheckpointPathError         E521  a path or name is not allowed (also a ValueError)
@@ -49,7 +49,7 @@ class NotSavedError(CheckpointError):
 
 
 class NotPublishedError(CheckpointError):
-    """A checkpoint is complete and can be restored, but a step after its commit failed."""
+    """A checkpoint is complete and can be restored, but an operation after its commit failed."""
 
     code = "E511"
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "directory", "reason")
@@ -136,7 +136,7 @@ class NotRemovedError(CheckpointError):
 
 
 class NoRoomForCopyError(CheckpointError):
-    """There is too little memory for an evaluation session to copy a checkpoint.
+    """An evaluation session has too little memory to copy a checkpoint.
 
     Attributes:
         prefix: prefix of the checkpoint.

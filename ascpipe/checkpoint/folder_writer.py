@@ -1,4 +1,4 @@
-"""Writer of the folders of a table, block by block."""
+"""Class ``TableFolders``, which writes the folders of a table block by block."""
 from typing import Dict, Iterable, List, Sequence, Union
 
 import numpy as np
@@ -13,7 +13,7 @@ _CHUNK_BYTES = 1 << 18  #: bytes copied, checksummed and written at a time
 
 
 class _Folder:
-    """Writer of one folder, which contains one data file and one shape file per rank."""
+    """Writer of one rank's files in one folder of a table: a data file and a shape file."""
 
     def __init__(self, table_fd: int, piece: Piece, part: Slice) -> None:
         self.piece = piece
@@ -59,7 +59,7 @@ class _Folder:
 
 
 class TableFolders:
-    """Writer of the folders of one table of a slice. Close the object, or use ``with``."""
+    """Writer of one table of a slice, with a file per folder of the table. Close the object, or use ``with``."""
 
     def __init__(self, directory_fd: int, spec: TableSpec, part: Slice = WHOLE) -> None:
         self._spec = spec
@@ -106,8 +106,8 @@ class TableFolders:
         return _write(self._candidates, block)
 
     def write_deleted(self, keys: np.ndarray) -> int:
-        """Write the deleted keys. Return the number of bytes written. Raise ``ValueError`` if the spec has another
-        count of deleted keys.
+        """Write the deleted keys. Return the number of bytes written. Raise ``ValueError`` if the number of keys
+        differs from the spec.
         """
         _check(self._spec, "deleted keys", keys, np.dtype(np.int64), (self._spec.deleted,))
         return _write(self._deleted, [keys]) if self._deleted else 0
@@ -124,7 +124,7 @@ class TableFolders:
         return _write(self._pool, [pool])
 
     def finish(self) -> Dict[str, SavedFile]:
-        """Make all files durable. Return a dict from folder to size and digest of its data file.
+        """Write the shape files and make all files durable. Return a dict from folder to size and digest of its data.
 
         Raises:
             ValueError: there are fewer keys than in the spec.

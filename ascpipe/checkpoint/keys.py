@@ -21,7 +21,7 @@ def places(keys: np.ndarray, sought: np.ndarray) -> Tuple[np.ndarray, np.ndarray
     return found, keys[found] == sought
 
 
-_FEW = 1 << 12  #: arrays up to this size are sorted
+_FEW = 1 << 12  #: ``repeated`` sorts arrays of at most this size instead of hashing the keys
 _MANY = (1 << 31) - 1  #: maximum of an int32
 _CHUNK = 1 << 16
 _FACTORS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F)  # odd multipliers
@@ -32,9 +32,9 @@ def repeated(keys: np.ndarray) -> Optional[int]:
 
     The result is exact. If few hashes collide, the search is several times faster than sorting.
 
-    In each round, the number of each key is written to the slot of its hash. A key is finished if the slot has its
-    number. If the slot has the number of an equal key, the key is a duplicate. All other keys go to the next round.
-    Equal keys have the same slot, so they are found in one round or go to the next round together.
+    Each round writes the index of each key into a hash table, at the slot of the key's hash. A key is finished if its
+    slot still contains its index. If the slot contains the index of an equal key, the key is a duplicate. All other
+    keys go to the next round. Equal keys have the same slot, so one of them is found, or all go to the next round.
 
     Args:
         keys: int64[n], contiguous; may be reordered.
@@ -64,7 +64,7 @@ def bytes_to_find_repeated(keys: np.ndarray) -> int:
 
 
 def _contended(keys: np.ndarray, factor: int) -> Tuple[Optional[int], np.ndarray]:
-    """Return a duplicate key or None, and the keys that lost their slot to another key."""
+    """Run one round of ``repeated``. Return a duplicate key (or None), and the keys for the next round."""
     bits = len(keys).bit_length() + 1  # two to four slots per key
     taken = np.empty(1 << bits, np.int32)
     found = np.empty(_CHUNK, np.int32)
@@ -83,8 +83,8 @@ def _contended(keys: np.ndarray, factor: int) -> Tuple[Optional[int], np.ndarray
 
 
 def _hashed(keys: np.ndarray, factor: int, shift: int) -> Iterator[Tuple[int, np.ndarray, np.ndarray]]:
-    """Yield for each chunk of keys: the number of the first key, the hashes (upper bits of a product), and the key
-    numbers.
+    """Yield for each chunk of keys: the index of the first key, the hashes (upper bits of a product), and the indices
+    of the keys.
 
     The generator reuses the arrays for the next chunk, so that they stay in the CPU cache.
     """

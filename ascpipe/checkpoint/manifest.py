@@ -1,7 +1,8 @@
-"""Manifest (contents of the sparse part, with a digest per file) and pair record (the matching dense part).
+"""Manifest and pair record of a checkpoint, as JSON.
 
-Each of these JSON records contains a digest of its content (``sealed_json.py``). The pair record is written last, so a
-directory with a pair record is complete. The functions are pure.
+The manifest lists the contents of the sparse part, with a digest per file. The pair record lists the files of the
+matching dense part. Each record contains a digest of its content (``sealed_json.py``). The pair record is written last,
+so a directory with a pair record is complete. The functions are pure.
 """
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
@@ -33,7 +34,7 @@ class SliceContent(NamedTuple):
 
     Attributes:
         tables: specs, in the order of the save, with the key counts of this rank.
-        data: records of the data files by table and folder.
+        data: sizes and digests of the data files, by table and folder.
         position: training position of this rank.
     """
 
@@ -46,7 +47,7 @@ class Manifest(NamedTuple):
     """Contents of the sparse part.
 
     Attributes:
-        step: step of the save, or None if the checkpoint was saved without a step.
+        step: training step of the save, or None if the checkpoint was saved without a step.
         stem: ``base-step`` of the save, prefix of the names of the dense files.
         saved_at: seconds since 1970 by the clock of the saving machine, for display only.
         slices: contents of the slices by rank.
@@ -61,7 +62,7 @@ class Manifest(NamedTuple):
 
     @property
     def tables(self) -> Tuple[TableSpec, ...]:
-        """Return the specs of the tables, merged over all ranks."""
+        """Return the specs of the tables, with the key counts of all ranks added up."""
         return merged(self.slices)
 
     @property
@@ -71,7 +72,7 @@ class Manifest(NamedTuple):
 
 
     def arrays(self) -> Iterator[Tuple[str, Slice, Piece]]:
-        """Iterate over all saved arrays. Yield (table, slice, folder)."""
+        """Yield (name of the table, slice, piece) for each saved array."""
         for rank, content in enumerate(self.slices):
             for spec in content.tables:
                 for piece in all_pieces(spec, rank):
@@ -79,10 +80,10 @@ class Manifest(NamedTuple):
 
 
 def merged(slices: Sequence[SliceContent]) -> Tuple[TableSpec, ...]:
-    """Return the specs merged over all ranks.
+    """Return the specs of the tables, with the key counts of all ranks added up.
 
     Raises:
-        ValueError: tables of ranks differ. The message names the rank, table and field.
+        ValueError: the tables of two ranks differ. The message names the rank, table and field.
     """
     of_first = slices[0].tables
     for rank, other in enumerate(slices[1:], 1):
@@ -160,13 +161,13 @@ def decoded_manifest(record: bytes) -> Manifest:
 
 
 def encoded_slice(content: SliceContent, rank: int, ranks: int, *, delta: bool) -> bytes:
-    """Return the bytes of the record that a rank sends to rank 0 after it has written its slice."""
+    """Return the bytes of ``SLICE_<rank>.json``, in which a rank describes its written slice for rank 0."""
     return sealed_json.encoded({"format": _SLICE_FORMAT, "version": VERSION, "rank": rank, "ranks": ranks,
                                 "delta": delta, **_slice_json(content)})
 
 
 def decoded_slice(record: bytes, rank: int, ranks: int, *, delta: bool) -> SliceContent:
-    """Parse the record of a rank. Raise ``ValueError`` if it is malformed."""
+    """Parse ``SLICE_<rank>.json``. Raise ``ValueError`` if it is malformed or belongs to another rank."""
     content = sealed_json.fields(_of_format(record, _SLICE_FORMAT),
                                  ["format", "version", "rank", "ranks", "delta", *_SLICE_FIELDS])
     check_rank(rank, ranks)

@@ -13,7 +13,7 @@ _NO_THREAD = "can't start new thread"  #: message of Python's error if there is 
 
 @contextlib.contextmanager
 def memory_for(prefix: str, what: str, need_bytes: int) -> Iterator[None]:
-    """Context manager that checks the memory limits, and converts memory errors in its block.
+    """Context manager that checks the memory limits, and converts memory errors in its block to one error class.
 
     Args:
         prefix: prefix of the checkpoint.

@@ -1,6 +1,6 @@
 """Two index files that list the checkpoints of a directory, for other programs.
 
-ascpipe updates the files after a checkpoint is complete. It reads them only to update them.
+ascpipe updates the files after a checkpoint is complete, and does not read them for any other purpose.
 """
 import json
 import logging
@@ -64,7 +64,7 @@ def _delta_name(one: Tuple[str, Optional[int]]) -> str:
 
 
 def _read(directory_fd: int, name: str, kind: type) -> Any:
-    """Return the content of an index file. If the file is missing or has another format, return an empty ``kind``."""
+    """Return the content of an index file, or an empty list or dict (``kind``) if the file is missing or malformed."""
     try:
         content = json.loads(disk.read_file(directory_fd, name, _MAX_BYTES).decode("utf-8"))
     except FileNotFoundError:

@@ -24,11 +24,11 @@ _MAX_PATH = 1024
 _MAX_NAME_BYTES = 200  # file names may have 255 bytes; 55 of these are for prefixes and suffixes
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _SYSTEM = frozenset(["bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr"])
-_NOT_SYSTEM = ("/dev/shm", "/usr/local", "/usr/src")  # noqa: S108 (said of paths that the program gives)
+_NOT_SYSTEM = ("/dev/shm", "/usr/local", "/usr/src")  # noqa: S108 (these paths are compared, not used for files)
 
 
 def slice_record(rank: int) -> str:
-    """Return the name of the file in which a rank describes its slice for rank 0. Rank 0 removes it at commit."""
+    """Return the name of the file in which a rank describes its slice for rank 0. Rank 0 removes the file at commit."""
     return "SLICE_{}.json".format(rank)
 
 
@@ -48,24 +48,25 @@ class Place(NamedTuple):
 
     @property
     def sparse(self) -> str:
-        """Return the name of the directory of the sparse part."""
+        """Return the name of the sparse directory of a full checkpoint."""
         return _SPARSE + self.stem
 
     @property
     def delta(self) -> str:
-        """Return the name of the directory of the sparse part if the checkpoint is a delta."""
+        """Return the name of the sparse directory of a delta."""
         return _DELTA + self.stem
 
     @property
     def displaced(self) -> str:
-        """Return the temporary name of a full checkpoint that is being replaced on a file system that cannot
-        exchange names.
+        """Return the temporary name of a full checkpoint while a save replaces it.
+
+        The name is used only if the file system cannot exchange two names.
         """
         return _DISPLACED + self.sparse
 
     @property
     def names(self) -> Tuple[str, ...]:
-        """Return the possible names of the checkpoint, in order of precedence."""
+        """Return the possible names of the sparse directory, in order of precedence."""
         return self.sparse, self.displaced, self.delta
 
 
@@ -139,7 +140,7 @@ def _check_stem(prefix: str, stem: str) -> None:
 
 
 def has_control_characters(path: str) -> bool:
-    """Return whether a path has control characters. Such a path cannot be displayed or written to a list."""
+    """Return whether a path or name has control characters, which would garble terminals and line-based files."""
     return any(unicodedata.category(character) in ("Cc", "Cs") for character in path)
 
 

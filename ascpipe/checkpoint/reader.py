@@ -23,8 +23,8 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
 
     Args:
         prefix: ``dir/base-step`` as returned by ``CheckpointWriter.commit`` and accepted by TensorFlow's Saver.
-        allow_unverified: accept checkpoints without an ascpipe manifest, such as Rec SDK's. Only the sizes of their
-            files and their keys are checked. ``ASCPIPE_ALLOW_UNVERIFIED=1`` has the same effect.
+        allow_unverified: accept checkpoints without an ascpipe manifest, such as Rec SDK's. Only the sizes of
+            their files and the uniqueness of keys are checked. ``ASCPIPE_ALLOW_UNVERIFIED=1`` has the same effect.
 
     Raises:
         CheckpointPathError: the path is not allowed.
@@ -50,12 +50,12 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
 
 
 def open_keys(prefix: str) -> Checkpoint:
-    """Open a checkpoint for ``Checkpoint.counts`` only. Rows are neither verified nor readable."""
+    """Open a checkpoint only for ``Checkpoint.counts``. The rows are not verified and cannot be read."""
     return _ours(open_tree(prefix), rows=False)
 
 
 def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
-    """Open an ascpipe checkpoint, and merge a delta with its ancestors."""
+    """Verify and return the checkpoint in ``tree``, which ascpipe wrote. A delta is merged with its ancestors."""
     members: List[Checkpoint] = []  # newest first
     link: Optional[Link] = None
     with contextlib.ExitStack() as opened:

@@ -21,7 +21,9 @@ _log = logging.getLogger(__name__)
 
 
 def checkpoint_of(tree: Tree) -> Checkpoint:
-    """Open a checkpoint without a manifest. The step is read from its name; the dense part is in the same directory.
+    """Open a checkpoint without a manifest. The name of the checkpoint contains the training step.
+
+    The dense part is in the same directory as the sparse part.
 
     Raises:
         DamagedCheckpointError: sizes or keys are invalid.
@@ -64,7 +66,7 @@ def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
 
 
 def _piece(tree: Tree, table: str, folder: str) -> Optional[Piece]:
-    """Return the ``Piece`` of a folder according to its attribute file.
+    """Return the ``Piece`` of a folder according to its shape file.
 
     Return None if the folder contains neither int64 keys nor float32 rows.
     """

@@ -15,9 +15,9 @@ class Found(NamedTuple):
 
     Attributes:
         prefix: ``directory/base-step``.
-        step: step in the manifest, or None if the checkpoint was saved without a step.
+        step: training step in the manifest, or None if the checkpoint was saved without a step.
         is_delta: whether the checkpoint is a delta. All ancestors of a listed delta are complete.
-        link: the ``parent`` of a delta that is based on this checkpoint.
+        link: the ``parent`` argument for a new delta that is based on this checkpoint.
     """
 
     prefix: str

@@ -1,4 +1,4 @@
-"""Writer of the slice of a rank other than 0, into the directory of rank 0."""
+"""Class ``SliceWriter``, with which each rank except rank 0 writes its slice."""
 import contextlib
 import os
 from typing import Iterator, Optional, Sequence
@@ -15,8 +15,9 @@ from ascpipe.checkpoint.tree import why
 
 
 class SliceWriter(TablesWriter):
-    """Writer of the tables of one rank into the directory of rank 0. ``CheckpointWriter.commit`` of rank 0
-    publishes all slices.
+    """Writer of one rank's slice, in the temporary directory that rank 0 creates.
+
+    ``CheckpointWriter.commit`` of rank 0 publishes all slices.
 
     ::
 
@@ -56,7 +57,7 @@ class SliceWriter(TablesWriter):
         self._fd: Optional[int] = None
 
     def __enter__(self) -> "SliceWriter":
-        """Open the directory of rank 0.
+        """Open the temporary directory of rank 0.
 
         Raises:
             NotSavedError: the directory is missing or was not created by ascpipe.

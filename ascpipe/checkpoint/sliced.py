@@ -12,8 +12,8 @@ from ascpipe.checkpoint.verify import Stamps
 
 
 class Sliced(Checkpoint):
-    """Checkpoint that consists of the slices of several ranks. If the number of ranks is unchanged, a rank reads only
-    its slice.
+    """Checkpoint that consists of the slices of several ranks. A rank reads only its own
+    slice if the number of ranks has not changed since the save.
     """
 
     def __init__(self, tree: Tree, manifest: Manifest, dense_prefix: Optional[str], stamps: Sequence[Stamps]) -> None:

@@ -74,7 +74,7 @@ def _marked(fd: int) -> Optional[int]:
 
 
 def _locked_marker(fd: int) -> Optional[int]:
-    """Lock the marker of a directory and return its descriptor, or None if another process holds the lock.
+    """Lock the marker of a directory. Return the marker's descriptor, or None if another process holds the lock.
 
     Raises:
         OSError: the marker is missing.
@@ -96,7 +96,7 @@ def new_name() -> str:
 
 
 def discard(directory_fd: int, name: str, *, copies: bool = False) -> None:
-    """Remove the directory of a save or a checkpoint, and the hard links to its dense files in ``directory_fd``.
+    """Remove the directory of a save or checkpoint. Also remove the links to its dense files from ``directory_fd``.
 
     Args:
         copies: see ``dense_part.withdraw``.
@@ -135,7 +135,8 @@ def remove_if_possible(directory_fd: int, name: str) -> bool:
 def sweep(directory_fd: int) -> None:
     """Remove the remains of crashed saves and removals, but no files of live processes or other programs.
 
-    A displaced checkpoint is renamed to its old name if its replacement was never renamed into place.
+    If a save crashed after it had displaced a checkpoint and before it had replaced it, the checkpoint gets its old
+    name again.
     """
     for name in disk.names(directory_fd):
         stem = stem_of(name)
@@ -167,7 +168,7 @@ def _sweep_one(directory_fd: int, name: str) -> None:
 
 
 def _is_dead(fd: int) -> bool:
-    """Return whether the directory is marked and unlocked."""
+    """Return whether a directory has a marker that no process has locked."""
     try:
         with disk.closing(disk.open_file(fd, MARKER, writing=True)) as marker:
             return disk.try_lock(marker)

@@ -40,7 +40,7 @@ class TableFile(NamedTuple):
 
 
 def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name: str) -> TableFile:
-    """Write the keys that evaluation lookups find, and their embeddings, to a durable file.
+    """Write a durable table file with the keys that evaluation lookups find, and with their embeddings.
 
     Keys below the access threshold of the checkpoint are omitted.
 
@@ -116,7 +116,10 @@ def _write(content: _Content, checkpoint: Checkpoint, spec: TableSpec) -> TableF
 
 
 def _blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
-    """Yield blocks of visible keys and the first ``parts`` parts of their rows. The embedding is the first part."""
+    """Yield blocks of keys with the first ``parts`` parts of their rows. The first part is the embedding.
+
+    Keys below the access threshold are omitted.
+    """
     threshold = -1 if spec.policies is None else spec.policies.access_threshold
 
     def pieces_of(saved: TableSpec) -> Sequence[Piece]:
@@ -139,7 +142,7 @@ def _hashes(keys: np.ndarray) -> np.ndarray:
 
 
 def _bucket_starts(hashes: np.ndarray, bits: int) -> np.ndarray:
-    """Return the number of the first entry of each bucket, followed by the number of entries, as int64[2^bits + 1]."""
+    """Return the index of the first entry of each bucket, then the count of all entries, as int64[2^bits + 1]."""
     starts = np.zeros((1 << bits) + 1, np.int64)
     if bits == 0:
         starts[1] = len(hashes)

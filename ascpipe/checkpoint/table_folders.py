@@ -21,7 +21,7 @@ OURS = frozenset([*KEYS, *COUNTS, EMBEDDING, INITIAL_POOL])
 
 
 class Piece(NamedTuple):
-    """One folder of a table. It contains a data file and a shape file, whose names depend on ``Slice``.
+    """One folder of a table, with one data file and one shape file per slice. ``contents.Slice`` returns their names.
 
     Attributes:
         folder: name of the folder.
@@ -61,24 +61,24 @@ class Piece(NamedTuple):
 
 
 def row_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Return the pieces with one row per key that has a row: keys, parts of rows in order, counts, timestamps."""
+    """Return the pieces of the keys with a row: keys, embedding, optimizer slots, counts, timestamps."""
     keys, *counts = count_pieces(spec)
     return (keys, *float_pieces(spec), *counts)
 
 
 def count_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Return the pieces with keys, counts and timestamps of keys with a row."""
+    """Return the pieces of the keys with a row, but without the rows: keys, counts, timestamps."""
     return tuple(Piece(folder, spec.rows, 0) for folder in (KEY, COUNT, TIMESTAMP))
 
 
 def float_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Return the parts of a row: the embedding, followed by the optimizer slots in the order of the spec."""
+    """Return the pieces of the rows: the embedding, followed by the optimizer slots in the order of the spec."""
     slots = tuple(Piece(slot.name, spec.rows, slot.width) for slot in spec.slots)
     return (Piece(EMBEDDING, spec.rows, spec.dim), *slots)
 
 
 def candidate_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
-    """Return the pieces with keys, counts and timestamps of keys without a row."""
+    """Return the pieces of the keys without a row (candidates): keys, counts, timestamps."""
     return tuple(Piece(folder, spec.candidates, 0) for folder in (CANDIDATE_KEY, CANDIDATE_COUNT, CANDIDATE_TIMESTAMP))
 
 
@@ -100,5 +100,5 @@ def key_pieces(spec: TableSpec) -> Tuple[Piece, ...]:
 
 
 def all_pieces(spec: TableSpec, rank: int = 0) -> Tuple[Piece, ...]:
-    """Return all pieces for which this rank has a file. Only rank 0 writes the pool, which is equal on all ranks."""
+    """Return all pieces that a rank writes. Only rank 0 writes the pool, which is equal on all ranks."""
     return key_pieces(spec) + float_pieces(spec) + (pool_pieces(spec) if rank == 0 else ())

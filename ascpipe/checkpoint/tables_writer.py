@@ -35,8 +35,9 @@ class TablesWriter:
         """Write one table. Call the method once per table, in any order.
 
         Args:
-            blocks: blocks with ``rows`` unique keys in total. The writer does not keep the arrays.
-            candidates: blocks with ``candidates`` keys in total.
+            blocks: blocks with unique keys. The spec's ``rows`` is their total number. The writer does not keep the
+                arrays.
+            candidates: blocks of keys without a row. The spec's ``candidates`` is their total number.
             pool: float32[pool_rows, dim], or None unless the initial rows are of kind 4.
             deleted: int64[deleted], the deleted keys, or None if there are none.
 

@@ -91,10 +91,10 @@ def _verify_file(tree: Tree, names: Tuple[str, ...], saved: SavedFile) -> disk.S
 
 
 def check_table(tree: Tree, spec: TableSpec, there: Dict[str, Piece], part: Slice = WHOLE) -> None:
-    """Check that keys are unique and belong to the rank, and that counts and timestamps are not negative.
+    """Check that keys are unique and belong to the slice, and that counts and timestamps are not negative.
 
     Args:
-        there: folders by name; the caller has checked their lengths.
+        there: pieces by folder name; the caller has checked the file lengths.
 
     Raises:
         DamagedCheckpointError: a check failed.

@@ -1,4 +1,4 @@
-"""Checkpoint writer. It writes a temporary directory, makes it durable, and commits both parts with one rename."""
+"""Checkpoint writer. It writes a temporary directory, makes it durable, and renames it to commit the checkpoint."""
 import contextlib
 import logging
 import os
@@ -53,7 +53,7 @@ class CheckpointWriter(TablesWriter):
         """Check the arguments. Nothing is written before the ``with`` block starts.
 
         Args:
-            step: step of the save, 0 or more. If None, the name has no suffix.
+            step: training step of the checkpoint, 0 or more. If None, the name has no suffix.
             progress: called after each block.
             dense: whether there is a dense part.
             ranks: number of ranks that write slices; this process is rank 0.
@@ -72,7 +72,7 @@ class CheckpointWriter(TablesWriter):
 
     @property
     def link(self) -> Link:
-        """Return the ``parent`` of a delta that is based on this checkpoint. Raise ``ValueError`` before the commit."""
+        """Return the ``parent`` argument for a delta of this checkpoint. Raise ``ValueError`` before the commit."""
         if self._link is None:
             raise ValueError("checkpoint {} is not committed".format(self.prefix))
         return self._link
@@ -88,8 +88,7 @@ class CheckpointWriter(TablesWriter):
         return self._stage().name
 
     def has_dense_of(self, prefix: str) -> bool:
-        """Return whether this checkpoint and checkpoint ``prefix`` have variable files with equal digests.
-        """
+        """Return whether this checkpoint and checkpoint ``prefix`` have variable files with equal digests."""
         try:
             with contextlib.closing(open_tree(prefix)) as tree:
                 there = tree.records().pair.dense
@@ -119,8 +118,8 @@ class CheckpointWriter(TablesWriter):
 
         Args:
             tables: specs of all tables, with their counts of rows and candidates.
-            parent: parent of a delta, which contains only the changes since its parent, or None for a full
-                checkpoint. A delta never replaces a checkpoint.
+            parent: None for a full checkpoint, or the checkpoint on which a delta is based. A delta contains only the
+                changes since its parent, and never replaces a checkpoint.
 
         Raises:
             ValueError: a spec is invalid.
@@ -146,8 +145,8 @@ class CheckpointWriter(TablesWriter):
 
         Raises:
             ValueError: a table was not written, or the position is invalid.
-            NotSavedError: a system call failed, TensorFlow's part is missing, or a slice has another digest.
-            NotPublishedError: the checkpoint is complete and can be restored, but a step after the commit failed.
+            NotSavedError: a system call failed, TensorFlow's part is missing, or the digest of a slice differs.
+            NotPublishedError: the checkpoint is complete and can be restored, but an operation after the commit failed.
         """
         content = self._begun().content(position)
         if len(slices) != self._slice.ranks - 1:
@@ -178,7 +177,7 @@ class CheckpointWriter(TablesWriter):
         return self._stage().fd
 
     def _slice_of(self, rank: int, digest: str) -> SliceContent:
-        """Return the content of another rank's slice, according to the record of that rank."""
+        """Read and remove the record of another rank. Return the content of that rank's slice."""
         fd = self._stage().fd
         name = slice_record(rank)
         try:
@@ -200,8 +199,8 @@ class CheckpointWriter(TablesWriter):
         return self._staging
 
     def _check_place(self) -> None:
-        """Check that the name is free or belongs to an ascpipe checkpoint that may be replaced. A delta replaces no
-        checkpoint.
+        """Check that the name is free or belongs to an ascpipe checkpoint that may be replaced. A delta never
+        replaces a checkpoint.
         """
         taken = [name for name in self._place.names if disk.is_there(self._directory(), name)]
         if self._parent is not None and taken:

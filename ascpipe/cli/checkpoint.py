@@ -30,7 +30,7 @@ def command() -> None:
 @click.argument("directory", metavar="DIR")
 @_as_json
 def list_checkpoints(directory: str, as_json: bool) -> None:
-    """List all checkpoints. Unusable checkpoints are listed because they explain gaps in the steps."""
+    """List all checkpoints, also unusable ones, because they explain why a step is missing."""
     from ascpipe.cli.found_checkpoints import look_at_all
 
     found = look_at_all(directory)

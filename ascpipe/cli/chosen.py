@@ -25,7 +25,7 @@ def chosen(name: Optional[str], *, or_the_only: bool = True) -> RunDir:
     """Return the run directory of the daemon named by ``name`` or $ASCPIPE_NAME. The default is ``default``.
 
     The function selects the user's only daemon if no name is given and ``default`` is not running. It prints
-    the name of that daemon on stderr. Private daemons of trainers have random names.
+    the name of that daemon on stderr. For example, the private daemon of a trainer has a random name.
 
     Args:
         name: name from the command line.

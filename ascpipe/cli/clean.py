@@ -1,4 +1,4 @@
-"""Command ``ascpipe clean``. It removes files of dead daemons and old compiled kernels, or all files of ascpipe."""
+"""Command ``ascpipe clean``. It removes files of dead daemons, compiled kernels of other versions, or all files."""
 import contextlib
 import json
 import os
@@ -28,9 +28,7 @@ _WHEELS = "wheels"  # folder of `make ranks` in the user's cache
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -> None:
-    """Remove remaining files, but no files of live daemons. Only ``--everything`` removes the logs of failed
-    sessions.
-    """
+    """Remove files that no daemon uses any more. Only ``--everything`` removes the logs of failed sessions."""
     from ascpipe.config import load_settings
     from ascpipe.daemon.run_directory import remove_dead_runs
     from ascpipe.directories import refusing
@@ -58,7 +56,7 @@ def command(dry_run: bool, all_kernels: bool, everything: bool, as_json: bool) -
 
 
 def old_kernels(cache_dir: str, *, within_s: float) -> List[str]:
-    """Return kernel folders of other versions that no daemon has started to use in the last ``within_s`` seconds."""
+    """Return the kernel folders of other versions. Omit folders used in the last ``within_s`` seconds."""
     from ascpipe.daemon import kernel_cache
 
     return [folder for folder in kernel_cache.other_folders(cache_dir)

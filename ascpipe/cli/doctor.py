@@ -68,7 +68,7 @@ def command(as_json: bool) -> None:
 
 
 def findings(places: Places = Places()) -> List[Finding]:  # noqa: B008  (immutable)
-    """Run all checks. An error of a check is reported as a problem.
+    """Run all checks. If a check raises an error, report the error as a problem.
 
     Args:
         places: files and folders with memory sizes and limits.
@@ -125,7 +125,7 @@ def tensorflow_version() -> Any:
 
 
 def ops() -> Iterator[Finding]:
-    """Check that the op library exists and matches this ascpipe and TensorFlow, according to its build record."""
+    """Check that the op library exists, and that it was built for the installed ascpipe and TensorFlow."""
     from ascpipe.layout import structs
     from ascpipe.tfops import load
 

@@ -21,8 +21,8 @@ class Looked(NamedTuple):
 
     Attributes:
         place: location of the checkpoint.
-        state: COMPLETE; INCOMPLETE if files or ancestors are missing or have other lengths; DAMAGED if the records
-            cannot be read; UNVERIFIED if there are no records.
+        state: COMPLETE; INCOMPLETE if an ancestor or a file is missing, or a file has another length; DAMAGED if the
+            records cannot be read; UNVERIFIED if there are no records.
         problem: error that describes the damage, or None.
         records: records of the checkpoint, or None if it is damaged or unverified.
     """
@@ -109,7 +109,7 @@ class _Verifier:
         self._problems: Dict[str, Optional[CheckpointError]] = {}
 
     def problem(self, looked: Looked) -> Optional[CheckpointError]:
-        """Return the error of a checkpoint or its ancestors, or None if they are intact."""
+        """Return the error of a checkpoint or of its ancestors. Return None if all of them are intact."""
         below = [looked]
         while below[-1].place.stem not in self._problems:
             parent = self._parent(below[-1])

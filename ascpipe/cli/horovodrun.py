@@ -1,4 +1,4 @@
-"""Program that runs Horovod's launcher ``horovodrun``, independent of the location of its script.
+"""Program that runs Horovod's launcher ``horovodrun``, wherever Horovod's own script is installed.
 
 ::
 
@@ -7,8 +7,8 @@
 The working directory is not on ``sys.path``, unlike with ``python -m``. Errors of failed ranks, or of a Horovod without
 MPI, are printed without the launcher's traceback.
 
-Horovod starts mpirun through a shell. This program makes mpirun replace that shell. So mpirun receives the signals to
-this process, even if the parent of this process dies.
+Horovod replaces this process by a shell that starts mpirun. This program makes mpirun replace that shell. So mpirun
+receives the signals to this process, and the signal that the kernel sends if the parent of this process dies.
 """
 import os
 import sys

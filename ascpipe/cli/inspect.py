@@ -41,7 +41,7 @@ def told(seen: KeyState, threshold: int, pins: List[int]) -> Dict[str, Any]:
 
     Args:
         seen: state of the key.
-        threshold: occurrences before a key gets a row, or -1 if admission is off.
+        threshold: number of occurrences at which a key gets a row, or -1 if admission is off.
         pins: tickets of the batches in flight that use the key.
     """
     places = (("device", seen.slot), ("host", seen.home), ("disk", seen.disk_slot))

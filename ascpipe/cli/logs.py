@@ -50,7 +50,9 @@ def command(name: Optional[str], worker: Optional[str], lines: Optional[int], fo
 
 
 def folder_of(name: Optional[str]) -> str:
-    """Return the folder with the logs of a daemon. It is the run directory or the folder of kept logs.
+    """Return the folder with the logs of a daemon.
+
+    If the run directory is gone, return the folder in which the logs of a failed private daemon are kept.
 
     Raises:
         NotRunningError: there are no logs, or no daemon is named and no daemon is running.

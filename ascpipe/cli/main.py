@@ -28,7 +28,7 @@ _VERBS = tuple(verb for _, verbs in _GROUPS for verb in verbs)
 
 
 class _Verbs(near_verbs.Group):
-    """Group that imports the module of a command by its name. It prints an ascpipe error as one line and exits."""
+    """Click group that imports a command's module when needed. It prints an ascpipe error as one line and exits."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
         return list(_VERBS)

@@ -7,7 +7,7 @@ import click
 from ascpipe.cli import printing
 from ascpipe.layout.row_blocks import file_bytes
 
-#: floats that an optimizer stores per element of a row
+#: floats that an optimizer stores per element of an embedding
 OPTIMIZERS = {"sgd": 0, "adagrad": 1, "ftrl": 2, "lazy_adam": 2}
 
 # Upper limits of the bytes that a table needs in addition to its rows; see docs/how-to/tables.md.
@@ -36,7 +36,7 @@ class Shape(NamedTuple):
 
     @property
     def home_rows(self) -> int:
-        """Rows in host memory. With rows on disk, each device row needs one more."""
+        """Number of rows in host memory. If rows are on disk, each device row needs one additional host row."""
         return self.host_rows + (self.device_rows if self.ssd_rows else 0)
 
 
@@ -73,9 +73,9 @@ def command(keys: int, dim: int, optimizer: str, device_rows: Optional[int], hos
 
 
 def figures(shape: Shape) -> Dict[str, Any]:
-    """Return the size of a row, and upper limits for device rows, host rows, disk rows, keys and total memory.
+    """Return the size of a row, and upper limits for the sizes of device rows, host rows, disk rows, keys and memory.
 
-    All values are in bytes.
+    All sizes are in bytes.
     """
     row_bytes = 4 * shape.dim * (1 + OPTIMIZERS[shape.optimizer])
     on_disk = file_bytes(shape.host_rows + shape.ssd_rows, row_bytes, 1) if shape.ssd_rows else 0

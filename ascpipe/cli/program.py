@@ -1,12 +1,11 @@
-"""Program that runs another program like ``python PROGRAM ARGS...``. The last entry of ``sys.path`` is a folder of
-stand-ins.
+"""Program that runs another program as ``python PROGRAM ARGS...`` does, and adds a folder of stand-ins to ``sys.path``.
 
 ::
 
     python program.py STANDINS COLUMNS PROGRAM ARGS...
 
 ``ascpipe run`` executes this separate program so that the user's process loads no modules of the command line. The
-environment does not contain the folder, because child processes must not use it. COLUMNS is empty, or JSON with
+folder is not in the environment, because child processes must not use it. COLUMNS is empty, or JSON with
 arguments for ``ascpipe.tf.use_for_feature_columns``, which is called immediately after the program has imported
 TensorFlow.
 

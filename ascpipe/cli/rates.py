@@ -1,6 +1,7 @@
 """Functions that compute the rates and the bottleneck of a daemon from successive answers to ``status``.
 
-Rates are differences of counters. The share of time that a process waits is the share of answers in which it waits.
+Rates are differences of counters. The time that a process waits is estimated: it is the share of answers in which the
+process waits.
 docs/how-to/operations.md describes the rule for the bottleneck.
 """
 import collections
@@ -42,9 +43,9 @@ def rates(before: Status, after: Status) -> Dict[str, Any]:
 
     Returns:
         ``seconds`` between the answers. ``steps``, ``ids``, ``rows_in`` and ``rows_out`` (of the device), ``rows_read``
-        and ``rows_written`` (of disks) per second. ``device_hit_rate``; ``host_hit_rate``, the share of host rows among
-        rows swapped in; both are None without lookups. ``depth`` and ``frames`` of the rings at the end. ``tables``
-        and ``rings``: these values per table name or stream.
+        and ``rows_written`` (of disks) per second. ``device_hit_rate``, or None without lookups. ``host_hit_rate``: the
+        share of host rows among the rows swapped in, or None if there are no such rows. ``depth`` and ``frames`` of the
+        rings at the end. ``tables`` and ``rings``: these values per table name or stream.
     """
     seconds = after["uptime_s"] - before["uptime_s"]
     earlier = before if _run(before) == _run(after) else {"tables": [], "rings": []}

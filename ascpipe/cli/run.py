@@ -1,4 +1,4 @@
-"""Command ``ascpipe run``. It runs a program for an Ascend server on a machine without an Ascend card."""
+"""Command ``ascpipe run``. It runs a program that was written for Ascend servers on other machines."""
 import json
 import os
 import sys

@@ -177,8 +177,8 @@ class _Launcher:
 
 
 def _failure(code: int, said: bytes) -> Tuple[int, Optional[int]]:
-    """Return (exit code, rank) of the first failure in the launcher's output, or (``code``, None) if it names
-    no rank.
+    """Return (exit code, rank) of the first failure in the launcher's output. Return (``code``, None) if the
+    output names no rank.
     """
     for kind, words in enumerate(_FIRST_FAILURES):
         found = words.findall(said)
@@ -199,8 +199,7 @@ def _parsed(hosts: str) -> List[Tuple[str, int]]:
 
 
 def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, int]]:
-    """Return the hosts of the first ``count`` slots. horovodrun would start a rank in each slot, regardless of ``-np``.
-    """
+    """Reduce the number of ranks of each host, to ``count`` in total. horovodrun ignores ``-np`` if hosts have more."""
     taken = []
     for name, slots in places:
         if count > 0:
@@ -210,7 +209,7 @@ def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, in
 
 
 def _check_addresses(names: Sequence[str]) -> None:
-    """Raise ``RanksError`` if other machines cannot reach the address of a host name or of this machine's own name."""
+    """Raise ``RanksError`` if a host or this machine's own name has no address that other machines can reach."""
     import psutil
 
     here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}

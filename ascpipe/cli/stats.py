@@ -42,7 +42,7 @@ def command(name: Optional[str], interval: float, count: Optional[int], as_json:
 
 
 def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
-    """Query a daemon repeatedly. Yield for each interval its answers, including the answers at its start and its end.
+    """Query a daemon repeatedly. For each interval, yield the answers from its start to its end, inclusive.
 
     Raises:
         NotRunningError, NoAnswerError: the daemon has exited, or does not answer.
@@ -64,7 +64,7 @@ def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
 
 
 def summary(looks: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """Return ``rates`` of an interval, the waiting share of the step, and the bottleneck."""
+    """Return the ``rates`` of an interval, the share of time that the step waited, and the bottleneck."""
     return {**rates(looks[0], looks[-1]), "step_waits": waiting(looks), "bottleneck": bottleneck(looks)}
 
 

@@ -80,7 +80,7 @@ def state_of(worker: Dict[str, Any], daemon: str) -> str:
 
 
 def tables(status: Dict[str, Any]) -> List[Any]:
-    """Return (title, column names, rows of cells) for each table that is not empty."""
+    """Return (title, column names, rows of cells) for each table to print. Empty tables are omitted."""
     found = [
         ("workers", ["worker", "pid", "restarts", "state"], [
             ["{} {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"), str(worker["restarts"]),

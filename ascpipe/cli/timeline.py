@@ -44,7 +44,7 @@ class Recorded(NamedTuple):
                    "except for 0.1 s.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
-    """Write the trace. The daemons must record spans (see `ascpipe trace` and ``timeline_spans``) and keep running."""
+    """Write the trace. Each daemon must be running, with spans (see `ascpipe trace` and ``timeline_spans``)."""
     if given and of_all:
         raise click.UsageError("--all selects all daemons: omit --name")
     events = events_of_daemons(_of_all() if of_all else [
@@ -124,7 +124,7 @@ def events_of(worker: spans.Recorded, of: str = "") -> List[Dict[str, Any]]:
 
 
 def events_of_exchanges(recorded: exchange_spans.RecordedExchanges) -> List[Dict[str, Any]]:
-    """Return an event with the name of a rank's row in the trace, followed by one event per exchange of the rank."""
+    """Return an event that names a rank in the trace viewer, followed by one event per exchange of the rank."""
     return [_named(recorded.pid, "exchanges of rank {}".format(recorded.rank))] + [_event(
         recorded.pid, span, "{} {}".format(span.kind, span.ticket) if span.ticket else span.kind,
         {name: getattr(span, name) for name in (
@@ -142,7 +142,7 @@ def _event(pid: int, span: Any, name: str, arguments: Dict[str, Any]) -> Dict[st
 
 
 def merged(theirs: List[Dict[str, Any]], ours: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Return all events of a trace, and ascpipe's events from 0.1 s before it to 0.1 s after it."""
+    """Return all events of ``theirs``. Add the events of ``ours`` from 0.1 s before ``theirs`` to 0.1 s after it."""
     timed = [event for event in theirs if "ts" in event]
     if not timed:
         raise click.BadParameter("it has no events with times", param_hint="--merge")

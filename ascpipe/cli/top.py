@@ -34,7 +34,7 @@ def command(name: Optional[str]) -> None:
 
 
 def screen(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> List[Any]:
-    """Return (title, column names, rows of cells) for each table on the screen."""
+    """Return (title, column names, rows of cells) for each table to draw. Empty tables are omitted."""
     told = summary(looks)
     awake = busy(looks)
     waits = {wait["who"]: wait["waits_for"] for wait in status["waits"]}

@@ -1,4 +1,4 @@
-"""Commands ``ascpipe trace start`` and ``stop``. A daemon then records spans for ``ascpipe timeline``, or stops."""
+"""Commands ``ascpipe trace start`` and ``stop``. They start and stop recording spans for ``ascpipe timeline``."""
 import json
 import os
 import time

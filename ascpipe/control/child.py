@@ -53,7 +53,7 @@ class Child(subprocess.Popen):
 
 
 class Stops:
-    """Timer that measures for how long a signal has stopped process ``pid``."""
+    """Timer that measures for how long process ``pid`` has been stopped by a signal."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -120,7 +120,7 @@ def check_run_directory(run: RunDir) -> None:
 
 
 def check_running(run: RunDir) -> None:
-    """Call ``check_run_directory``, and raise NotRunningError if no daemon holds the lock or listens."""
+    """Call ``check_run_directory``. Raise NotRunningError unless a daemon holds the lock or listens."""
     check_run_directory(run)
     if not is_held(run) and not is_listening(run.lifeline):  # a running daemon's lock file may have been removed
         raise NotRunningError(run.name, run.path)

@@ -116,7 +116,7 @@ class _Reader:
         return self._data[begin:self._at]
 
     def _enter(self, values: int, depth: int) -> None:
-        """Check the limits of depth and values at the start of a list or map. Each value has at least one byte."""
+        """Check the limits of depth and values at the start of a list or map. A value has one byte or more."""
         if depth > MAX_DEPTH:
             raise MessageError("it is nested deeper than {}".format(MAX_DEPTH))
         if values > self.left():

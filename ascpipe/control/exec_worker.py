@@ -1,11 +1,11 @@
-"""Program that sets attributes of its process, such as the signal for the supervisor's death, and executes a worker.
+"""Program that isolates its process, and then replaces itself by a worker.
 
 ::
 
     python -I -S exec_worker.py SUPERVISOR_PID OOM_SCORE_ADJ PROCESSOR COMMAND...
 
-PROCESSOR is the number of a processor to run on, or -1. The program is separate so that no code of the supervisor runs
-between fork and exec. It imports no ascpipe module.
+PROCESSOR is the number of the processor on which the worker runs, or -1 for any. The program is separate so that no
+code of the supervisor runs between fork and exec. It imports no ascpipe module.
 """
 import ctypes
 import os

@@ -51,7 +51,8 @@ class Launching:
     """Daemon process that is starting, in its own process session. The caller must call ``wait`` or ``end``.
 
     Args:
-        private: whether the daemon exits together with its trainer. It also exits if no trainer registers soon.
+        private: whether the daemon exits together with its trainer. A private daemon also exits if no trainer registers
+            soon.
         options: settings from the command line.
 
     Raises:
@@ -77,7 +78,8 @@ class Launching:
             os.close(write)
 
     def is_current(self) -> bool:
-        """Return True if the daemon is a running child of this process, with the environment of a new daemon."""
+        """Return True if the daemon is a running child of this process and a new daemon would get the same environment.
+        """
         return (self._owner == os.getpid() and self._environment == child_environment()
                 and self._process.poll() is None)
 
@@ -86,7 +88,7 @@ class Launching:
 
         Raises:
             AscpipeError: the daemon refused to start.
-            NotStartedError: the daemon died without a report or was not ready in time. It has exited.
+            NotStartedError: the daemon died without a report, or was not ready in time and was killed.
         """
         told = self._read_report(timeout_s)
         process = self._process

@@ -16,7 +16,7 @@ _PAUSE_S = 0.01
 
 
 def try_acquire(run: RunDir) -> Optional[int]:
-    """Acquire the lock of a run directory and return its descriptor, or None if a daemon holds the lock.
+    """Acquire the lock of a run directory. Return the lock file's descriptor, or None if a daemon holds the lock.
 
     Child processes do not inherit the descriptor.
 

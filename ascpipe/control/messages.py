@@ -1,4 +1,4 @@
-"""Requests to the daemon and its replies, with a rule that validates each field.
+"""Requests to the daemon, and the daemon's replies. A rule validates each field of a request.
 
 A request is ``{"v": 1, "id": int, "verb": str, "body": map}``. A reply is ``{"v": 1, "id": int, "ok": true, "body":
 map}`` or ``{"v": 1, "id": int, "ok": false, "error": {"code": "E210", "text": str}}``. ``codec`` limits size and depth.
@@ -44,7 +44,7 @@ class Bye:
 
     Attributes:
         token: token of the trainer's ``Register``. Each request that changes the session needs the token.
-            Other processes do not have it.
+            Other processes do not know the token.
     """
 
     token: bytes = field(repr=False, metadata=_TOKEN)
@@ -91,7 +91,7 @@ class Table:
         device_rows: number of rows on the device, or 0 for an expansion table.
         home_rows: maximum number of home rows, or 0 if all rows stay on the device.
         row_floats: number of floats of a home row, which consists of the embedding and the optimizer slots.
-        access_threshold: occurrences before a key gets a row, or -1 if admission is off.
+        access_threshold: number of occurrences at which a key gets a row, or -1 if admission is off.
         faae_coefficient: weight of one occurrence.
         eviction_threshold: age at which an eviction deletes a key, or -1 if eviction is off.
         disk_rows: maximum number of rows in host memory and on disk together, or 0 if no rows are on disk.
@@ -215,7 +215,7 @@ def extended(start: Start, stream: Stream) -> Start:
 
 
 def with_table(start: Start, table: Table) -> Start:
-    """Return a copy of ``start`` with ``table`` added, or in place of a table that is in no training stream.
+    """Return a copy of ``start`` in which ``table`` is added, or replaces a table that is in no training stream.
 
     Raises:
         MessageError: the table number leaves a gap, or the replaced table is in a training stream or has another name,

@@ -7,8 +7,8 @@ _KEEP_ENVIRONMENT = "SPT_NOENV"  # setproctitle must not overwrite /proc/PID/env
 
 
 def set_process_title(title: str) -> None:
-    """Set the name of this process to ``"ascpipe: TITLE"``. The kernel truncates it to the length of the
-    command line.
+    """Set the name of this process to ``"ascpipe: TITLE"``. A title that is longer than the command
+    line is truncated.
     """
     os.environ[_KEEP_ENVIRONMENT] = "1"
     setproctitle.setproctitle("ascpipe: " + title)

@@ -22,7 +22,7 @@ from ascpipe.errors import AscpipeError, MessageError
 
 MAX_PEERS = 4  #: maximum number of open connections; the same number can wait to be accepted
 PATIENCE_S = 10.0  #: maximum time to wait for the request of a connection
-TURN_S = 0.02  #: a turn ends after the first request that exceeds this time
+TURN_S = 0.02  #: a call of ``Server.requests`` ends after the first request that exceeds this time
 _ACCEPTS_PER_TURN = 200
 _CREDENTIALS = struct.Struct("3i")
 _GONE = select.POLLHUP | select.POLLERR
@@ -119,8 +119,7 @@ class Server:
                 self._drop(peer)
 
     def _make_room(self) -> bool:
-        """Drop the oldest connection without a request, and return True. Return False if each connection has a request.
-        """
+        """Drop the oldest peer that has sent no request, and return True. Return False if all have sent a request."""
         for peer in self._peers:
             if _events(peer) != select.POLLIN:
                 self._drop(peer)

@@ -133,7 +133,7 @@ class TrainerLink:
         return sizes, fds
 
     def close_segments(self) -> None:
-        """Close the descriptors of the segments after mapping them.
+        """Close the descriptors of the segments. Call this method after the segments are mapped.
 
         A forked child inherits descriptors but not mappings. With open descriptors, a surviving child would
         keep the memory.
@@ -143,7 +143,7 @@ class TrainerLink:
         self._fds = []
 
     def status(self) -> Dict[str, Any]:
-        """Return the content of ``ascpipe status --json``."""
+        """Return the content of ``ascpipe status --json``, without ``logs``."""
         return self._ask(messages.Status())
 
     def _ask(self, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[str, Any]:

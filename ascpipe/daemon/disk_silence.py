@@ -1,8 +1,8 @@
 """Class ``DiskSilence``, which detects disks that no longer respond.
 
-A slow disk still completes system calls of the disk worker, so it has unlimited time. A disk is considered dead if it
-completes no call for ``disk_patience_s`` while operations are in flight and a step waits for rows. Time without
-observations, for example while the daemon was stopped, is not counted.
+A slow disk still completes system calls of the disk worker, and is not an error. A disk is dead if it completes no call
+for ``disk_patience_s`` while operations are in flight and a step waits for rows. Time without observations, for example
+while the daemon was stopped, is not counted.
 """
 from typing import Any, Mapping, Optional, Sequence
 

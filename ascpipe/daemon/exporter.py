@@ -31,7 +31,7 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class Exporter:
-    """Handle that starts the metrics process, and restarts it when it exits, if ``settings`` enable metrics.
+    """Handle of the metrics process. If ``settings`` enable metrics, it starts the process and restarts it after exits.
 
     Raises:
         MetricsMissingError: the required package is not installed.

@@ -1,4 +1,4 @@
-"""Functions that copy the logs of private daemons whose session failed. These daemons have no run directory any more.
+"""Functions that keep the logs of private daemons whose session failed, because their run directories are removed.
 
 The logs of the last ``KEPT`` daemons are in one directory per daemon below ``$XDG_STATE_HOME/ascpipe/log``. The default
 is ``~/.local/state/ascpipe/log``. Only this user can access the directories (0700).

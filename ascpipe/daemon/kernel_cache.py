@@ -41,7 +41,7 @@ _OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # settings for which no
 
 
 def base_dir(setting: str) -> str:
-    """Return the parent of all kernel directories. It is the setting, or ``user_cache()`` if the setting is empty."""
+    """Return the parent of all kernel directories: ``setting``, or ``user_cache()`` if ``setting`` is empty."""
     return os.path.abspath(setting) if setting else user_cache()
 
 
@@ -125,7 +125,7 @@ def may_link(environment: Mapping[str, str]) -> bool:
 
 
 def compile_notice(folder: str, environment: Mapping[str, str]) -> str:
-    """Return the notice that the first daemon compiles the kernels, or an empty string if it does not compile them."""
+    """Return a notice that the kernels will be compiled, or an empty string if they exist or cannot be loaded."""
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
     text = ("ascpipe: {}the kernels of the workers are being compiled, once for this version, into {}. The first "
@@ -182,7 +182,7 @@ def drop_damaged(folder: str) -> List[str]:
     damaged = [name for name in _compiled(folder) if name in sealed and _digest(folder, name) != sealed[name]]
     for name in damaged:
         os.unlink(os.path.join(folder, name))
-    if damaged:  # new files and digests are written for these functions
+    if damaged:  # numba writes new files for these functions, so their old digests are dropped
         functions = {_function(name) for name in damaged}
         _write(folder, {name: digest for name, digest in sealed.items() if _function(name) not in functions})
     return damaged

@@ -1,4 +1,4 @@
-"""Event loop of a daemon. It converts activity of sockets, children and signals to events, and executes the actions."""
+"""Event loop of a daemon. It creates events from sockets, child processes and signals, and executes their actions."""
 import dataclasses
 import logging
 import os
@@ -55,7 +55,7 @@ class Daemon:
         self._started = time.monotonic()
         self._tracing = Tracing(run, settings)
         self._hash_seed = settings.hash_seed or secrets.randbits(64)
-        self._newest = self._cleared_after = 0  # newest generation, now and when the kernels were cleared
+        self._newest = self._cleared_after = 0  # newest generation now, and when the kernels were cleared
         self._stop_reasons: List[str] = []
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
@@ -159,7 +159,7 @@ class Daemon:
             self._handle(ended)
 
     def _run_dir_lost(self, path: str) -> None:
-        """Log the lost file, and exit because trainers cannot find the daemon. Finish a running session first."""
+        """Log the lost file. Let the daemon exit after its session, because other trainers can no longer find it."""
         if path != self._lost:
             self._lost = path
             self._log.error("%s was removed, or belongs to another daemon; this daemon exits%s", path,

@@ -1,5 +1,5 @@
-"""Main function of a daemon process. ``ascpipe.daemon.start`` is the module that is executed; users run
-``ascpipe start``.
+"""Main function of a daemon process. Users run ``ascpipe start``. The started process executes
+``ascpipe.daemon.start``.
 
 Settings are read from the environment and from the file of $ASCPIPE_CONFIG.
 """
@@ -47,7 +47,8 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
         log_to_file: whether to redirect stdout and stderr to the log in the run directory.
         commands: commands that execute workers.
         places: files and folders with memory limits.
-        template: process from which workers are forked, killed together with the daemon. If None, workers are executed.
+        template: process from which workers are forked. It is killed when the daemon ends. If None, workers are
+            executed.
 
     Raises:
         AscpipeError: the daemon cannot start. All its files except logs are removed.

@@ -32,7 +32,7 @@ class RingSizes(NamedTuple):
     private: bool
 
     def use_memfd(self, chosen: bool, places: memory.Places) -> bool:
-        """Return True if a ring needs a memfd. ``chosen`` is true if its initial memory alone needs a memfd."""
+        """Return True if a ring needs a memfd. ``chosen``: whether the ring's initial memory needs a memfd."""
         return chosen or memory.needs_memfd(self.most, places)
 
 

@@ -19,7 +19,7 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class OwnedRunDir:
-    """Locked run directory. The daemon owns it until ``leave``, unless other programs remove its files.
+    """Locked run directory, which the daemon owns until ``leave``. Other programs may remove files of the directory.
 
     Attributes:
         run: paths of the run directory.
@@ -65,7 +65,7 @@ class OwnedRunDir:
         return next((path for path, identity in self._sockets.items() if _identity(path) != identity), "")
 
     def touch_files(self) -> None:
-        """Touch the daemon's files, because cleaners remove temporary files untouched for days."""
+        """Touch the daemon's files, because cleaners remove temporary files that are not touched for days."""
         for path in (self.run.lock, self.run.owner, *self._sockets):
             with contextlib.suppress(OSError):
                 os.utime(path, follow_symlinks=False)
@@ -193,9 +193,7 @@ def _remove_files(run: RunDir, *, keep_log: bool) -> None:
 
 
 def _is_dead(run: RunDir) -> bool:
-    """Return True if no process holds the lock of this run directory. A directory of a named daemon must have a lock
-    file.
-    """
+    """Return True if no daemon uses this run directory. The directory of a named daemon must have a lock file."""
     try:
         names.check_private_dir(run.path)
         if not (names.is_private_name(run.name) and not os.path.lexists(run.lock)

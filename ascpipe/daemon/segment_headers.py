@@ -24,7 +24,7 @@ class Segment(NamedTuple):
         return self.array[offset:offset + count * struct.itemsize].view(struct)
 
 
-#: Number of entries for keys of the window that have no row. Unused entries occupy no memory.
+#: Number of entries for keys of batches in flight (the window) that have no row. Unused entries occupy no memory.
 _WINDOW_ENTRIES = 1 << 22
 #: Number of keys that admission counts per row of the table.
 _COUNTED_PER_ROW = 8
@@ -32,8 +32,9 @@ _MAX_ENTRIES = 2**31 - 1
 
 
 def entry_capacity(table: messages.Table) -> int:
-    """Return the maximum number of entries of a table. Entries are for rows, keys that are only counted, and
-    new keys.
+    """Return the maximum number of entries of a table.
+
+    A table needs entries for keys with a row, for keys that are only counted, and for new keys.
     """
     rows = max(table.device_rows, table.home_rows, table.disk_rows)
     if table.access_threshold >= 0:
@@ -77,7 +78,7 @@ def write_ring(made: Segment, shape: RingShape, present: int, stream: messages.S
 
 
 def write_table(made: Segment, shape: TableShape, table: messages.Table) -> None:
-    """Write the header of a table's segment, mark all slots as empty, and write the fields for rows on disk."""
+    """Mark all slots of a table's segment as empty, write the fields for rows on disk, if any, and then the header."""
     slots = made.view(np.dtype("<i4"), shape.slots_offset, table.device_rows)
     slots[:] = -1
     if table.disk_rows:

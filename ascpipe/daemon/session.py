@@ -20,11 +20,11 @@ from ascpipe.shm.segment import SHM_DIR
 
 
 class Session:
-    """Registered trainer, and the memory of its session after ``start``.
+    """Session of a trainer: the registered trainer, and after its request ``start`` also the shared memory.
 
     Args:
         lifelines: unregistered connections.
-        tracing: settings of recording.
+        tracing: state of the recording of spans.
         life: state of the daemon.
         handle: function that handles events.
         make_memory: function that creates the memory of a session from the start request and the run number.

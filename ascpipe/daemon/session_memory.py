@@ -1,7 +1,7 @@
 """Class ``SessionMemory``, which allocates the segments of a session in shared memory.
 
-After the initial content, the supervisor writes only the failure of the session, PIDs, bells and cleared claims. It
-reads only counters, bells, and the state and claims of frames.
+After the supervisor has written the initial content, it writes only the failure of the session, PIDs, bells and cleared
+claims. It reads only counters, bells, and the state and claims of frames.
 """
 import dataclasses
 import os
@@ -44,7 +44,7 @@ class SessionMemory:
         self._ring_sizes = ring_sizes(settings, private=private, places=places)
         rings = [self._ring_shape(stream) for stream in start.streams]
         tables = [shape_of(table) for table in start.tables]
-        # memory of entries, home rows, logs and growing rings is allocated when they are used
+        # memory of entries, home rows, logs and growing rings is allocated later, at its first use
         need = structs.SESSION_BYTES + sum(map(self._present, rings)) + sum(s.entries_offset for s in tables)
         what = "{} rings and {} tables".format(len(rings), len(tables))
         self.use_memfd = memory.preflight(need, what, places)
@@ -115,9 +115,7 @@ class SessionMemory:
         return made
 
     def add_table(self, table: messages.Table, made: Segment) -> None:
-        """Add a segment of ``make_table`` to the session. If it replaces another segment, close the replaced
-        segment.
-        """
+        """Add a segment that ``make_table`` has returned to the session. Close the segment that it replaces, if any."""
         self.start = messages.with_table(self.start, table)
         if table.table < len(self.tables):
             self.close_segment(self.tables[table.table])
@@ -160,8 +158,8 @@ class SessionMemory:
                 "spin_us": self._settings.spin_us, "streams": self._stream_fields(), "tables": self._table_fields()}
 
     def table_body(self, number: int, *, with_files: bool) -> Tuple[Dict[str, Any], List[int]]:
-        """Return the message about an added table, and the descriptors of its segment. If ``with_files`` is true, both
-        include the table's row files.
+        """Return the message about an added table, and the descriptors of its segment. If ``with_files`` is true, the
+        message and the descriptors include the table's row files.
         """
         files, fds = self.row_files(number) if with_files else ([], [])
         return {"verb": "add_table", "row_files": files, **self._table_fields()[number]}, [self.tables[number].fd, *fds]

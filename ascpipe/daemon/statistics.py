@@ -89,7 +89,7 @@ def _table(made: Segment, table: messages.Table) -> Dict[str, Any]:
 
 
 def disks(memory: SessionMemory) -> List[Dict[str, Any]]:
-    """Return one dict per disk with row files. It contains a directory on the disk, and the counters of its queue."""
+    """Return a dict for each disk with row files: a directory on the disk, and the counters of the disk's queue."""
     lines = []
     for record in memory.session.view(structs.DISK, structs.SESSION_DISKS_OFFSET, structs.MAX_DISKS):
         files, _ = memory.row_files(int(record["table"]))

@@ -237,7 +237,7 @@ class Supervisor:
             self._template.end()
 
     def given_up(self, worker: Worker, error: WorkerError) -> WorkerEnded:
-        """Return the event with which ``error`` ends the session, although the blocked worker cannot exit yet."""
+        """Return an event that ends the session with ``error``. The worker is blocked and has not exited yet."""
         return WorkerEnded(worker, self.pid(worker), self.generation(worker), 0, str(error), error)
 
     def reap(self) -> List[WorkerEnded]:

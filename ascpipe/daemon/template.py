@@ -85,7 +85,7 @@ class Template:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Start another process. The caller must then call ``load``. Raise ``OSError`` if the start fails."""
+        """Start a new template process. The caller must then call ``load``. Raise ``OSError`` if the start fails."""
         self._process, self._channel = self._begin()
         self.state = LOADING
         self.begun += 1
@@ -183,7 +183,7 @@ def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Templa
 
 
 def _start(environment: Mapping[str, str]) -> _Begun:
-    """Start the process of a template. Until ``load``, it writes to the stderr of this process.
+    """Start a template process. Until ``load`` is called, the template writes to the stderr of this process.
 
     Raise ``OSError`` if the start fails.
     """

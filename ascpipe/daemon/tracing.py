@@ -61,8 +61,8 @@ class Tracing:
         """Return the state of recording for ``status``.
 
         ``spans`` is the number of spans kept per worker, or 0 if recording is off. ``since_ns`` and
-        ``until_ns`` are the start and end of the last recording. They are 0 if recording has not started or
-        stopped.
+        ``until_ns`` are the start and end of the last recording. ``since_ns`` is 0 if no recording was started, and
+        ``until_ns`` is 0 if the last recording was not stopped.
         """
         return {"spans": self._spans, "since_ns": self._since_ns, "until_ns": self._until_ns}
 

@@ -72,7 +72,7 @@ def _link(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _compile_by_numba(folder: str) -> int:
-    """Compile the kernels with numba. Return the number of files without a digest that were removed as broken."""
+    """Compile the kernels with numba. If existing files are broken, remove all files first, and return their number."""
     removed = 0
     code, reason = _run(_LOADING, folder)
     if ended_by_broken_kernels(code):

@@ -46,7 +46,7 @@ class WorkerEnds:
                                   room(self._cache_dir))
 
     def _last_exception(self, worker: Worker) -> str:
-        """Return the last line that names an exception at the end of the worker's log, or an empty string."""
+        """Return the last line of the worker's log that names an exception, or an empty string."""
         named = [line for line in self._log_tail(worker).splitlines() if _EXCEPTION_LINE.match(line)]
         return "".join(c for c in (named or [""])[-1][:300] if c.isprintable())
 

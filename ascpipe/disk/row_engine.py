@@ -16,7 +16,7 @@ from ascpipe.layout.calls import DiskBatch, DiskFigures, DiskFile
 from ascpipe.layout.row_blocks import GROWTH_BYTES
 from ascpipe.tfops.load import DISK_LIBRARY, OpsMismatchError, OpsMissingError
 
-#: results of a row that are neither 0 nor errnos; see ``src/disk/row_format.h``
+#: results of a row, in addition to 0 and errnos; see ``src/disk/row_format.h``
 NEVER_WRITTEN = -1
 TORN = -2
 FOREIGN = -3
@@ -192,14 +192,14 @@ class RowEngine:
         return is_over
 
     def cancel(self, batch: Batch) -> None:
-        """Cancel the operations of a batch that no thread has started. Their result is ECANCELED.
+        """Cancel those rows of a batch on which no thread has started to work. Their result is ECANCELED.
 
         The caller must still wait for the batch.
         """
         self._library.asc_disk_cancel(self._engine, batch.number)
 
     def figures(self, file: int) -> DiskFigures:
-        """Return the statistics of the device of a file."""
+        """Return the statistics of the disk that contains a file."""
         figures = DiskFigures()
         self._call("asc_disk_figures", file, ctypes.byref(figures))
         return figures
@@ -208,8 +208,8 @@ class RowEngine:
         """Cancel queued operations, wait for operations in the kernel, end the threads, and close the files.
 
         Raises:
-            RowEngineError: a thread was in the kernel for more than ``limit_s`` seconds. The message names its
-                directory. The engine accepts no more calls, and its files stay open until the process exits.
+            RowEngineError: a thread was in the kernel for more than ``limit_s`` seconds. The message names
+                the directory. The engine accepts no more calls, and its files stay open until the process exits.
         """
         if self._engine is None:
             return

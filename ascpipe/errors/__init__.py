@@ -40,7 +40,7 @@
     +-- OpsMismatchError       E222  the ops are built for another TensorFlow or layout
     +-- SourcesMissingError    E226  an installed package has no sources to build the ops from
     +-- OtherProductError      E227  another product's mx_rec is also installed
-    +-- RanksError             E240  ranks cannot be started, or cannot join
+    +-- RanksError             E240  ranks cannot be started, or cannot connect
     |   +-- HorovodMissingError E241 Horovod is needed for several ranks and is not installed
     |   +-- HorovodVersionError E242 the version of Horovod is not supported
     |   `-- RanksDisagreeError E243  Horovod and the launcher disagree about the rank
@@ -231,7 +231,7 @@ def _subclasses(base: Type[AscpipeError]) -> Iterator[Type[AscpipeError]]:
 
 
 def received(code: str, text: str) -> AscpipeError:
-    """Return the error that another process has sent as a code and a message. The code determines its class.
+    """Return the error that another process has sent as ``code`` and ``text``. Its class is determined by ``code``.
 
     The attributes in ``fields`` are None.
     """

@@ -1,4 +1,4 @@
-"""Function names in error messages. They are names of ``ascpipe.tf``, or of ``mx_rec`` in programs that use it.
+"""Function names in error messages: names of ``ascpipe.tf``, or of ``mx_rec`` in programs that import ``mx_rec``.
 
 The messages in the code contain the names of ``ascpipe.tf``, for example ``asc.start()``.
 """
@@ -37,7 +37,7 @@ def use(rec_sdk: bool) -> None:
 def in_names_of_program(text: str) -> str:
     """Return ``text`` with the names that the program uses.
 
-    Before ``init``, the function assumes that a program with an import of ``mx_rec`` uses the names of
+    Before ``init``, the function assumes that a program that has imported ``mx_rec`` uses the names of
     ``mx_rec``. A function that ``mx_rec`` does not have keeps its name, with the prefix ``ascpipe.tf.``.
     """
     rec_sdk = "mx_rec" in sys.modules if _uses_rec_sdk is None else _uses_rec_sdk

@@ -15,7 +15,7 @@ class DaemonError(AscpipeError):
 
 
 class NotRunningError(DaemonError):
-    """No daemon of that name is running."""
+    """No daemon of the requested name is running."""
 
     code = "E212"
     fields: ClassVar[Tuple[str, ...]] = ("name", "run_dir")
@@ -23,7 +23,7 @@ class NotRunningError(DaemonError):
 
 
 class AlreadyRunsError(DaemonError):
-    """A daemon of that name is already running. That daemon is not affected."""
+    """A daemon of the requested name is already running, and is not affected."""
 
     code = "E211"
     fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "uid", "started", "run_dir")
@@ -97,7 +97,7 @@ class WrongStateError(DaemonError):
 
 
 class PeerRefusedError(DaemonError):
-    """A daemon or trainer refused its peer, such as a process that is not the trainer. Nothing was changed."""
+    """A daemon or trainer refused a connection or request of another process. Nothing was changed."""
 
     code = "E217"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)

@@ -111,7 +111,7 @@ class OutOfSharedMemoryError(SegmentError):
 
 
 class RanksError(AscpipeError):
-    """Ranks cannot be started, or cannot join."""
+    """Ranks cannot be started, or cannot connect to each other."""
 
     code = "E240"
 
@@ -176,7 +176,7 @@ class ColumnError(AscpipeError, ValueError):
 
 
 class UntrainedTableError(AscpipeError, ValueError):
-    """The loss depends on rows of a table that no optimizer updates. Nothing was trained.
+    """The loss depends on a table, but no optimizer updates the rows of the table. Nothing was trained.
 
     Attributes:
         table: name of the table.
