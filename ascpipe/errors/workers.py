@@ -1,4 +1,4 @@
-"""Errors of workers, and errors of steps that depend on workers."""
+"""Errors of worker processes, and of the disks that store rows."""
 from typing import ClassVar, Tuple
 
 from ascpipe.errors.base import AscpipeError
@@ -70,7 +70,7 @@ class DiskFullError(WorkerError):
 
 
 class DiskSilentError(WorkerError):
-    """Disks with rows no longer respond.
+    """The disks that store rows do not respond while a step waits for rows.
 
     Attributes:
         seconds: time in seconds for which a step waited without a completed operation.

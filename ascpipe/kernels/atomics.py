@@ -33,9 +33,7 @@ def _is_word_array(array: Any) -> bool:
 
 
 def _word_of(record: Any, field: Any) -> Any:
-    """Return numba's type of a word, or None for other fields. A word is a field of a record, or an item of
-    such a field.
-    """
+    """Return numba's type of the words in a field, or None if the field has no words. A word is a uint32 or int64."""
     if not isinstance(record, types.Record) or not isinstance(field, types.StringLiteral):
         return None
     kind = record.typeof(field.literal_value)
@@ -290,7 +288,7 @@ def load_acquire_i64(array, index):
 
 @entry(*_STORE_I64)
 def store_release_i64(array, index, value):
-    """Store ``value`` in ``array[index]`` after all data that was written before.
+    """Store ``value`` in ``array[index]``. Processes that load it also see all data that was written earlier.
 
     This is a release store, not a full fence. To publish a value before you ring a bell, use ``exchange_i64``.
 
