@@ -1,4 +1,4 @@
-"""Victim order: slots in the order in which their rows leave, by score (``rescoring`` has a figure).
+"""Victim order: a queue of slots, sorted by score. The row of the least slot leaves first (see ``rescoring``).
 
 The order is exact: slots are ordered by score, then by number. Adding or dropping a slot stores one score. Nothing is
 sorted until a slot is taken. Then the slots with scores up to a *bound*, about one in eight, are collected and sorted.
@@ -38,7 +38,7 @@ def clear_order(victims):
 
 @inner("void(Order)")
 def _forget_numbers(order):
-    """Drop run and late slots. The slots stay in the order and are collected again later."""
+    """Drop the run and the late slots. The slots stay in the victim order and are collected again later."""
     order["bound"] = NOT_IN
     order["run_next"] = 0
     order["run_end"] = 0

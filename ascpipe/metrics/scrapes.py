@@ -151,7 +151,7 @@ class Scrapes:
 
 
 def status_of(request: bytes, *, any_host: bool = False) -> int:
-    """Return the HTTP status code for a request. The request has all its headers or is too long.
+    """Return the HTTP status code for a request. The request is complete, or longer than ``REQUEST_BYTES``.
 
     Args:
         any_host: whether to accept any Host header.

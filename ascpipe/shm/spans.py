@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """Spans of the worker with this kind and number, oldest first. ``pid`` is the PID of its last process."""
+    """Spans of the worker with this kind and number, oldest first. ``pid`` is the PID of the worker's last process."""
 
     kind: str
     number: int

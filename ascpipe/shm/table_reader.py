@@ -240,9 +240,7 @@ class TableReader:
     # ---- one look
 
     def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[KeyState]:
-        """Yield the states of keys that one attempt can determine. Yield no state if a cut was applied during
-        the attempt.
-        """
+        """Yield the state of each key that one attempt can determine. Yield nothing if a cut was applied meanwhile."""
         begun = self._moment(deadline)
         numbers = self._numbers_of(keys)
         found = [(key, self._wait_for(functools.partial(self._entry, numbers[key]), deadline) if key in numbers
