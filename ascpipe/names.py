@@ -48,8 +48,7 @@ class RunDir:
         self.exchange_spans = os.path.join(self.path, "exchanges.spans")
 
     def worker_log(self, worker: str) -> str:
-        """Return the log path of a worker such as ``"key-0"``. The log contains the stderr of the worker's processes.
-        """
+        """Return the log path of a worker such as ``"key-0"``. The log has the stderr of the worker's last process."""
         return os.path.join(self.path, worker + ".log")
 
     def worker_spans(self, worker: str) -> str:

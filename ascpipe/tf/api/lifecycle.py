@@ -148,7 +148,7 @@ class StartHook(GraphModifierHook):
 
 
 def start_if_it_has_lookups(graph: tf.Graph) -> None:
-    """Call ``start`` for a graph that has lookups, unless the graph was marked before or reads table files."""
+    """Call ``start`` for a graph with lookups. Do nothing if it was called before or the graph reads table files."""
     state = GraphState.of(graph)
     if not state.marked and state.served is None and (state.lookups or state.requests.lookups):
         with graph.as_default():
