@@ -52,9 +52,7 @@ def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any
 
 @intrinsic
 def load_acquire(typing_context, record, field, index):
-    """Return the value of a field. All data that was written before the release store of this value is visible
-    afterwards.
-    """
+    """Return the value of a field. The caller then also sees all data that was written before this value was stored."""
     word = _word_of(record, field)
     if word is None:
         return None
@@ -187,9 +185,7 @@ if is_off():
         return (record[field], index) if record.dtype[field].shape else (record, field)
 
     def load_acquire(record, field, index):
-        """Return the value of a field. All data that was written before the release store of this value is
-        visible afterwards.
-        """
+        """Return the value of a field. The caller then also sees all data that was written before this value."""
         return _load_acquire(*_at(record, field, index))
 
     def exchange(record, field, index, value):
@@ -236,9 +232,7 @@ if is_off():
 
 @entry(*_LOAD_U32)
 def load_acquire_u32(array, index):
-    """Return ``array[index]``. All data that was written before the release store of this value is visible
-    afterwards.
-    """
+    """Return ``array[index]``. The caller then also sees all data that was written before this value was stored."""
     return _load_acquire(array, index)
 
 
@@ -280,9 +274,7 @@ def compare_exchange_u32(array, index, expected, desired):
 
 @entry(*_LOAD_I64)
 def load_acquire_i64(array, index):
-    """Return ``array[index]``. All data that was written before the release store of this value is visible
-    afterwards.
-    """
+    """Return ``array[index]``. The caller then also sees all data that was written before this value was stored."""
     return _load_acquire(array, index)
 
 

@@ -105,7 +105,7 @@ def claim_frame(memory, generation):
 
 @inner("UniTuple(int64, 2)(uint8[::1], int64, int64[::1])")
 def submitted_parts(memory, number, out_columns):
-    """Find the parts that wait for a key worker in a frame.
+    """Find the parts of a frame that are SUBMITTED: they wait for a key worker.
 
     Args:
         memory: the ring.

@@ -57,7 +57,7 @@ def expect_slots(n, victims):
 
 @inner("void(int64, int64, boolean, Victims)")
 def put_slot(slot, score, yes, victims):
-    """Add a slot to the order or update its score, after ``expect_slots``.
+    """Add a slot to the order, or update the score of the slot. Call ``expect_slots`` first.
 
     There is no branch, because ``yes`` is hard to predict. It is true for about half of all slots.
 

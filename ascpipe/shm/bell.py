@@ -50,7 +50,7 @@ def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
 
 
 def spin_after(waited_ns: int, most_ns: int) -> int:
-    """Return the maximum spin time of the next wait after a wait of ``waited_ns``. It is at most ``most_ns``."""
+    """Return the maximum spin time of the next wait. The last wait took ``waited_ns``. The result is <= ``most_ns``."""
     return min(most_ns, max(2 * waited_ns, bells.LEAST_SPIN_NS)) if waited_ns <= most_ns else 0
 
 

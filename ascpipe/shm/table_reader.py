@@ -189,7 +189,7 @@ class TableReader:
         return [seen[key] for key in keys]
 
     def pins(self, keys: Sequence[int]) -> Dict[int, List[int]]:
-        """Return the tickets of unfinished batches that hold the entry of each key, oldest first."""
+        """For each key, return the tickets of the unfinished batches that hold the key's entry, oldest first."""
         found: Dict[int, List[int]] = {key: [] for key in keys}
         wanted = np.array(list(found), np.int64)
         for ring in self._rings:

@@ -27,7 +27,7 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
 
     Args:
         daemon: name of a running daemon (``ascpipe start --name ...``), 1 to 48 characters. The default is
-            ``$ASCPIPE_NAME``. If the variable is not set, ascpipe uses the daemon ``default`` if it is free. Otherwise,
+            ``$ASCPIPE_NAME``. Without this variable, ascpipe uses the daemon ``default`` if it is free. Otherwise,
             ascpipe starts a private daemon, which exits when the program exits.
         use_dynamic: if False, all batches have the same shape, and each lookup requires ``max_keys``.
         use_dynamic_expansion: if True, tables have no fixed size. They grow in host memory, and rows are updated there.
