@@ -155,7 +155,7 @@ def complete(planner, number, fresh, record):
     """Assign slots and home rows to the keys of a drafted record. Free slots are used before slots of victims.
 
     Args:
-        planner: planner of the table. The record fits the table (``fit``), which has all resources (``lacks_of``).
+        planner: planner of the table. The record fits (``fit``), and the table has all resources (``lacks_of``).
         number: number of the frame.
         fresh: number of keys that have no row yet and move in. These keys are first in ``move_in``.
         record: ``out_slots`` and ``out_entries`` have space for one victim per row that moves in.

@@ -20,7 +20,8 @@ _MOST = 2**31 - 1
 def next_frequency(score, now):
     """Return the score of a key that is used at ticket ``now``.
 
-    The score is 64 log2(2^(score/64) + 2^(now/64)), rounded, and at most 2^31 - 1. If ``score`` is 0, it is ``now``.
+    The result is 64 log2(2^(score/64) + 2^(now/64)), rounded, and at most 2^31 - 1. If ``score`` is 0, the result is
+    ``now``.
 
     Args:
         score: previous score. A key that was never used has 0.

@@ -1,7 +1,7 @@
 """Priority queue with lazy re-scoring. The queue determines which rows leave the device or memory first.
 
 ``victims`` is the queue. Its order is exact for the stored scores, but a stored score may be too low. A touch
-makes a row more valuable, but does not update the score, because only few touched rows are ever taken.
+makes a row more valuable, but does not update the score, because only a few touched rows are ever taken.
 Therefore, each row that is taken is scored again. If its score was too low, the row is put back with the
 correct score, together with the rows that now follow it.
 

@@ -243,7 +243,7 @@ class Table:
 
     def resolve(self, unique: np.ndarray, out_slots: np.ndarray, out_disk_slots: np.ndarray,
                 out_generations: np.ndarray) -> None:
-        """For each key, write the location of its row in the truth.
+        """Find the row of each key in the truth, and write the location of the row.
 
         The location is a slot, the code of a home row, SLOT_NONE or SLOT_DISK.
 
