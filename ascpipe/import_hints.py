@@ -177,7 +177,7 @@ def _no_attribute(module: str, name: str) -> NoReturn:
 
 
 def _is_import(frame: Any) -> bool:
-    """Return whether an import called the finder. Other callers (``importlib.util.find_spec``) only search a module.
+    """Return whether an import called the finder. ``importlib.util.find_spec`` also calls it, but only to search.
 
     The function inspects the two frames that called the finder. If a version of Python has other frames there, programs
     get Python's own errors, without hints.
