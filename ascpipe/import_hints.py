@@ -1,8 +1,9 @@
 """Import hooks that suggest a replacement if a program imports a name that ascpipe does not provide.
 
-Stand-in packages have some names of the real packages, in files or in a table of names. For other names, ``import``
-raises an error with the nearest name or with a recommendation. ``hasattr`` still returns False, and ``find_spec``
-returns None. This module imports neither TensorFlow nor ascpipe modules until a program imports a name from a table.
+A stand-in package provides some names of the real package. A file or a dict (``Homes``) defines these names. For other
+names, ``import`` raises an error with the nearest name or with a recommendation. ``hasattr`` still returns False, and
+``find_spec`` returns None. This module does not import TensorFlow. It imports modules of ascpipe only when a program
+imports a module that a dict defines.
 """
 import ast
 import difflib
@@ -31,7 +32,7 @@ _DOCUMENT = "docs/how-to/from-mx_rec.md lists what is provided"
 
 def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None,
             homes: Optional[Homes] = None) -> None:
-    """Make failed imports below a package of ascpipe suggest a replacement.
+    """Let the errors of failed imports from ``package`` suggest a replacement.
 
     Args:
         package: ascpipe's top-level package that is being imported.
@@ -61,21 +62,20 @@ def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
 
 
 def point_to_run() -> None:
-    """Add a hint about ``ascpipe run`` to failed imports of stand-ins.
+    """Let an error mention ``ascpipe run`` if a program imports a package in ``STAND_INS`` that is not installed.
 
-    The hint is for programs that were started without ``ascpipe run``. Installed packages have precedence. The function
-    is idempotent.
+    The hint is for programs that were started without ``ascpipe run``. The function is idempotent.
     """
     if _LAST_FINDER not in sys.meta_path:
         sys.meta_path.append(_LAST_FINDER)
 
 
 class NotProvidedError(AttributeError):
-    """A module of ascpipe has no such attribute. It is an ``AttributeError`` so that ``hasattr`` returns False."""
+    """A module of ascpipe has no such attribute. The error is an ``AttributeError``, so ``hasattr`` returns False."""
 
 
 class NotImportableError(ImportError):
-    """A module of ascpipe has no such name for ``from module import name``."""
+    """A program ran ``from module import name``, but this module of ascpipe has no such name."""
 
 
 class _Finder:
@@ -118,7 +118,7 @@ class _Finder:
         return spec
 
     def text(self, fullname: str) -> str:
-        """Return the hint for a module or a name of a module."""
+        """Return the error message for a module, or a name of a module, that ascpipe does not provide."""
         module, _, name = fullname.rpartition(".")
         package = fullname.partition(".")[0]
         instead = self.packages[package]
@@ -177,24 +177,24 @@ def _no_attribute(module: str, name: str) -> NoReturn:
 
 
 def _is_import(frame: Any) -> bool:
-    """Return whether an import called the finder. Other callers only look for a module.
+    """Return whether an import called the finder. ``importlib.util.find_spec`` also calls it, but only to search.
 
-    The function inspects the two calling frames. In a Python version with other frames, only Python's errors
-    are raised.
+    The function inspects the two frames that called the finder. If a version of Python has other frames there, programs
+    get Python's own errors, without hints.
     """
     asks = frame.f_back
     return asks is not None and asks.f_code.co_name == "_find_and_load_unlocked"
 
 
 def _is_name(frame: Any) -> bool:
-    """Return whether a finder is called for a name that is imported from a module."""
+    """Return whether ``from module import name`` called the finder, to search for a submodule ``name``."""
     return _leave_import(frame)[1]
 
 
 def _is_name_of_call(frame: Any) -> bool:
-    """Return whether a finder is called for a name in a call ``__import__(module, fromlist=[name])``.
+    """Return whether a call of ``__import__(module, fromlist=[name])`` called the finder, to search for ``name``.
 
-    Such a call returns the module even if the name does not exist.
+    Such a call of ``__import__`` returns the module even if the name does not exist.
     """
     importer, is_name = _leave_import(frame)
     return is_name and importer is not None and _opcode(importer) != dis.opmap["IMPORT_NAME"]
@@ -206,7 +206,7 @@ def _opcode(frame: Any) -> int:
 
 
 def _leave_import(frame: Any) -> Tuple[Any, bool]:
-    """Return the importing frame, and whether it imports names from a module."""
+    """Return the frame that runs the import, and whether the import is for names of a module (``fromlist``)."""
     is_name = False
     while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         is_name |= frame.f_code.co_name == "_handle_fromlist"
@@ -215,10 +215,10 @@ def _leave_import(frame: Any) -> Tuple[Any, bool]:
 
 
 def _nearest(package: str, module: str, name: str) -> str:
-    """Return a hint for a name.
+    """Return a hint for a name that ``module`` does not have.
 
-    The order of preference is: a similar name in the module, the same name in another module, a similar module,
-    the document.
+    The hint is the first that is found: a very similar name in the module, the same name in another module, a module
+    of this name, a similar name in the module, a similar submodule. Otherwise, it is the document.
     """
     exported = _exported_by_module(package)
     loaded = vars(sys.modules[module]) if module in sys.modules else {}  # names of star imports are not listed
@@ -260,7 +260,7 @@ def _listed(homes: Mapping[str, str]) -> Tuple[str, ...]:
 
 
 def _exported(path: str) -> Tuple[str, ...]:
-    """Return ``__all__`` of a file, or an empty tuple."""
+    """Return ``__all__`` of a Python file, or an empty tuple if there is none."""
     try:
         with open(path, encoding="utf-8") as source:
             body = ast.parse(source.read()).body

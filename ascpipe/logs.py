@@ -17,8 +17,7 @@ def counted(number: int, what: str) -> str:
 
 
 class _OneLine(logging.Formatter):
-    """Formatter that escapes control characters. Each record is one line, and lines of a traceback start with a space.
-    """
+    """Formatter that escapes control characters. A record is one line. Lines of its traceback start with spaces."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (name of the base class)
         return one_line(super().formatMessage(record))

@@ -48,21 +48,20 @@ class RunDir:
         self.exchange_spans = os.path.join(self.path, "exchanges.spans")
 
     def worker_log(self, worker: str) -> str:
-        """Return the log path of a worker such as ``"key-0"``. The log contains the stderr of the worker since its
-        start.
-        """
+        """Return the log path of a worker such as ``"key-0"``. The log has the stderr of the worker's last process."""
         return os.path.join(self.path, worker + ".log")
 
     def worker_spans(self, worker: str) -> str:
-        """Return the path of the spans of a worker such as ``"key-0"``."""
+        """Return the path of the span file of a worker such as ``"key-0"``."""
         return os.path.join(self.path, worker + ".spans")
 
     def span_files(self) -> List[str]:
-        """Return the names of the span files of workers that exist in the run directory."""
+        """Return the names of the workers' span files that exist in the run directory."""
         return [name for name in sorted(os.listdir(self.path)) if _WORKER_SPANS.fullmatch(name)]
 
     def files(self) -> List[str]:
-        """Return the names of existing files that a daemon creates in the directory. Other files are never deleted."""
+        """Return the names of existing files that a daemon creates in the directory. Callers delete only these files.
+        """
         own = {os.path.basename(path) for path in (
             self.lock, self.control, self.lifeline, self.owner, self.log, self.exchange_spans)}
         return [name for name in sorted(os.listdir(self.path)) if name in own or _WORKER_LOG.fullmatch(name)
@@ -70,7 +69,7 @@ class RunDir:
 
 
 def run_dir(name: str) -> RunDir:
-    """Return the run directory of the daemon ``name``. The function does not access the disk.
+    """Return the run directory of the daemon ``name``. The directory may be missing.
 
     Raises:
         NameRefusedError: the name is invalid.

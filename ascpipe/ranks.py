@@ -56,7 +56,10 @@ LAUNCHERS = (HOROVOD, OPEN_MPI, PMI, PMIX)
 
 
 def launcher(environment: Optional[Mapping[str, str]] = None) -> Optional[Launcher]:
-    """Return the launcher that has set the rank or the number of ranks, or None. Slurm alone does not set the rank."""
+    """Return the launcher that has set the rank or the number of ranks. Return None if no launcher has set them.
+
+    Slurm alone does not set the rank.
+    """
     environment = os.environ if environment is None else environment
     for known in LAUNCHERS:
         if known.rank in environment or (known is not PMIX and known.size in environment):
@@ -65,7 +68,7 @@ def launcher(environment: Optional[Mapping[str, str]] = None) -> Optional[Launch
 
 
 def launched() -> bool:
-    """Return whether a launcher has set the rank."""
+    """Return whether a launcher has set the rank or the number of ranks."""
     return launcher() is not None
 
 
@@ -104,7 +107,7 @@ def daemon_of_this_rank(name: str) -> str:
 
 
 def told(environment: Mapping[str, str]) -> Dict[str, str]:
-    """Return the variables of Open MPI and Ascend servers for this rank, or an empty dict if there is no launcher.
+    """Return this rank's environment variables of Open MPI and Ascend servers. Without a launcher, return no variable.
 
     The launcher's rank and number of ranks override variables of run scripts. Existing device numbers are kept.
     """
@@ -134,8 +137,7 @@ def check_horovod() -> None:
 
 
 def check_own_name() -> None:
-    """Check the name of this machine, because Horovod listens on the address of this name if there are several
-    machines.
+    """Check that this machine's name has an address that other machines can reach, because Horovod listens there.
 
     Raises:
         RanksError: the name has no address, or its address is a loopback address.
@@ -195,7 +197,7 @@ def end_at_once(text: str, code: int) -> None:
 
 
 def causes(folder: str) -> List[Cause]:
-    """Return the causes in a folder, oldest first."""
+    """Return the causes of failures that ranks recorded in a folder, oldest first."""
     found = []
     for name in sorted(os.listdir(folder)):
         match = _CAUSES.fullmatch(name)

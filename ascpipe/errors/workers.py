@@ -1,4 +1,4 @@
-"""Errors of workers, and errors of steps that depend on workers."""
+"""Errors of worker processes, and of the disks that store rows."""
 from typing import ClassVar, Tuple
 
 from ascpipe.errors.base import AscpipeError
@@ -13,7 +13,7 @@ class WorkerError(AscpipeError):
 
 
 class TableWorkerDiedError(WorkerError):
-    """A table worker exited for another reason than SIGKILL."""
+    """A table worker exited for a reason other than SIGKILL."""
 
     code = "E122"
     template = ("{worker} (pid {pid}) exited: {cause}. Its memory may be damaged and is discarded. "
@@ -21,7 +21,7 @@ class TableWorkerDiedError(WorkerError):
 
 
 class KeyWorkerDiedError(WorkerError):
-    """A key worker exited for another reason than SIGKILL."""
+    """A key worker exited for a reason other than SIGKILL."""
 
     code = "E130"
     template = ("{worker} (pid {pid}) exited: {cause}. No batch was half-applied. "
@@ -29,7 +29,7 @@ class KeyWorkerDiedError(WorkerError):
 
 
 class DiskWorkerDiedError(WorkerError):
-    """The disk worker exited for another reason than SIGKILL."""
+    """The disk worker exited for a reason other than SIGKILL."""
 
     code = "E132"
     template = ("{worker} (pid {pid}) exited: {cause}. Its rows on disk are lost. "
@@ -70,7 +70,7 @@ class DiskFullError(WorkerError):
 
 
 class DiskSilentError(WorkerError):
-    """Disks with rows no longer respond.
+    """The disks that store rows do not respond while a step waits for rows.
 
     Attributes:
         seconds: time in seconds for which a step waited without a completed operation.

@@ -28,10 +28,11 @@ LACKS_DISK = 8  #: a row that could not be read from disk, or free disk slots
 
 @inner("boolean(Listener[::1])")
 def look_at_bells(listeners):
-    """Check which owners of bells sleep. Before the call, the caller has published data with a full fence.
+    """Find the bells that must be rung. Before the call, the caller has published data with a full fence.
 
-    An owner that is awake checks for new data before it sleeps, so its bell need not be rung (see
-    ``ascpipe.shm.bell``).
+    A bell must be rung if its owner sleeps. If the owner is pausing, the bell must be rung only if ``may_pause`` is 0.
+    An owner that is awake checks for new data before it sleeps, so its bell need not be rung
+    (see ``ascpipe.shm.bell``).
 
     Args:
         listeners: LISTENER[n]. ``waits`` is set to 1 if the bell must be rung, and to 0 otherwise.

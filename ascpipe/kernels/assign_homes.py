@@ -15,10 +15,10 @@ from ascpipe.layout.words import HOME_DISK, REQUEST_EMPTY, TRAINED
 
 @inner("void(Planner, Tier, int64, Record)")
 def assign_homes(planner, tier, number, record):
-    """Store the home rows of a record in the entries of its keys, and release the disk slots of these rows.
+    """Store the home rows of a record in the entries of the record's keys, and release the disk slots of these keys.
 
-    The disk slots are released because a step may have changed the rows. Before the tier is derived, only the entries
-    are changed; deriving the tier computes its other state. The function is idempotent.
+    The disk slots are released because a step may have changed the rows. If the tier is not derived yet, only the
+    entries are changed. ``derive_tier`` then computes the other state of the tier. The function is idempotent.
 
     Args:
         planner: planner of the table.

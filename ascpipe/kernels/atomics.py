@@ -33,9 +33,7 @@ def _is_word_array(array: Any) -> bool:
 
 
 def _word_of(record: Any, field: Any) -> Any:
-    """Return numba's type of a word, or None for other fields. A word is a field of a record, or an item of
-    such a field.
-    """
+    """Return numba's type of the words in a field, or None if the field has no words. A word is a uint32 or int64."""
     if not isinstance(record, types.Record) or not isinstance(field, types.StringLiteral):
         return None
     kind = record.typeof(field.literal_value)
@@ -54,9 +52,7 @@ def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any
 
 @intrinsic
 def load_acquire(typing_context, record, field, index):
-    """Return the value of a field. All data that was written before the release store of this value is visible
-    afterwards.
-    """
+    """Return the value of a field. The caller then also sees all data that was written before this value was stored."""
     word = _word_of(record, field)
     if word is None:
         return None
@@ -189,9 +185,7 @@ if is_off():
         return (record[field], index) if record.dtype[field].shape else (record, field)
 
     def load_acquire(record, field, index):
-        """Return the value of a field. All data that was written before the release store of this value is
-        visible afterwards.
-        """
+        """Return the value of a field. The caller then also sees all data that was written before this value."""
         return _load_acquire(*_at(record, field, index))
 
     def exchange(record, field, index, value):
@@ -238,9 +232,7 @@ if is_off():
 
 @entry(*_LOAD_U32)
 def load_acquire_u32(array, index):
-    """Return ``array[index]``. All data that was written before the release store of this value is visible
-    afterwards.
-    """
+    """Return ``array[index]``. The caller then also sees all data that was written before this value was stored."""
     return _load_acquire(array, index)
 
 
@@ -282,15 +274,13 @@ def compare_exchange_u32(array, index, expected, desired):
 
 @entry(*_LOAD_I64)
 def load_acquire_i64(array, index):
-    """Return ``array[index]``. All data that was written before the release store of this value is visible
-    afterwards.
-    """
+    """Return ``array[index]``. The caller then also sees all data that was written before this value was stored."""
     return _load_acquire(array, index)
 
 
 @entry(*_STORE_I64)
 def store_release_i64(array, index, value):
-    """Store ``value`` in ``array[index]`` after all data that was written before.
+    """Store ``value`` in ``array[index]``. Processes that load it also see all data that was written earlier.
 
     This is a release store, not a full fence. To publish a value before you ring a bell, use ``exchange_i64``.
 

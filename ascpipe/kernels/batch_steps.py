@@ -1,7 +1,7 @@
 """Steps of a batch in one table: touch, plan, assign, and steps that undo or repeat another step.
 
-``window`` has the steps that add frames to the window and remove them. Each step uses the table's PLANNER, which has
-the addresses of the arrays. A step that lacks memory changes nothing and returns the missing resource (LACKS_*). Python
+The steps that add and remove frames of the window are in ``window``. Each step uses the table's PLANNER, which has the
+addresses of the arrays. A step that lacks memory changes nothing and returns the missing resource (LACKS_*). Python
 code provides the memory (``ascpipe.tables.table``) and calls the step again. ``tests/reference/replay.py`` defines a
 plan in plain Python.
 """
@@ -76,7 +76,7 @@ def touch(planner, number, unique, out_held):
 
 @entry("Rules(Planner, int64)")
 def rules_of(planner, sequence):
-    """Return the rules of a table for a batch. ``sequence`` is the sequence of the ticket."""
+    """Return the rules of a table for a batch. ``sequence`` is the sequence number of the batch's ticket."""
     header = header_of(planner)
     threshold = header["access_threshold"]
     counts = threshold < 0 or header["counting"] != 0
@@ -89,9 +89,9 @@ def rules_of(planner, sequence):
 
 @inner("UniTuple(int64, 2)(Planner, int64[::1])")
 def missing_entries(planner, unique):
-    """Return the reason why a table lacks entries for a batch (PLAN_*), and the required number of entries or rows.
+    """Return the reason (PLAN_*) why a table lacks entries for a batch, and the required number of entries or rows.
 
-    There must be scratch memory. If memory is missing, the number counts entries; if the table is full, it counts rows.
+    There must be scratch memory. For PLAN_NO_MEMORY, the number counts entries. For a full table, it counts rows.
     """
     n = unique.shape[0]
     unknown = find_keys(unique, n, index_of(planner), array_at(planner["scratch_at"], n, np.int32))
@@ -103,7 +103,7 @@ def missing_entries(planner, unique):
 
 @inner("UniTuple(int64, 2)(Planner, int64, int64)")
 def fit(planner, admitted, fresh):
-    """Check whether the table has enough rows for a drafted record.
+    """Check whether the table has enough rows, and memory for home rows, for a drafted record.
 
     Args:
         planner: planner of the table.
@@ -152,13 +152,12 @@ def lacks_of(planner, fresh, loads):
 
 @inner("int64(Planner, int64, int64, Record)")
 def complete(planner, number, fresh, record):
-    """Assign slots and home rows to the keys of a drafted record that fits. Free slots are used before slots of
-    victims.
+    """Assign slots and home rows to the keys of a drafted record. Free slots are used before slots of victims.
 
     Args:
-        planner: planner of the table. The table lacks no resource.
+        planner: planner of the table. The record fits (``fit``), and the table has all resources (``lacks_of``).
         number: number of the frame.
-        fresh: number of keys that move in without a row. These keys are first in ``move_in``.
+        fresh: number of keys that have no row yet and move in. These keys are first in ``move_in``.
         record: ``out_slots`` and ``out_entries`` have space for one victim per row that moves in.
 
     Returns:
@@ -241,7 +240,7 @@ def take_back(planner, number, record, fresh):
         planner: planner of the table.
         number: number of the frame.
         record: record of the frame.
-        fresh: number of keys that moved in without a row.
+        fresh: number of keys that had no row before they moved in.
     """
     drop_slots(planner, record.slots[record.move_in])
     undo_changes(planner, view_of(planner), np.int64(record.held.shape[0] + record.out_slots.shape[0]))

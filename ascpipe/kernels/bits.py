@@ -54,5 +54,5 @@ else:
 
 @inner("uint64(int64)")
 def frame_bit(number):
-    """Return the bit of a frame in masks of the window."""
+    """Return the word in which only the bit of a frame is set. Masks of the window combine these words."""
     return _ONE << np.uint64(number % MAX_FRAMES)

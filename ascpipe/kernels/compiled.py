@@ -19,7 +19,7 @@ _only_declares = False
 
 
 def only_declare() -> None:
-    """Disable loading and compiling of kernels that are declared after this call."""
+    """Only declare kernels from now on: this process does not load or compile them."""
     global _only_declares
     _only_declares = True
 
@@ -31,10 +31,10 @@ def _digest(path: str) -> str:
 
 
 class _Locator(caching._CacheLocator):
-    """Locator of the cache entries of a function. It uses the digest of the source, so copies of the tree share
-    entries.
+    """Locator that finds the cache entries of a function by the digest of the source file.
 
-    numba's locators use the path and the time stamp of the source.
+    Copies of the source tree therefore share cache entries. numba's own locators use the path and the time stamp of the
+    source file.
     """
 
     def __init__(self, function: Callable[..., Any], path: str) -> None:
@@ -105,7 +105,7 @@ class Kernel(CPUDispatcher):
 
 
 def _meant(node: ast.AST) -> Any:
-    """Return the numba type of a part of a signature. A part is a name, a number, a function type or an array type."""
+    """Convert a node of a parsed signature: a name, a number, a function type or an array type."""
     if isinstance(node, ast.Name):
         return signatures.numba_types().get(node.id) or getattr(types, node.id)
     if isinstance(node, ast.Num):

@@ -49,7 +49,7 @@ def complete_read(planner, tier, home):
             status[home] = FETCHED
             view.rows[np.uint64(found - 1)]["home"] = home
             return
-    # Otherwise, a worker assigned this home row in a retirement, and was killed before it emptied the request.
+    # No frame waits for the row, or a worker assigned this home row and was killed before it emptied the request.
     is_copy = status[home] == FETCHING
     empty_request(tier, home)
     if is_copy:

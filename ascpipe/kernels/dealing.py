@@ -1,6 +1,6 @@
 """Kernel that deals the distinct keys of a batch to ranks.
 
-The keys of each owner are contiguous, in the order of the owners. The plain-Python version is
+Afterwards, the keys are sorted by their owner, the rank that stores the key. The plain-Python version is
 ``tests/reference/dealing.py``.
 """
 import numpy as np
@@ -20,15 +20,13 @@ def least_cells(n, ranks):
 
 
 def cells_to_deal(n: int, ranks: int) -> int:
-    """Return the number of cells to provide for a batch of n keys. It is a power of two, and at least
-    ``least_cells``.
-    """
+    """Return the number of cells to provide for a batch of n keys: a power of two, and at least ``least_cells``."""
     return scratch_cells((int(least_cells(n, ranks)) + 1) // 2)
 
 
 @inner("int64(int64, int64)")
 def owner_of(key, ranks):
-    """Return the rank that stores a key: |key| % ``ranks``. The absolute value of -2^63 is 2^63."""
+    """Return the rank that stores a key: |key| % ``ranks``. For the key -2^63, the absolute value is 2^63."""
     word = np.uint64(key)
     if key < 0:
         word = add_wrapping(~word, _ONE)

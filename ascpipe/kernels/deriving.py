@@ -1,8 +1,8 @@
-"""Kernels that derive the state of home rows and disk slots from entries and requests, after a restart or a cut.
+"""Kernels that derive the state of home rows and disk slots from entries and requests.
 
-The rows of entries, the home rows of requests in flight, and the slots that a WRITE fills are in use. All other rows
-and slots become free when the readers that started earlier have finished. The plain-Python version is
-``tests/reference/deriving.py``.
+A worker calls them after a restart or a cut (a change of the table between two steps). The rows of entries, the home
+rows of requests in flight, and the slots that a WRITE fills are in use. All other rows and slots become free when the
+readers that started earlier have finished. The plain-Python version is ``tests/reference/deriving.py``.
 """
 import numpy as np
 
@@ -158,8 +158,9 @@ def derive_record(planner, tier, number, record):
 
 @entry("void(Planner, Tier)")
 def free_unused_homes(planner, tier):
-    """Push all unused home rows that have memory onto the stack of free rows. The top of the stack is the row
-    with the lowest number.
+    """Push the unused home rows below the new high-water mark onto the stack of free home rows.
+
+    The new mark is above the last home row in use. The lowest free home row is on top of the stack.
 
     Args:
         planner: planner of the table, which receives the free home rows.

@@ -32,7 +32,7 @@ def counts(request, home, known):
 
 @inner("boolean(Request, Entry)")
 def is_stored(request, known):
-    """Check whether a request is a WRITE that is complete according to its entry."""
+    """Check whether a request is a WRITE whose row is on disk according to its entry."""
     return (request["kind"] != REQUEST_READ and known["home"] == HOME_DISK - request["slot"]
             and known["generation"] == request["generation"])
 

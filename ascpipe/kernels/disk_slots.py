@@ -28,7 +28,7 @@ def mask_words(per_block: int) -> int:
 
 @inner("void(DiskRoom, int64)")
 def _link(room, block):
-    """Insert a block into the list of its count."""
+    """Insert a block into the list of the blocks with the same number of slots in use."""
     count = room.counts[block]
     follows = room.first[count]
     room.before[block] = _NO_BLOCK
@@ -40,7 +40,7 @@ def _link(room, block):
 
 @inner("void(DiskRoom, int64)")
 def _unlink(room, block):
-    """Remove a block from the list of its count."""
+    """Remove a block from the list of the blocks with the same number of slots in use."""
     before = room.before[block]
     follows = room.following[block]
     if before != _NO_BLOCK:
@@ -102,7 +102,7 @@ def _take_in_block(room, block, out_slots, taken):
 
 @inner("int64(DiskRoom, int64[::1], uint8[::1])")
 def place_rows(room, out_slots, out_alone):
-    """Take slots for rows, first from the emptiest block, then from the next block.
+    """Take slots for rows, first from the emptiest block, then from fuller blocks.
 
     Args:
         room: DiskRoom of the file.

@@ -1,4 +1,4 @@
-"""Step of all tables of a ring that moves rows between memory and disk: complete, pin, fetch, spill.
+"""Step that moves rows between memory and disk, for all tables of a ring: complete, pin, fetch, spill.
 
 The plain-Python version is ``tests/reference/disk_steps.py``.
 """

@@ -1,9 +1,9 @@
-"""Kernels that take and return the free home rows of a table.
+"""Kernels that take free home rows of a table, and put back rows that were taken last.
 
-A row below the high-water mark is in use or on a stack. All rows above the mark are free. The planner has the mark and
-the height of the stack. The rows that were taken last can be returned. In a table without rows on disk, the lowest free
-row is on top of the stack, so the next row that is taken depends only on the set of free rows.
-``quarantine.free_home`` pushes rows in the order in which they are freed.
+A home row below the high-water mark is in use or on a stack of free rows. All rows above the mark are free. The planner
+has the mark and the height of the stack. In a table without rows on disk, the lowest free row is on top of the stack,
+so the next row that is taken depends only on the set of free rows. ``quarantine.free_home`` pushes rows in the order in
+which they are freed.
 
 The plain-Python version is ``tests/reference/free_homes.py``.
 """
@@ -14,7 +14,7 @@ from ascpipe.kernels.door import inner
 
 @inner("int64(Planner, int64)")
 def home_reach(planner, n):
-    """Return the high-water mark after n more rows are taken."""
+    """Return the high-water mark that the table will have after ``take_homes`` takes n more rows."""
     return planner["home_high_water"] + max(np.int64(0), n - planner["free_homes"])
 
 
@@ -39,7 +39,7 @@ def take_homes(planner, stack, missing, out_homes):
 
 @inner("void(Planner, int32[::1], int32[::1], int32[::1])")
 def give_back_homes(planner, stack, missing, homes):
-    """Return the home rows that were taken last.
+    """Put back the home rows that ``take_homes`` took last.
 
     Args:
         planner, stack: see ``take_homes``.

@@ -37,7 +37,7 @@ def free_slot_words(rows: int) -> int:
 
 @inner("void(uint64, uint64[::1])")
 def _raise_above(word, words):
-    """Set the bits above node ``word``, whose value was 0 and has changed."""
+    """Set the bits for node ``word`` in the nodes above it. The node was 0 before, and no longer is."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX
@@ -49,7 +49,7 @@ def _raise_above(word, words):
 
 @inner("void(uint64, uint64[::1])")
 def _clear_above(word, words):
-    """Clear the bits above node ``word``, whose value is now 0."""
+    """Clear the bits for node ``word`` in the nodes above it. The node is now 0."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX

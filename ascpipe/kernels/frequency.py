@@ -2,7 +2,7 @@
 
 A use at ticket u counts 2^(-(now - u) / 64) at ticket ``now``, so its weight is halved after 64 tickets. The score is
 64 log2 of the sum of all uses, computed for ticket 0. So scores can be compared at any time. A key used once, at ticket
-u, has score u. A key used in every ticket has a score of about 400 more than the last ticket.
+u, has score u. A key used in every ticket has a score of about 400 more than the number of the last ticket.
 
 The plain-Python version is ``tests/reference/frequency.py``.
 """
@@ -18,10 +18,13 @@ _MOST = 2**31 - 1
 
 @inner("int32(int32, int32)")
 def next_frequency(score, now):
-    """Return the score of a key that is used at ticket ``now``. It is 64 log2(2^(score/64) + 2^(now/64)), rounded.
+    """Return the score of a key that is used at ticket ``now``.
+
+    The result is 64 log2(2^(score/64) + 2^(now/64)), rounded, and at most 2^31 - 1. If ``score`` is 0, the result is
+    ``now``.
 
     Args:
-        score: previous score, or 0 if the key was never used.
+        score: previous score. A key that was never used has 0.
         now: sequence number of the ticket, 0 or more. It may be lower than at an earlier use.
     """
     if score == 0:

@@ -6,9 +6,9 @@ A home row is a CANDIDATE if all of these conditions are true (see ``tier_memory
 - No pinned frame has the key.
 - The disk worker does not read or write the home row.
 
-The victim order is created when it is needed for the first time, with all candidates. Rows that no other frame of the
-window uses are first, the least frequent first. The other rows follow, farthest next use first. Ties are broken by home
-row. Scores are corrected when rows are taken, as in the victim order of the device (see ``rescoring``).
+The victim order is created when it is needed for the first time, with all candidates. Rows that no frame of the window
+uses are first, the least frequent first. The other rows follow, farthest next use first. Ties are broken by home row.
+Scores are corrected when rows are taken, as in the victim order of the device (see ``rescoring``).
 
 The plain-Python version is ``tests/reference/home_order.py``.
 """
@@ -47,7 +47,7 @@ def may_spill(planner, tier, home):
 
 @inner("void(Planner, Tier, int64)")
 def offer_home(planner, tier, home):
-    """Make a PINNED home row a candidate if the order exists and the row may be spilled.
+    """Make a PINNED home row a CANDIDATE if the victim order exists and the row may be spilled.
 
     Args:
         planner: planner of the table.
@@ -65,7 +65,7 @@ def offer_home(planner, tier, home):
 
 @inner("void(Tier, int64)")
 def pin_home(tier, home):
-    """Pin a candidate."""
+    """Change a CANDIDATE to PINNED, and delete it from the victim order."""
     drop_slot(home, home_order_of(tier))
     status_of(tier)[home] = PINNED
     tier["candidates"] -= 1
@@ -93,7 +93,7 @@ def order_homes(planner, tier):
 
 @inner("int64(Planner, Tier, int64[::1])")
 def take_candidates(planner, tier, out_homes):
-    """Choose the next home rows to spill, and delete the rows from the order.
+    """Choose the next home rows to spill, and delete them from the victim order.
 
     Args:
         planner: planner of the table.

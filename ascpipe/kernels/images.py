@@ -1,7 +1,7 @@
 """Kernels that keep images for a snapshot.
 
-An image is a copy of an entry at the start of the snapshot. The table worker stores it before a record changes the
-entry. The plain-Python version is ``tests/reference/images.py``.
+An image is a copy of an entry, as the entry was at the start of the snapshot. The table worker stores the image before
+a record changes the entry. The plain-Python version is ``tests/reference/images.py``.
 """
 import numpy as np
 
@@ -31,7 +31,7 @@ def count_unkept(changed, copied, marks):
 
 @entry("int64(int32[::1], int64, uint8[::1], Entry[::1], Image[::1], int64)")
 def keep_images(changed, copied, marks, entries, log, end):
-    """Append an image of each entry that needs an image to the log, and mark the entry.
+    """For each entry that needs an image, append the image to the log and mark the entry.
 
     Args:
         changed: int32[n]; distinct entry numbers.

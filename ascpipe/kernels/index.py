@@ -85,7 +85,7 @@ def find_place(key, line, lines):
 
 @entry("int64(int64[::1], int64, Index, int32[::1])")
 def find_keys(keys, n, index, out_entries):
-    """Write the entry number of each key, or -1 if the index does not contain it.
+    """Look up the entry number of each key. The entry number is -1 if the index does not contain the key.
 
     Args:
         keys: int64[>= n]; any values, duplicates allowed.
@@ -215,8 +215,8 @@ def rebuild_index(used, entries, index):
         index: empty key index with space for the keys.
 
     Returns:
-        Number of keys in the index. It is smaller than the number of entries with a key if a key occurs twice.
-        In that case, the higher entry number is kept.
+        Number of keys in the index. If it is smaller than the number of entries with a key, a key occurs twice.
+        The index then has the higher entry number of that key.
     """
     for number in range(used):
         prefetch(index.lines, home_line(entries[min(number + _AHEAD, used - 1)]["key"], index.extent[0]))

@@ -56,7 +56,7 @@ class Argument(NamedTuple):
 
 
 def arguments_of(kind: Any) -> Iterator[Argument]:
-    """Yield the argument for a numba type. The items of a tuple follow the tuple.
+    """Yield the ``Argument`` for a numba type. For a tuple, also yield the ``Argument`` of each item.
 
     Raises:
         TypeError: the type is not supported.
@@ -164,7 +164,7 @@ def _merged(kernels: Sequence[compiled.Kernel], folder: str) -> Any:
 
 
 def _set_linkage(module: Any, linkage: str) -> None:
-    """Set the linkage of all functions of a module except the wrappers, which code outside the module calls."""
+    """Set the linkage of a module's functions. Wrappers keep theirs, because code outside the module calls them."""
     for function in module.functions:
         if not function.is_declaration and not function.name.startswith(_WRAPPER):
             function.linkage = linkage
@@ -172,7 +172,7 @@ def _set_linkage(module: Any, linkage: str) -> None:
 
 @global_compiler_lock
 def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
-    """Optimize a module like numba. Return the path of the object file with the machine code for a level."""
+    """Optimize a module as numba does, and compile it for a level. Return the path of the object file."""
     processor, features = ((llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()) if level == NATIVE else
                            (LEVELS[level].processor, LEVELS[level].without))
     machine = llvm.Target.from_default_triple().create_target_machine(
@@ -189,7 +189,7 @@ def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
 
 
 def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
-    """Write the LLVM code of each kernel to ``_path``, in ``jobs`` processes including this one.
+    """Write the LLVM code of each kernel to its file (``_path``). ``jobs`` processes, including this one, do the work.
 
     Raises:
         RuntimeError: another process failed. It printed the reason on stderr.
@@ -247,7 +247,7 @@ def _path(folder: str, number: int) -> str:
 
 
 def _command() -> List[str]:
-    """Return the compiler and its options.
+    """Return the path of the C compiler and its options.
 
     Raises:
         OSError: there is no C compiler.

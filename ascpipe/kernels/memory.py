@@ -1,6 +1,6 @@
 """Functions that make arrays from addresses, so that one compiled call can use the memory of many tables.
 
-The owner of an address keeps the memory alive, and provides a new address when the memory moves.
+The owner of the memory keeps the memory alive, and provides a new address when the memory moves.
 """
 import ctypes
 from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
@@ -47,14 +47,12 @@ class Lent(NamedTuple):
 
 
 def addresses(arrays: Sequence[Lent]) -> List[Tuple[str, str]]:
-    """Return the fields of a struct for the addresses of these arrays."""
+    """Return the struct fields, as (name, type), that hold the addresses of these arrays."""
     return [(array.name + "_at", "<i8") for array in arrays]
 
 
 def accessor(arrays: Sequence[Lent], name: str) -> Callable[[Any], Any]:
-    """Return an inlined function whose argument is the struct with the address, and whose result is the named
-    array or struct.
-    """
+    """Return an inlined function that takes a struct with the addresses, and returns the array or struct ``name``."""
     declared = {array.name: array for array in arrays}[name]
     field = name + "_at"
     kind = declared.kind

@@ -1,4 +1,4 @@
-"""Kernels that choose the next action of a table worker for one table, without I/O.
+"""Kernels that choose the next action of a table worker for one table. They perform no I/O.
 
 The rules are the rules of the protocol model in ``tests/model``; ``docs/internals/protocol.md`` explains them. The
 plain-Python version is ``tests/reference/next_action.py``.
@@ -43,7 +43,7 @@ def next_train_action(turn, look_ahead, plan_ahead):
     last_touched = -1
     pending = 0  # frames for which a cut waits: claimed, done, or trained and closed but not finished
     unfinished_input = False
-    input_gap = False  # in order, because a later frame could take entries that an earlier frame needs
+    input_gap = False  # frames are touched in order; otherwise, a later frame could take entries of an earlier one
     for i in range(frame_count):
         word = words[i]
         dead = closed[i] != 0 and trained[i] == 0

@@ -1,7 +1,7 @@
 """Kernels that pin frames. Rows of a pinned frame stay in memory, or are fetched from disk before the frame is planned.
 
-Many frames are touched, because victims are chosen by their next use. Only few frames are pinned; otherwise, rows that
-are fetched early would displace rows that are used before them. A frame stays pinned until it leaves the window.
+Many frames are touched, because victims are chosen by their next use. Only a few frames are pinned; otherwise, rows
+that are fetched early would displace rows that are used before them. A frame stays pinned until it leaves the window.
 
 The plain-Python version is ``tests/reference/pinning.py``.
 """
@@ -43,14 +43,14 @@ def free_home_rows(planner):
 
 @inner("int64(Planner, Tier)")
 def soon_free(planner, tier):
-    """Return the number of home rows that are free or become free without further spills."""
+    """Return the number of home rows that are free, or will become free without further spills."""
     quarantined = tier["quarantined_homes_end"] - tier["quarantined_homes_next"]
     return free_home_rows(planner) + quarantined + tier["spilling"]
 
 
 @inner("boolean(Planner, Tier, int32[::1])")
 def have_room(planner, tier, listed):
-    """Check whether there are enough home rows for a frame, for pinned frames and for the device.
+    """Check whether there are enough home rows for a frame, in addition to the pinned frames and to rows on the device.
 
     Args:
         planner, tier: state of the table. A victim order is created if candidates must be spilled.
@@ -85,7 +85,7 @@ def queue_has_room(tier, n):
 
 @inner("void(Planner, Tier, int64)")
 def pin_frame(planner, tier, number):
-    """Pin a frame. Keep its rows in memory, cancel spills of its rows, and queue fetches of its rows on disk.
+    """Pin a frame: keep its rows in memory, cancel the spills of these rows, and queue a fetch of each row on disk.
 
     Args:
         planner, tier: state of the table. There are enough home rows, and all keys of the frame fit into the
@@ -148,8 +148,9 @@ def rows_are_resident(planner, tier, number):
 
 @inner("void(Tier, int64)")
 def forget_new_keys(tier, number):
-    """Stop counting the new keys of a frame as lacking. The caller does this after the plan has assigned home
-    rows, or when the frame leaves the window.
+    """Stop counting the new keys of a frame in ``lacking``, the number of keys that lack a home row.
+
+    The caller does this after the plan has assigned home rows, or when the frame leaves the window.
     """
     tier["lacking"] -= tier["new_keys"][number % MAX_FRAMES]
     tier["new_keys"][number % MAX_FRAMES] = 0
@@ -214,7 +215,7 @@ def lacks_rows(planner, number):
 
 @inner("void(Planner, Turn)")
 def note_wait(planner, turn):
-    """Record whether the plan waits for disk rows. The trainer and `ascpipe status` read this record."""
+    """Store whether the table's next plan waits for rows on disk. The trainer and `ascpipe status` read this value."""
     table = disk_table_of(tier_at(planner["tier_at"]))
     if turn["lacks"] == LACKS_NOTHING:
         table["waiting"] = 0

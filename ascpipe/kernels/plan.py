@@ -1,4 +1,4 @@
-"""Kernels that fill the record of one batch: the rows of its keys, and the values of its entries after the batch.
+"""Kernels that fill the record of one batch: for each key, the row and the entry's values after the batch.
 
 Records are based on the view (see ``view``). The plain-Python version is ``tests/reference/plan.py``.
 """
@@ -12,7 +12,7 @@ from ascpipe.layout.words import TRAINED
 
 @inner("UniTuple(int64, 3)(Planner, View, Rules, int32[::1], int32[::1], Record)")
 def draft_record(planner, view, rules, listed, occurrences, record):
-    """Fill a record from the view and apply it to the view. New slots and home rows are not assigned yet.
+    """Fill a record from the view, and apply the record to the view. New slots and home rows are not assigned yet.
 
     Args:
         planner, view: state of the table, with space for n more changes.

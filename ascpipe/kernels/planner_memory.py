@@ -1,4 +1,4 @@
-"""Struct PLANNER, the private state of a table worker for one table, and functions that return its arrays to kernels.
+"""Struct PLANNER, the private state of a table worker for one table, and functions that return a PLANNER's arrays.
 
 The functions make arrays from the addresses in a PLANNER. All functions are inlined.
 """
@@ -125,20 +125,23 @@ def list_of(planner, number):
 
 @register_jitable
 def held_rows_of(planner, number):
-    """Return the numbers of the entries that a frame of the window holds, int32[keys]. Entries are rows of the view."""
+    """Return the numbers of the view's rows for the entries that a frame of the window holds, as int32[keys]."""
     return list_of(planner, number)[:planner["held_count"][number % MAX_FRAMES]]
 
 
 @register_jitable
 def other_rows_of(planner, number):
-    """Return the numbers of the entries that the record of a frame changes but the frame does not hold, int32[n]."""
+    """Return the numbers of the view's other rows in a frame's list, as int32[n].
+
+    These are rows of entries that the record of the frame changes in addition to the entries of the frame's keys.
+    """
     position = number % MAX_FRAMES
     return list_of(planner, number)[planner["held_count"][position]:planner["listed_count"][position]]
 
 
 @register_jitable
 def order_of(owner, rows):
-    """Return the victim order of ``rows`` slots in a PLANNER or a TIER."""
+    """Return the victim order of a PLANNER or a TIER, for a table of ``rows`` slots or home rows."""
     return Victims(array_at(owner["order_at"], 1, ORDER), array_at(owner["scores_at"], rows + 1, np.int32),
                    array_at(owner["numbers_at"], 2 * rows, np.int64),
                    array_at(owner["late_at"], 2 * late_room(rows), np.int64))

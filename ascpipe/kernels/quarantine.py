@@ -1,8 +1,9 @@
 """Quarantine of home rows and disk slots by epoch-based reclamation. No row is replaced while a reader may read it.
 
-A reader announces the epoch before it locates rows, and clears the announcement when it has read them. A home row or
-disk slot that leaves its entry is stamped with the epoch; then the epoch is raised. So a reader that announces a later
-epoch cannot have found that row or slot. It is free when all announced epochs are above its stamp.
+A reader announces the epoch before it locates rows, and clears the announcement when it has read them. When an entry
+loses its home row or disk slot, the row or slot is stamped with the epoch; then the epoch is raised. So a reader that
+announces a later epoch cannot have found that row or slot. The row or slot becomes free when all announced epochs are
+above its stamp.
 
 The plain-Python version is ``tests/reference/quarantine.py``.
 """
@@ -73,7 +74,7 @@ def quarantine_slot(tier, slot):
 
 @inner("boolean(Tier)")
 def quarantine_has_room(tier):
-    """Check whether the disk slots of all fetched rows fit into the quarantine. There is at most one per home row."""
+    """Check whether the disk slots of all fetched rows fit into the quarantine: at most one slot per home row."""
     quarantined = tier["quarantined_slots_end"] - tier["quarantined_slots_next"]
     return quarantined <= tier["quarantined_slots_room"] - tier["home_rows"]
 

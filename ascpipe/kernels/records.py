@@ -113,7 +113,7 @@ LISTENER = np.dtype([
 
 
 def _flat(struct: np.dtype) -> np.dtype:
-    """Replace each inner struct by its fields."""
+    """Return the struct with the fields of each inner struct in place of the inner struct."""
     fields: Dict[str, Any] = {}
     for name in struct.names:
         kind, offset = struct.fields[name][:2]
@@ -129,14 +129,13 @@ IMAGE = _flat(structs.IMAGE)  #: flat, because numba cannot read a struct inside
 
 
 class Record(NamedTuple):
-    """Plan of one batch, with absolute values of entries and with rows that move. The arrays belong to a part
-    of a frame.
+    """Plan of one batch: the new values of entries, and the rows that move. The arrays are in a part of a frame.
 
     Attributes:
         held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; entry number
             and new values of each key. If a slot or home row is -1, it does not change.
         move_in: int32[m]; indexes of the keys that get a slot or a home row. New rows are first, then rows from home.
-        out_slots, out_entries, out_homes: int32[k]; victims. The last k keys of ``move_in`` get their slots.
+        out_slots, out_entries, out_homes: int32[k]; victims. The last k keys of ``move_in`` get the victims' slots.
     """
 
     held: np.ndarray
@@ -200,7 +199,7 @@ MOST_SORTED = 1 << 16  #: approximate number of slots of a victim order that are
 
 @register_jitable
 def late_room(rows: int) -> int:
-    """Return the capacity for late slots of a victim order of ``rows`` slots."""
+    """Return the maximum number of late slots in a victim order of ``rows`` slots."""
     return 64 + min(rows, MOST_SORTED)
 
 

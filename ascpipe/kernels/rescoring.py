@@ -1,7 +1,7 @@
-"""Priority queue with lazy re-scoring. It determines the rows that leave the device or memory first.
+"""Priority queue with lazy re-scoring. The queue determines which rows leave the device or memory first.
 
 ``victims`` is the queue. Its order is exact for the stored scores, but a stored score may be too low. A touch
-makes a row more valuable, but does not update the score, because only few touched rows are ever taken.
+makes a row more valuable, but does not update the score, because only a few touched rows are ever taken.
 Therefore, each row that is taken is scored again. If its score was too low, the row is put back with the
 correct score, together with the rows that now follow it.
 
@@ -76,7 +76,7 @@ def true_score(planner, view, owner, ahead, first_use):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def keep_least(planner, owners, ahead, first_use, victims, numbers):
-    """Re-score rows that were taken out of the queue, and keep the rows that precede all rows in the queue.
+    """Re-score rows that were taken out of the queue. Keep only the rows that come before all rows in the queue.
 
     A row whose score was too low is put back with the correct score. The rows that follow it are also put back.
 
@@ -117,7 +117,7 @@ def keep_least(planner, owners, ahead, first_use, victims, numbers):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def take_victims(planner, owners, ahead, first_use, victims, out_slots):
-    """Take the rows that leave first out of the queue.
+    """Remove rows from the queue: the rows that must leave the device or memory first.
 
     Args:
         planner, owners, ahead, first_use, victims: see ``keep_least``.

@@ -14,7 +14,7 @@ from ascpipe.layout.words import FREE, HOME_DISK, HOME_NONE, NAMED, SLOT_DISK, S
 
 @inner("void(int32[::1], int32[::1], Entry[::1], int32[::1])")
 def assign_outs(out_slots, out_entries, entries, slot_entries):
-    """Assign the victims of a record to the truth. Afterwards, ``assign_keys`` assigns their slots to other keys.
+    """Remove the victims of a record from their slots in the truth. ``assign_keys`` then gives the slots to other keys.
 
     Args:
         out_slots, out_entries: int32[n]; slots and entries of the victims.
@@ -68,7 +68,7 @@ def assign_keys(record, ticket, time, entries, slot_entries):
 
 @entry("void(int64, Entry[::1], int32[::1])")
 def occupy_slots(used, entries, slot_entries):
-    """Derive the entry of each slot from the slots of the entries.
+    """Find the entry of each slot. Entries contain the numbers of their slots.
 
     Args:
         used: number of entries that were ever used.
@@ -113,7 +113,7 @@ def resolve_entries(found, threshold, entries, out_slots, out_disk_slots, out_ge
 
 @entry("int64(int64, int64, int64, View, Entry[::1], int32[::1])")
 def evict_entries(used, time, age, view, entries, slot_entries):
-    """Drop the trained state of keys whose timestamp is at least ``age`` old.
+    """Drop the trained state of keys whose timestamp is at least ``age`` before ``time``.
 
     The function is idempotent, and can be repeated after an interruption.
 

@@ -37,7 +37,7 @@ def table_of(memory, column):
 
 @register_jitable
 def part_of(memory, frame, column):
-    """Return the PART struct of the table of a column in a frame."""
+    """Return a frame's PART struct for the table in a column of the ring."""
     return array_at(start_of(memory) + frame["offset"], ring_of(memory)["table_count"], PART)[column]
 
 

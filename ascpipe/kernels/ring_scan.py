@@ -76,7 +76,7 @@ def count_untrained(memory):
 
 @entry("int64(uint8[::1])")
 def count_deduped(memory):
-    """Return the number of open frames of a LOCAL ring whose status is DEDUPED for all tables."""
+    """Count the frames of a LOCAL ring that are not closed and are DEDUPED for all tables."""
     ring = ring_of(memory)
     tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
     count = 0
@@ -90,7 +90,7 @@ def count_deduped(memory):
 
 @inner("int64(uint8[::1], uint32)")
 def claim_frame(memory, generation):
-    """Claim the oldest unclaimed frame for the key worker of a generation. Return its number, or -1.
+    """Claim the oldest unclaimed frame for a key worker. Return the number of the frame, or -1 if there is none.
 
     The pump clears the claim after it has filled the frame, so a claimed frame is complete.
     """
@@ -105,7 +105,7 @@ def claim_frame(memory, generation):
 
 @inner("UniTuple(int64, 2)(uint8[::1], int64, int64[::1])")
 def submitted_parts(memory, number, out_columns):
-    """Find the parts of a frame that wait for a key worker.
+    """Find the parts of a frame that are SUBMITTED: they wait for a key worker.
 
     Args:
         memory: the ring.
@@ -158,7 +158,7 @@ def dedup_parts(memory, number, columns, cells, spread, out_counts):
 
 @inner("void(uint8[::1], int64, int64[::1], int64[::1])")
 def publish_deduped(memory, number, columns, counts):
-    """Store the count of distinct keys in each of the given parts of a frame, then the word DEDUPED with a full fence.
+    """Publish parts of a frame: store the numbers of distinct keys, then the words DEDUPED with full fences.
 
     Args:
         memory: the ring.

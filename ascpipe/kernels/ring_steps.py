@@ -67,7 +67,7 @@ def look_at_tables(memory, turns):
 
 @inner("boolean(Turn, int64)")
 def is_due(turn, action):
-    """Check whether a table still has to carry out this action and lacks no resource for it."""
+    """Check whether a table must still carry out this action and has all resources for it."""
     return turn["action"] == action and turn["done"] == 0 and turn["lacks"] == LACKS_NOTHING
 
 
@@ -106,7 +106,7 @@ def touch_frames(memory, turns):
 def base_of_plan(memory, column, planner):
     """Return the ticket on which a plan is based. It is the last ticket that the table finishes before the plan.
 
-    The plan is based on the view, which includes the newest pending record. The current words do not matter.
+    The plan is based on the view, which includes the newest pending record. The words of the frames do not matter.
 
     Args:
         memory: the ring.
@@ -264,7 +264,7 @@ def count_batch(header, part, ticket):
 
 @inner("int64(uint8[::1], Turn, Planner)")
 def assign_frame(memory, turn, planner):
-    """Assign the record of one frame to the truth, and drop its changes from the view. Return LACKS_*.
+    """Assign the record of one frame to the truth, and drop the record's changes from the view. Return LACKS_*.
 
     Args:
         memory: the ring.

@@ -86,8 +86,8 @@ def drop_slots(planner, slots):
 def choose_victims(planner, number, record, out_slots):
     """Choose rows that leave the device, so that other rows can move in.
 
-    Rows that no other frame needs are first, the least frequent first. The other rows follow, farthest next use first.
-    Equal rows are ordered by slot. The slots of the batch's rows leave the order until the batch is planned.
+    Rows that no other unplanned frame needs are first, the least frequent first. The other rows follow, farthest next
+    use first. Equal rows are ordered by slot. The slots of the batch's rows leave the order until the batch is planned.
 
     Args:
         planner: planner of the table, with memory for a victim order.

@@ -147,7 +147,7 @@ def home_order_of(tier):
 
 @register_jitable
 def room_of(tier):
-    """Return the masks and counts of the used disk slots, and the order of the blocks."""
+    """Return the masks of used disk slots, the number of used slots per block, and the lists of blocks."""
     blocks = tier["blocks"]
     per_block = tier["per_block"]
     return DiskRoom(array_at(tier["masks_at"], blocks * ((per_block + 63) // 64), np.uint64),

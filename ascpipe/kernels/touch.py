@@ -78,7 +78,7 @@ def leave_window(planner, view, listed, bit, entries, out_keys, free_stack):
         row["mask"] = mask & keep
         gone += np.int64(mask == bit)
         # There is no short-circuit evaluation, because its branch would often be mispredicted. A row that no
-        # frame needs equals the truth, in which NAMED entries have neither count nor row. So only few entries
+        # frame needs equals the truth, in which NAMED entries have neither count nor row. So only a few entries
         # must be read.
         if ((mask == bit) & (row["count"] == 0) & (row["slot"] & row["home"] == -1)
                 and entries[np.uint64(row["entry"])]["state"] == NAMED):

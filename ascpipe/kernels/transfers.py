@@ -1,4 +1,4 @@
-"""Kernels that issue fetches of the rows of pinned frames, and issue spills to free home rows for the fetches.
+"""Kernels that issue fetches of the rows of pinned frames. If home rows are missing, spills are issued, too.
 
 The plain-Python version is ``tests/reference/transfers.py``.
 """
@@ -104,7 +104,7 @@ def spill_rows(planner, tier):
 
 @inner("boolean(Planner, Tier)")
 def is_out_of_disk_slots(planner, tier):
-    """Check whether pinned frames lack home rows and no disk slot is free for spilling candidates."""
+    """Check whether pinned frames lack home rows, and no candidate can be spilled because all disk slots are in use."""
     return (tier["lacking"] > soon_free(planner, tier) and tier["candidates"] > 0 and tier["in_flight"] == 0
             and tier["grace_epoch"] == 0 and tier["quarantined_slots_next"] == tier["quarantined_slots_end"]
             and room_for_asks(tier) > 0)
@@ -112,7 +112,7 @@ def is_out_of_disk_slots(planner, tier):
 
 @inner("int64(Planner, Tier)")
 def move_rows(planner, tier):
-    """Fetch queued rows, and spill rows to free home rows. Return the number of issued requests."""
+    """Issue fetches of queued rows, and the spills that are needed. Return the number of issued requests."""
     release(planner, tier)
     asked = fetch_rows(planner, tier)
     return asked + spill_rows(planner, tier)

@@ -33,7 +33,7 @@ def scratch_cells(n: int) -> int:
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_indexes(dedup, block, n_unique, mask):
-    """Replace the home cells of a block in ``restore`` by indexes. Return the new number of distinct keys."""
+    """For a block of keys, replace the home cells in ``restore`` by indexes. Return the new number of distinct keys."""
     keys, unique, restore, _, cells = dedup
     i, end, ahead = block
     while i < end:
@@ -58,7 +58,7 @@ def _find_indexes(dedup, block, n_unique, mask):
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_and_count(dedup, block, n_unique, mask):
-    """Find indexes like ``_find_indexes``, and count keys. Fast only if nearly all or nearly no keys are new."""
+    """Find indexes like ``_find_indexes``, and count keys. It is fast only if nearly all or nearly no keys are new."""
     keys, unique, restore, occurrences, cells = dedup
     i, end, ahead = block
     while i < end:

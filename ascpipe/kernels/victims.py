@@ -1,4 +1,4 @@
-"""Victim order: slots in the order in which their rows leave, by score (``rescoring`` has a figure).
+"""Victim order: a queue of slots, sorted by score. The row of the least slot leaves first (see ``rescoring``).
 
 The order is exact: slots are ordered by score, then by number. Adding or dropping a slot stores one score. Nothing is
 sorted until a slot is taken. Then the slots with scores up to a *bound*, about one in eight, are collected and sorted.
@@ -38,7 +38,7 @@ def clear_order(victims):
 
 @inner("void(Order)")
 def _forget_numbers(order):
-    """Drop run and late slots. The slots stay in the order and are collected again later."""
+    """Drop the run and the late slots. The slots stay in the victim order and are collected again later."""
     order["bound"] = NOT_IN
     order["run_next"] = 0
     order["run_end"] = 0
@@ -57,7 +57,7 @@ def expect_slots(n, victims):
 
 @inner("void(int64, int64, boolean, Victims)")
 def put_slot(slot, score, yes, victims):
-    """Add a slot to the order or update its score, after ``expect_slots``.
+    """Add a slot to the order, or update the score of the slot. Call ``expect_slots`` first.
 
     There is no branch, because ``yes`` is hard to predict. It is true for about half of all slots.
 

@@ -78,9 +78,9 @@ def copy_values(known, row):
 
 @inner("void(Planner, View, int32[::1])")
 def choose_rows(planner, view, out_rows):
-    """Choose rows for entries without a row.
+    """Choose rows for entries that have no row.
 
-    These are new rows, or rows that no frame needs. The latter are removed from their entries.
+    A chosen row is new, or no frame needs it any more. In the second case, it is removed from its entry.
 
     Args:
         planner, view: state of the table.
@@ -198,7 +198,7 @@ def is_in_window(number, view):
 
 @entry("UniTuple(int64, 2)(Planner, View, int64, Entry[::1], int32[::1])")
 def derive_view(planner, view, used, entries, free_stack):
-    """Reset the rows of a table whose records are all assigned, and collect its free entries.
+    """Reset the rows of the view, and collect the free entries. All records of the table are assigned.
 
     NAMED entries that no frame holds are freed.
 

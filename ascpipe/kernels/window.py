@@ -1,4 +1,4 @@
-"""Kernels for the window of a table: the frames that are touched and not retired, and the entries that frames hold.
+"""Kernels for the window of a table: the frames that are touched and not retired, and the entries that they hold.
 
 The plain-Python version is ``tests/reference/window.py``.
 """
@@ -76,7 +76,7 @@ def mark_not_to_plan(planner, number):
 
 @inner("void(Planner, int64)")
 def drop_extra_entries(planner, number):
-    """Release the entries that only the record of a frame changed, and rank their slots. The record is undone."""
+    """Release the entries that a frame holds only because of its record, and rank their slots. The record is undone."""
     rows = view_of(planner).rows
     held = held_rows_of(planner, number)
     others = other_rows_of(planner, number)

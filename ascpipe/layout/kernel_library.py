@@ -46,7 +46,7 @@ def levels_of(flags: Collection[str]) -> List[str]:
 
 
 def described_processor() -> Dict[str, str]:
-    """Return the lines of /proc/cpuinfo about the first processor, or an empty dict if there is no such file."""
+    """Return the values of the first processor in /proc/cpuinfo by name, or an empty dict if the file is missing."""
     try:
         with open("/proc/cpuinfo", "rb") as file:
             text = file.read(_DESCRIBED).decode("ascii", "replace").split("\n\n")[0]
@@ -56,7 +56,7 @@ def described_processor() -> Dict[str, str]:
 
 
 def file_name(level: str) -> str:
-    """Return the file name of the library for a level, the current sources and this Python.
+    """Return the file name of the library for a level, the current sources and this version of Python.
 
     Args:
         level: a name in LEVELS, or NATIVE.

@@ -4,7 +4,7 @@ from typing import NamedTuple, Tuple
 from ascpipe.layout.structs import FRAME, MAX_FRAMES, PAGE, PART, RING, RING_TABLE, SPEC, align
 
 #: arrays of a part in the order of a frame, as (name of the offset field, bytes per id). Weights and counts
-#: share memory, because a table worker plans a part after its key worker has finished.
+#: can share memory, because a table worker plans a part after its key worker has finished.
 PART_ARRAYS = (
     ("ids", 8), ("unique", 8), ("restore", 4), ("occurrences", 4), ("entries", 4), ("slots", 4), ("counts", 8),
     ("frequencies", 4), ("move_in", 4), ("out_slots", 4), ("out_entries", 4), ("homes", 4), ("out_homes", 4),

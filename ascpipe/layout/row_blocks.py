@@ -1,4 +1,4 @@
-"""Sizes of the blocks of row files (``tfops/src/disk/row_format.h``), and their distribution among files."""
+"""Sizes of row files and of their blocks (``tfops/src/disk/row_format.h``), and the file of each block."""
 from typing import TypeVar
 
 import numpy as np
@@ -32,10 +32,10 @@ def file_bytes(rows: int, row_bytes: int, files: int) -> int:
 
 
 def growth_bytes(file: int) -> int:
-    """Return the number of bytes by which a file grows at a time. ``file`` is its maximum size in bytes, at least 1."""
+    """Return the number of bytes by which a file grows at a time. ``file`` is the file's maximum size, at least 1."""
     return min(GROWTH_BYTES, file)
 
 
 def file_of(blocks: Numbers, files: int) -> Numbers:
-    """Return the file of a block of a table. The number of the block in this file is ``blocks // files``."""
+    """Return the number of the file that contains a block. The block's number in this file is ``blocks // files``."""
     return blocks % files

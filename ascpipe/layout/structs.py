@@ -9,9 +9,8 @@ Kinds of memory:
 * the *session segment*: failure text and one bell per process (``SESSION``, ``BELL``)
 * a *ring segment* per stream: ``RING``, ``FRAME`` x MAX_FRAMES, ``RING_TABLE`` x tables, byte arena
 * a *table segment* per table: ``TABLE``, slots, entries, home rows and a log of ``IMAGE``. If rows are on disk, the
-segment also has ``DISK_TABLE``, a ring of numbers, and a ``REQUEST`` per home row. Entries, home rows, log and requests
-have as much
-  memory as the header states; the rest of the segment is a hole.
+  segment also has ``DISK_TABLE``, a ring of numbers, and a ``REQUEST`` per home row. The header states for how many
+  entries, home rows, images and requests memory is allocated; their other bytes are holes.
 * the *exchange spans* of a rank, if they are recorded: ``EXCHANGE_SPANS``, then ``EXCHANGE_SPAN`` x capacity
 * a *frame*, inside the arena: ``PART`` per table, ``SPEC`` per feature, then the arrays of each part
 

@@ -8,7 +8,7 @@ _MOST_ASKS = 1 << 16
 
 
 class TableShape(NamedTuple):
-    """Offsets and size of a table segment, in bytes. A piece that grows begins on a page."""
+    """Offsets and size of a table segment, in bytes. Each part that grows begins at a page boundary."""
 
     slots_offset: int
     entries_offset: int
@@ -48,12 +48,13 @@ def table_shape(device_rows: int, entry_capacity: int, home_capacity: int = 0, r
 
 
 def asks_room(home_capacity: int) -> int:
-    """Return the size of the ring of request numbers of a table with rows on disk. Requests that do not fit wait."""
+    """Return the number of items of the ring of request numbers. If the ring has no space, further requests wait."""
     return min(_MOST_ASKS, 2 << max(0, home_capacity - 1).bit_length())
 
 
 def log_capacity(entry_capacity: int) -> int:
-    """Return the maximum number of images in the log of a table. It limits the entries that may change during a
-    snapshot.
+    """Return the maximum number of images in the log of a table.
+
+    This number limits how many entries may change during a snapshot.
     """
     return min(entry_capacity, max(_LEAST_IMAGES, entry_capacity // 16))

@@ -9,5 +9,5 @@ MOST_RUNS = (1 << (63 - SEQUENCE_BITS)) - 1  #: maximum run number; the first ru
 
 
 def sequence_of(ticket: int) -> int:
-    """Return the number of a ticket's batch in its run."""
+    """Return the sequence of a ticket: the number of the batch in its run."""
     return ticket & SEQUENCE_MASK

@@ -177,7 +177,7 @@ def serve(answers: Answers, scrapes: Optional[Scrapes], file: Optional[File], pa
 @click.option("--listener", type=int, default=-1, help="Descriptor of a socket that listens.")
 @click.option("--file", "path", default="", help="File to write.")
 def main(name: str, listener: int, path: str) -> None:
-    """Export the metrics of a daemon until its end."""
+    """Export the metrics of a daemon until the daemon exits."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # only the daemon stops this process
         signal.signal(number, signal.SIG_IGN)
     open_log("metrics")

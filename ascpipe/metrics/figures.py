@@ -39,7 +39,7 @@ class Metric(NamedTuple):
 
 
 def samples_of(metric: Metric, status: Status) -> Iterator[Sample]:
-    """Yield (label values, number) for each sample of a metric. The value of DAEMON is first."""
+    """Yield (label values, number) for each sample of a metric. The first label value is the daemon's name."""
     for labels, value in metric.samples(status):
         yield (status["name"], *labels), float(value)
 
@@ -77,7 +77,7 @@ def _processes(key: str) -> Samples:
 def _exchanges(key: str) -> Samples:
     """Return a function for ``Metric.samples`` that returns a number about exchanges.
 
-    It returns no sample if there is only one rank or the status has no number.
+    The function returns no sample if there is only one rank or the status has no number.
     """
     def read(status: Status) -> List[Sample]:
         exchanges = status["exchanges"]

@@ -151,7 +151,7 @@ class Scrapes:
 
 
 def status_of(request: bytes, *, any_host: bool = False) -> int:
-    """Return the HTTP status code for a request. The request has all its headers or is too long.
+    """Return the HTTP status code for a request. The request is complete, or longer than ``REQUEST_BYTES``.
 
     Args:
         any_host: whether to accept any Host header.
@@ -182,7 +182,7 @@ def _hosts(request: bytes) -> List[str]:
 
 
 def _is_own(host: str) -> bool:
-    """Return whether a Host header contains a local name or an IP address, which DNS rebinding cannot use."""
+    """Return whether a Host header contains a local name or an IP address. DNS rebinding cannot use such names."""
     name = _PORT.sub("", host)
     if name == "localhost" or name.endswith(".localhost") or name == socket.gethostname().lower():
         return True

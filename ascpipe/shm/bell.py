@@ -1,8 +1,9 @@
-"""Bells, on which a thread sleeps until another process publishes data and wakes it.
+"""Bells. A thread sleeps on its bell until another process publishes data and rings the bell.
 
 A bell belongs to one waiting thread, its owner. A publisher rings the bell of each thread that may wait for the
 change, *after* publishing with a full fence (``exchange``, ``compare_exchange``). The owner sets `waiting` with a full
-fence before its last check. So either the publisher reads `waiting`, or the owner reads the change (label ``bell``).
+fence before its last check. So either the publisher sees the new value of `waiting`, or the owner sees the change
+(label ``bell``).
 
 The futex is a separate word, which is incremented before the wake. A ring between the last check and the sleep ends the
 sleep.
@@ -49,7 +50,7 @@ def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
 
 
 def spin_after(waited_ns: int, most_ns: int) -> int:
-    """Return the maximum spin time of the next wait after a wait of ``waited_ns``. It is at most ``most_ns``."""
+    """Return the maximum spin time of the next wait. The last wait took ``waited_ns``. The result is <= ``most_ns``."""
     return min(most_ns, max(2 * waited_ns, bells.LEAST_SPIN_NS)) if waited_ns <= most_ns else 0
 
 
@@ -88,8 +89,7 @@ class Bell:
         syscalls.futex_wake(self._futex_address)
 
     def says(self, waits_for: int, table: int = -1, ticket: int = 0) -> None:
-        """Store the reason for which the owner waits (``words.WAIT_*``), the table number and the ticket for
-        ``ascpipe status``.
+        """Store what the owner waits for (``words.WAIT_*``), with table number and ticket. ``ascpipe status`` shows it.
         """
         self._fields["waits_table"] = table
         self._fields["waits_ticket"] = ticket
@@ -153,10 +153,9 @@ class Bell:
             words[_WAITING] = bells.AWAKE
 
     def pause(self, look: Callable[[], float]) -> bool:
-        """Call ``look``, then sleep for the returned number of seconds, or until a process that waits for the
-        owner rings.
+        """Call ``look``, then sleep for the number of seconds that ``look`` returns.
 
-        A ring during the call of ``look`` immediately ends the sleep.
+        A process that waits for the owner rings, and so ends the sleep. A ring during the call of ``look`` counts, too.
 
         Returns:
             False if ``look`` returned 0, because there is no reason to pause.

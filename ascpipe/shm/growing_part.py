@@ -1,8 +1,8 @@
-"""Class ``GrowingPart``, a part of a segment whose memory is allocated in steps. The segment has a fixed size.
+"""Class ``GrowingPart``: a part of a segment that gets its memory in steps. The segment itself has a fixed size.
 
-So a growing table needs no new mapping, address or descriptor. The process that needs memory allocates a quarter of the
-current size, then stores the new size in the table's header. If the process dies between these steps, the restarted
-process repeats the allocation, which is idempotent.
+So a growing table needs no new mapping, address or descriptor. The process that needs memory usually adds a quarter of
+the current size, then stores the new size in the table's header. If the process dies in between, the restarted process
+repeats the allocation, which is idempotent.
 """
 import os
 
@@ -26,7 +26,7 @@ def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
 
 
 class GrowingPart:
-    """Part of a segment whose memory is allocated in steps.
+    """Part of a segment. The part gets its memory in steps.
 
     Args:
         fd: descriptor of the segment, or -1 if the whole segment has memory. The caller owns the descriptor.
@@ -42,7 +42,7 @@ class GrowingPart:
         self._limit = limit
 
     def ready(self, ready: int, wanted: int) -> int:
-        """Allocate memory for ``wanted`` items, of which ``ready`` items have memory.
+        """Allocate memory for ``wanted`` items. The first ``ready`` items already have memory.
 
         Returns:
             The new number of items that have memory. It is less than ``wanted`` if ``wanted`` exceeds the limit

@@ -238,11 +238,11 @@ class TableView:
         return int(atomics.load_acquire_i64(self._reads_asked, reader))
 
     def ready_entries(self, count: int) -> bool:
-        """Allocate memory for ``count`` entries. Return False if out of memory."""
+        """Allocate memory for ``count`` entries. Return False if memory is exhausted."""
         return self._ready(self._growing_entries, "entries_ready", count)
 
     def ready_homes(self, count: int) -> bool:
-        """Allocate memory for ``count`` home rows and their requests. Return False if out of memory."""
+        """Allocate memory for ``count`` home rows and their requests. Return False if memory is exhausted."""
         if self.disk_table is None:
             return self._ready(self._growing_homes, "homes_ready", count)
         before = int(self.header["homes_ready"])
@@ -252,7 +252,7 @@ class TableView:
         return ready >= count
 
     def ready_log(self, count: int) -> bool:
-        """Allocate memory for ``count`` images in the log. Return False if out of memory."""
+        """Allocate memory for ``count`` images in the log. Return False if memory is exhausted."""
         return self._ready(self._growing_log, "snapshot_log_ready", count)
 
     def _ready(self, part: GrowingPart, field: str, count: int) -> bool:

@@ -82,7 +82,7 @@ def _open_unlinked() -> int:
 
 
 def sweep(shm_dir: str = SHM_DIR) -> List[str]:
-    """Unlink segments of this user whose creator died before unlinking them. Return their names.
+    """Unlink segments that this user's processes created and did not unlink before they died. Return their names.
 
     Unlinking a segment while it is being created is harmless, because its name is not used again.
     """

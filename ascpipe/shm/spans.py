@@ -1,4 +1,4 @@
-"""Functions that write and read a file with a ring of spans, which describe the work of one worker. The worker maps
+"""Functions that write and read a file with a ring of spans. The spans describe the work of one worker. The worker maps
 the file, and other processes read it.
 
 A span is written before the count that includes it, so readers never read an incomplete span. A reader skips spans that
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """Spans of the worker with this kind and number, oldest first. ``pid`` is the PID of its last process."""
+    """Spans of the worker with this kind and number, oldest first. ``pid`` is the PID of the worker's last process."""
 
     kind: str
     number: int

@@ -189,7 +189,7 @@ class TableReader:
         return [seen[key] for key in keys]
 
     def pins(self, keys: Sequence[int]) -> Dict[int, List[int]]:
-        """Return the tickets of unfinished batches that hold the entry of each key, oldest first."""
+        """For each key, return the tickets of the unfinished batches that hold the key's entry, oldest first."""
         found: Dict[int, List[int]] = {key: [] for key in keys}
         wanted = np.array(list(found), np.int64)
         for ring in self._rings:
@@ -240,9 +240,7 @@ class TableReader:
     # ---- one look
 
     def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[KeyState]:
-        """Yield the states of keys that one attempt can determine. Yield no state if a cut was applied during
-        the attempt.
-        """
+        """Yield the state of each key that one attempt can determine. Yield nothing if a cut was applied meanwhile."""
         begun = self._moment(deadline)
         numbers = self._numbers_of(keys)
         found = [(key, self._wait_for(functools.partial(self._entry, numbers[key]), deadline) if key in numbers

@@ -1,8 +1,8 @@
-"""Stand-ins for packages of an Ascend server, and a table of the origin of each name.
+"""Stand-ins for packages of an Ascend server, and ``HOMES``, a dict with the origin of each name.
 
 ``ascpipe run`` appends this folder to the path of its program, so ``import npu_bridge`` finds an installed package
-first. Modules below the packages have no files. They are entries of ``HOMES``, which ``ascpipe.import_hints`` creates
-at import.
+first. Modules below the packages have no files. ``HOMES`` has an item for each of these modules, and
+``ascpipe.import_hints`` creates the module when a program imports it.
 """
 import sys
 from typing import Dict

@@ -1,1 +1,1 @@
-"""Table logic on arrays, without shared memory, processes or clocks."""
+"""Logic of a table, on arrays. The package creates no shared memory and no process, and reads no clock."""

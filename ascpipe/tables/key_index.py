@@ -1,6 +1,6 @@
 """Class ``KeyIndex``, which owns the memory of a key index.
 
-It reserves address space for the maximum number of keys. Memory is committed as the index grows.
+The class reserves address space for the maximum number of keys. Memory is committed as the index grows.
 """
 import numpy as np
 
@@ -33,7 +33,7 @@ class KeyIndex:
 
     @property
     def lines(self) -> int:
-        """Return the number of lines. The last keys may be in a few lines after the home lines."""
+        """Return the number of home lines. A few more lines after them may contain keys of the last home lines."""
         return int(self.index.extent["lines"][0])
 
     @property

@@ -1,4 +1,4 @@
-"""Function that creates private arrays of a maximum size. They occupy memory only for items in use."""
+"""Function that creates private arrays with their maximum size. Only pages that were written occupy memory."""
 import ctypes
 import mmap
 from typing import Any

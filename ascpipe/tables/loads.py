@@ -33,7 +33,7 @@ def make_room(truth: Truth, entries: int, rows: int) -> int:
 
 
 def take_over(truth: Truth, room: int) -> bool:
-    """Adopt the entries that were written to an empty table as its truth. The caller rebuilds private state.
+    """Publish the entries that the trainer wrote to an empty table. The caller then rebuilds the private state.
 
     Args:
         truth: shared memory of the table.

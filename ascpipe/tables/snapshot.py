@@ -38,8 +38,9 @@ class Images:
         self._marked_for = 0  # no snapshot has the number 0
 
     def append(self, record: Record, copied: int) -> int:
-        """Append to the log an image of each entry that the record changes, unless the entry is copied or
-        already logged.
+        """For each entry that the record changes, append an image to the log.
+
+        Skip entries that the trainer has already copied, and entries that already have an image.
 
         Args:
             record: record that will be assigned next.

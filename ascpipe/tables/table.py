@@ -141,7 +141,7 @@ class Table:
                 move_changes(self.planner, before, self._memory["changes_at"])
 
     def _make_scratch(self, n: int) -> None:
-        """Allocate memory for frames of n keys and n victims. Keep the lists of frames in the window."""
+        """Allocate memory for frames of n keys and n victims. The lists of the window's frames keep their content."""
         before = self._memory.get("lists_at")
         lists = lazy_arrays.zeros(MAX_FRAMES * 2 * n, np.int32).reshape(MAX_FRAMES, 2 * n)
         if before is not None:
@@ -185,7 +185,7 @@ class Table:
 
     @property
     def pending(self) -> List[int]:
-        """Return the numbers of frames with a record on the view, oldest first."""
+        """Return the numbers of the frames whose records are on the view but not retired, oldest first."""
         return [int(self.planner["record_frame"][record % MAX_FRAMES])
                 for record in range(int(self.planner["first_record"]), int(self.planner["next_record"]))]
 
@@ -243,12 +243,12 @@ class Table:
 
     def resolve(self, unique: np.ndarray, out_slots: np.ndarray, out_disk_slots: np.ndarray,
                 out_generations: np.ndarray) -> None:
-        """Write the location of the row of each key in the truth: a slot, the code of a home row, SLOT_NONE or
-        SLOT_DISK.
+        """Find the row of each key in the truth, and write the location of the row.
+
+        The location is a slot, the code of a home row, SLOT_NONE or SLOT_DISK.
 
         Args:
-            unique: int64[n]; distinct keys.
-            out_slots: int32[n].
+            unique, out_slots: int64[n], int32[n]; distinct keys, and the locations.
             out_disk_slots, out_generations: int32[n]; written only for rows on disk.
         """
         resolve_entries(self._find(unique), int(self._header["access_threshold"]), self._truth.entries, out_slots,

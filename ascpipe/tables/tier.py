@@ -114,7 +114,7 @@ class Tier:
         deriving.derive_tier(self._planner, self._tier, used)
 
     def note(self, number: int, record: Record) -> None:
-        """Mark the home rows of a pending record as in use, and pin its frame, which holds the entries."""
+        """Mark the home rows of a pending record as in use, and pin the record's frame. The frame holds the entries."""
         deriving.derive_record(self._planner, self._tier, number, record)
 
     def free_unused_homes(self) -> None:

@@ -13,7 +13,7 @@ from ascpipe.tf.graph.stand_ins import StandIns
 
 @patches.INIT_FROM_CHECKPOINT.by
 def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Replacement for ``tf.train.init_from_checkpoint``, which sets only the initializers of variables.
+    """Set the initializers of variables as TensorFlow does. For variables with a table, arrange the load of the table.
 
     Raises:
         ColumnError: the map contains a variable with a table, and the function is called outside an Estimator. An

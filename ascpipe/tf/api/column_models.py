@@ -1,4 +1,4 @@
-"""Separate tables for each Estimator in a program that uses only feature columns.
+"""Class ``ColumnModels``, which keeps the tables of Estimators apart if a program uses only feature columns.
 
 Estimators use the same variable names in separate graphs, but a pipeline has one table per name. So ascpipe restarts
 the pipeline if another Estimator trains or has tables of other sizes. The tables of the first Estimator are in its

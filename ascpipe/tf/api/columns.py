@@ -82,7 +82,7 @@ def _start_columns(graph: tf.Graph) -> None:
 
 
 def _print_choice(columns: Columns) -> None:
-    """Print the names of variables that tables replace, and of other variables with the reason. Print a name once."""
+    """Print which variables are replaced by tables, and why other variables are not. Print each name only once."""
     new = {name: reason for name, reason in columns.told.items() if name not in columns.printed}
     columns.told = {}
     columns.printed.update(new)
@@ -97,7 +97,7 @@ def _print_choice(columns: Columns) -> None:
 
 
 def _warn_of_reads(state: GraphState) -> None:
-    """Log a warning about ops of the program that read a variable whose rows are in a table, for example norms."""
+    """Log a warning about ops of the program, such as norms, that read a variable whose rows are in a table."""
     normed: Set[str] = set()
     others: Dict[str, Set[str]] = {}  # type of the op -> variables
     for name, stand_in in StandIns.of(state).items():

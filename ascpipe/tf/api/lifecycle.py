@@ -27,7 +27,7 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
 
     Args:
         daemon: name of a running daemon (``ascpipe start --name ...``), 1 to 48 characters. The default is
-            ``$ASCPIPE_NAME``. If the variable is not set, ascpipe uses the daemon ``default`` if it is free. Otherwise,
+            ``$ASCPIPE_NAME``. Without this variable, ascpipe uses the daemon ``default`` if it is free. Otherwise,
             ascpipe starts a private daemon, which exits when the program exits.
         use_dynamic: if False, all batches have the same shape, and each lookup requires ``max_keys``.
         use_dynamic_expansion: if True, tables have no fixed size. They grow in host memory, and rows are updated there.
@@ -148,7 +148,7 @@ class StartHook(GraphModifierHook):
 
 
 def start_if_it_has_lookups(graph: tf.Graph) -> None:
-    """Call ``start`` for a graph that has lookups, unless the graph was marked before or reads table files."""
+    """Call ``start`` for a graph with lookups. Do nothing if it was called before or the graph reads table files."""
     state = GraphState.of(graph)
     if not state.marked and state.served is None and (state.lookups or state.requests.lookups):
         with graph.as_default():

@@ -209,7 +209,7 @@ def table_variables() -> List[Any]:
 
 def _request(table: Table, ids: Union[FeatureSpec, Ids], batch: Any, *, training: bool, default_value: Any,
              said: Dict[str, Optional[int]], **others: Any) -> LookupRequest:
-    """Return the request for the arguments of ``sparse_lookup`` or ``lookup_sparse``.
+    """Convert the arguments of ``sparse_lookup`` or ``lookup_sparse`` to a ``LookupRequest``.
 
     ``said`` contains the thresholds, and ``others`` contains other attributes of the request.
     """

@@ -73,7 +73,7 @@ def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]
 
 
 def name_of(directory: str, base: str) -> str:
-    """Return the key of ``Pipeline.tips`` for a directory and base. All paths of the directory have the same key."""
+    """Return the key of ``Pipeline.tips`` for a directory and base. It is the same for every path of the directory."""
     return os.path.join(os.path.realpath(directory), base)
 
 

@@ -46,14 +46,14 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
 @checked(table_list=ListOf(Text(1, 100), optional=True), with_dict=boolean(), allow_unverified=boolean())
 def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, with_dict: bool = False,
                   allow_unverified: bool = False) -> List[str]:
-    """Verify a checkpoint, and write one file with the keys and embeddings of each table into its directory.
+    """Verify a checkpoint. For each table, write one file with keys and embeddings into the checkpoint's directory.
 
     Existing files are replaced atomically. Restores ignore the files. The files are deleted with the checkpoint.
 
     Args:
         prefix: ``dir/base-step`` of the checkpoint.
         table_list: as in ``export``.
-        with_dict: True to write also a pickled dict. The dict needs about 200 bytes of memory per key.
+        with_dict: True to also write a file with a pickled dict. The dict needs about 200 bytes of memory per key.
         allow_unverified: True to accept a checkpoint without a manifest of ascpipe, such as a checkpoint of Rec SDK.
 
     Returns:

@@ -69,7 +69,10 @@ class _Saves:
         return None
 
     def end(self, number: int, told: Dict[str, Any]) -> Optional[str]:
-        """Record the save if rank 0 has committed the checkpoint. Return the prefix of the checkpoint."""
+        """Record the save if rank 0 has committed the checkpoint.
+
+        Return the prefix of the checkpoint, or None if the request is unknown.
+        """
         written = self._written.pop(number, None)
         if told["done"] and written is not None:
             name, tip = written
@@ -107,7 +110,8 @@ class _Saves:
 
 
 class _Held(NamedTuple):
-    """Tables and training position of a save during a hold. ``tip`` is the parent of a delta, or None."""
+    """Tables and training position of a save, as they were during its hold. ``tip`` is the parent of a delta, or None.
+    """
 
     tables: Dict[str, TableState]
     tip: Optional[Tip]

@@ -45,7 +45,7 @@ class Load(NamedTuple):
 
 def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype: str,
              allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
-    """Return the load of a table from the saved table with the same name.
+    """Return the ``Load`` that restores a table from the saved table with the same name.
 
     The load is empty if the saved table is missing and ``allow_missing`` contains its name.
 
@@ -66,7 +66,7 @@ def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype:
 
 
 def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: str, *, with_slots: bool) -> Load:
-    """Return the load for a warm start with a saved table. Errors are the same as in ``restored``.
+    """Return the ``Load`` that warm-starts a table from a saved table. Errors are the same as in ``restored``.
 
     Args:
         with_slots: True to load the saved optimizer slots. Otherwise, optimizer slots get initial values. Sums of
@@ -125,7 +125,7 @@ def position_in(pipeline: Pipeline, checkpoint: Checkpoint) -> Optional[Position
 
 
 def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
-    """Return the current training position of the tables that a saved position contains."""
+    """Return the current training position. It contains only tables that ``saved`` also contains."""
     return position(pipeline, held, {name: held.table(pipeline.tables[name].shape.number)
                                      for name in saved.tables if name in pipeline.tables}, {})
 

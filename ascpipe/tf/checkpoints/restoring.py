@@ -103,7 +103,7 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
 
 
 def _other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Optional[Asked]]:
-    """Request loads from the other ranks. The context value is None if there is only one rank."""
+    """Request loads from the other ranks. The value of the ``with`` statement is None if there is only one rank."""
     if pipeline.ranks == 1:
         return contextlib.nullcontext()
     return asked({"what": loading.LOAD, **what}, changes=True, limit_s=pipeline.wait_timeout_s,

@@ -32,7 +32,7 @@ class SaverParts:
         return bool(self._saver._allow_empty)
 
     def allow_empty(self) -> None:
-        """Allow a build of the saver without objects to save."""
+        """Allow TensorFlow to build the saver even if it has no objects to save."""
         self._saver._allow_empty = True
 
     @property
@@ -75,9 +75,9 @@ class SaverParts:
         self._saver._RecordLastCheckpoint(prefix)
 
     def delete_old(self, meta_graph_suffix: str) -> List[str]:
-        """Delete TensorFlow's files of one checkpoint beyond ``max_to_keep``.
+        """Delete TensorFlow's files of the oldest checkpoint if there are more checkpoints than ``max_to_keep``.
 
-        Return a list with the path of the checkpoint, or an empty list.
+        Return a list with the path of this checkpoint. If no checkpoint must be deleted, return an empty list.
         """
         paths = [path for path, _ in self._saver._checkpoints_to_be_deleted[:1]]
         self._saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=meta_graph_suffix)

@@ -1,4 +1,4 @@
-"""Saves of tables and dense variables in one checkpoint, in their state after the same training step."""
+"""Functions that save tables and dense variables in one checkpoint, all in the state after the same training step."""
 import contextlib
 import logging
 import os
@@ -89,7 +89,7 @@ class SaveRequest(NamedTuple):
 def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
     """Return the tables and training streams to save. Tables with ``is_save=False`` are omitted.
 
-    If the graph trains, these are its tables and training streams. Otherwise, these are the pipeline's.
+    If the graph trains, return the tables and training streams of the graph. Otherwise, return all of the pipeline.
     """
     if state.trains:
         tables = [pipeline.tables[name] for name in state.tables]
@@ -205,7 +205,7 @@ def _tip(request: SaveRequest, tables: Dict[str, TableState]) -> Optional[deltas
 
 def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[deltas.Tip], *,
                  background: bool) -> ContextManager[Optional[Asked]]:
-    """Request slices from the other ranks. The context value is None if there is only one rank."""
+    """Request slices from the other ranks. The value of the ``with`` statement is None if there is only one rank."""
     if request.pipeline.ranks == 1:
         return contextlib.nullcontext()
     return asked({"what": SAVE, "directory": os.path.abspath(request.directory), "base": request.base,

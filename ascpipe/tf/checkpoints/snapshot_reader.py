@@ -1,9 +1,10 @@
-"""Snapshot of tables that is taken during a hold. Another thread reads the snapshot while training continues.
+"""Snapshot of tables. It is taken during a hold, and another thread reads it while training continues.
 
 During the hold, only device rows are copied. The other parts of the snapshot are read afterwards:
 
 - Entries are copied. Before the table worker changes an entry that was not copied yet, it stores an image of the entry.
-- Home rows are read in place. Before a step changes a home row that was not read yet, it stores an image of the row.
+- Home rows are read in place. Before a step changes a home row that was not read yet, the step stores an image of the
+  row.
 - If a table has rows on disk, the reader reads the entries again to locate the rows.
 """
 import contextlib
@@ -100,9 +101,7 @@ def _name_rows_by_entry(entries: np.ndarray) -> None:
 
 
 def _not_on_device(state: TableState) -> np.ndarray:
-    """Return the numbers of the home rows of keys that are not in the device table, as int32[n]. These rows are up to
-    date.
-    """
+    """Return the home row of each key that is not in the device table, as int32[n]. These rows are up to date."""
     found = _array(len(state.entries), np.dtype(np.int32))
     n = 0
     for entries in entry_blocks(state):

@@ -73,7 +73,7 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
 
 def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
                    fresh: Sequence[Tuple[int, int, float]]) -> None:
-    """Write rows to home rows, and write rows without a home row to disk.
+    """Write the first rows to home rows. When there are no more home rows, write the other rows to disk.
 
     The arguments are the same as in ``write_rows``.
     """
@@ -92,7 +92,7 @@ def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], t
 
 def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
                 widths: Sequence[int]) -> List[Optional[np.ndarray]]:
-    """Return the destination of each part of ``write_rows`` in the device table.
+    """For each part that ``write_rows`` will write, return the destination in the device table.
 
     An item is None if the part has no contiguous destination there. A reader can read parts into the destinations.
 

@@ -1,4 +1,4 @@
-"""TensorFlow's part of a checkpoint, which excludes rows of tables.
+"""TensorFlow's part of a checkpoint. This part contains no rows of tables.
 
 If there are no variables, this part contains only a mark. The mark is an int32 with value 0. It is necessary because
 TensorFlow does not build a saver without variables.
@@ -43,7 +43,7 @@ class _Asked:
 
 
 def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> None:
-    """Build a saver like TensorFlow. The graph may have only tables, and variables may be created later.
+    """Build a saver as TensorFlow does. The graph may have only tables, and variables may be created later.
 
     A saver without variables saves and restores a mark, so that TensorFlow's files exist as usual. A second build
     includes variables that were created after the first build.

@@ -88,8 +88,8 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
 
     Args:
         ckpt_to_initialize_from: a checkpoint ``dir/base-step``, a directory, or a list of such paths. For a directory,
-            its newest checkpoint is used. In a list, later paths override earlier paths, per variable and table. If it
-            is a list, the other arguments must be lists of the same length. ``var_name_to_vocab_info`` and
+            its newest checkpoint is used. In a list, later paths override earlier paths, per variable and table. With a
+            list, the other arguments must be lists of the same length, but ``var_name_to_vocab_info`` and
             ``var_name_to_prev_var_name`` may also be None.
         vars_to_warm_start: selection of variables and tables. A regular expression selects trainable variables and
             tables by the start of their names. A list may contain table names and regular expressions for all
@@ -143,7 +143,7 @@ def is_under_way(state: GraphState) -> bool:
 
 
 def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, bool]]) -> None:
-    """Load tables from a checkpoint when a scaffold of the graph initializes a session.
+    """Arrange that a scaffold of the graph loads tables from a checkpoint when it initializes a session.
 
     Args:
         path: a single ``ckpt_to_initialize_from`` of ``warm_start``.
@@ -228,11 +228,11 @@ def _checkpoint(path: Any) -> str:
 
 
 def _selected(state: GraphState, wanted: Any) -> Tuple[Dict[str, bool], Any]:
-    """Return the selected tables, and the part of ``wanted`` for TensorFlow.
+    """Return the selected tables, and the part of ``wanted`` that is passed to TensorFlow.
 
-    This part is ``[]`` if only tables are selected. The value for a table is True if its slots are loaded. In
-    TensorFlow, a slot of a feature column's variable is a separate variable, which only a regular expression in a list
-    can select. If no expression selects the slot, the slots of the table get initial values.
+    This part is ``[]`` if only tables are selected. The value for a table is True if its optimizer slots are loaded. In
+    TensorFlow, an optimizer slot of a feature column's variable is a separate variable. Only a regular expression in a
+    list can select it. Otherwise, the slots of the table get initial values.
     """
     behind = StandIns.of(state).variables()
     if isinstance(wanted, str):

@@ -209,7 +209,7 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
                              max_norm: Optional[float] = None, trainable: bool = True, *,
                              device_vocabulary_size: Optional[int] = None,
                              host_vocabulary_size: int = 0) -> List[Any]:
-    """Return columns like ``tf.compat.v1.feature_column.shared_embedding_columns``, whose embeddings are one table.
+    """Like ``tf.compat.v1.feature_column.shared_embedding_columns``, return columns that share one table of embeddings.
 
     Args:
         categorical_columns: categorical columns of one kind with equal numbers of buckets.
@@ -251,7 +251,7 @@ def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[
 
 
 def sizes_given(column: Any, name: str) -> Optional[TableSizes]:
-    """Return the table sizes that the program passed for a variable of a column, or None."""
+    """Return the table sizes that the program passed for a variable of a column, or None if it passed no sizes."""
     if isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn)):
         return column.table_sizes
     return _linear.get(column) if name == "weights" else None

@@ -47,7 +47,7 @@ def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *arg
 
 @patches.CREATE_LAYER_VARIABLE.by
 def _create_layer_variable(self: Any, feature_column: Any, name: str, shape: Any, *args: Any, **kwargs: Any) -> Any:
-    """List the variable of a large column as not replaced. A layer of TensorFlow 2 creates its variables itself."""
+    """Record that no table replaces the variable of a large column, because a layer of TensorFlow 2 creates it."""
     if name == EMBEDDINGS:
         plan = _Plan(feature_column, name, int(shape[0]), int(shape[1]), kwargs.get("initializer"))
         plan.leave("{}/{}/{}".format(self._layer.name, feature_column.name, name))
@@ -182,7 +182,7 @@ class _Plan:
             yield
 
     def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Create the variable, without rows if a table replaces it. TensorFlow calls this custom getter of a scope."""
+        """Create a variable, or a variable without rows if a table replaces it. A variable scope calls this getter."""
         if name.rpartition("/")[2] != self.name or not self.has_table(name):
             return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())

@@ -19,7 +19,7 @@ _warned: Set[Tuple[Union[str, int], ...]] = set()
 
 
 def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
-    """Return the ids of a feature, or None if no dict of the batch has its key.
+    """Return the ids of a feature, or None if no dict of the batch has the feature's key.
 
     A str key is searched in all dicts of a nested batch. An int key is a position in a list or tuple. If the batch is a
     pair (features, labels) and the features are a list or tuple, the int key is a position among the features.

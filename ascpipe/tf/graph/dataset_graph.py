@@ -77,7 +77,7 @@ class DatasetGraph:
         return [op for op in self._graph.get_operations() if op.type in GET_NEXT]
 
     def tickets(self, get_next: tf.Operation) -> Tickets:
-        """Return the outputs of a ``get_next`` that contain tickets, and the streams of the tickets.
+        """Return the outputs of a ``get_next`` that contain tickets, with the stream of each ticket.
 
         Raises:
             ValueError: a dataset stage reorders tickets, or the datasets of the iterator contain different streams.
@@ -96,7 +96,7 @@ class DatasetGraph:
         return source
 
     def ticket_of(self, stream: int, get_next: tf.Operation) -> Optional[tf.Tensor]:
-        """Return the output of a ``get_next`` that contains the ticket of a stream, or None.
+        """Return the output of a ``get_next`` that contains the ticket of a stream, or None if no output contains it.
 
         Errors are the same as in ``tickets``.
         """
@@ -243,7 +243,7 @@ class _FunctionNodes:
         self._arguments = {argument.name: place for place, argument in enumerate(function.signature.input_arg)}
 
     def argument(self, reference: str) -> Optional[int]:
-        """Return the number of the function argument that a reference denotes, or None."""
+        """Return the number of the function argument that a reference denotes, or None if it denotes a node."""
         return self._arguments.get(reference.split(":")[0]) if reference.split(":")[0] not in self._nodes else None
 
     def producer(self, reference: str) -> Tuple[Any, int]:
