@@ -15,19 +15,20 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tup
 #: -DNDEBUG: Without it, checks in TensorFlow's headers abort the trainer when it frees our resources.
 #: -ffp-contract=off: Results are the same on machines with and without fused multiply-add.
 FLAGS = ("-std=c++14", "-O2", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror")
-#: The core has the loops over rows. -fno-math-errno lets the compiler vectorize loops with square roots.
-CORE_FLAGS = ("-O3", "-fno-math-errno")
+#: Folders with the loops over rows and records. -fno-math-errno lets the compiler vectorize loops with square roots.
+LOOPS = ("core", "input")
+LOOP_FLAGS = ("-O3", "-fno-math-errno")
 #: Hidden symbols cannot be replaced by another library in the same process.
 HIDDEN = ("-fvisibility=hidden",)
 #: GCC treats an included source as a header and warns about class members of types in anonymous namespaces.
 TOGETHER = ("-Wno-subobject-linkage",)
 
 DISK = "disk"  #: folder of the sources of libascpipe_disk.so
-WITHOUT_TENSORFLOW = ("core", "peers", "step", DISK)
+WITHOUT_TENSORFLOW = ("core", "input", "peers", "step", DISK)
 ALSO_DISK = ("core/bell.cc",)  #: sources of the core that libascpipe_disk.so needs
 WITH_INFO = "bridge/c_api.cc"  #: only this source contains the build info, so only its object changes with it
 #: Units of each folder.
-COUNTS = {"bridge": 7, "core": 5, DISK: 2, "graph": 6, "ops": 5, "peers": 2, "step": 1}
+COUNTS = {"bridge": 7, "core": 5, DISK: 2, "graph": 6, "input": 1, "ops": 5, "peers": 2, "step": 1}
 #: Sources that are not combined, because another library needs the object, the flags differ, or they compile slowly.
 ALONE = (*ALSO_DISK, WITH_INFO, "core/bag_gradients.cc", "core/bags.cc")
 
@@ -93,8 +94,8 @@ def flags_of(unit: Unit, tensorflow: Sequence[str], info: Mapping[str, Any]) -> 
         info: the build info (`build.build_info`).
     """
     flags = [*FLAGS, *HIDDEN]
-    if unit.folder == "core":
-        flags += CORE_FLAGS
+    if unit.folder in LOOPS:
+        flags += LOOP_FLAGS
     if unit.text:
         flags += TOGETHER
     for flag in tensorflow:

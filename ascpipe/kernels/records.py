@@ -199,7 +199,7 @@ MOST_SORTED = 1 << 16  #: approximate number of slots of a victim order that are
 
 @register_jitable
 def late_room(rows: int) -> int:
-    """Return the maximum number of late slots in a victim order of ``rows`` slots."""
+    """Return how many slots may be late in a victim order of ``rows`` slots."""
     return 64 + min(rows, MOST_SORTED)
 
 

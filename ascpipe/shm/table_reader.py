@@ -240,7 +240,7 @@ class TableReader:
     # ---- one look
 
     def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[KeyState]:
-        """Yield the state of each key that one attempt can determine. Yield nothing if a cut was applied meanwhile."""
+        """Yield the state of each key that one attempt can determine. Yield nothing if a cut was applied during it."""
         begun = self._moment(deadline)
         numbers = self._numbers_of(keys)
         found = [(key, self._wait_for(functools.partial(self._entry, numbers[key]), deadline) if key in numbers

@@ -108,10 +108,11 @@ def test_worker_processes_do_not_import_each_other():
 
 INCLUDES = {  # folder of tfops/src -> what the path of an include may begin with
     "core": ("core/",),
+    "input": ("input/",),
     "peers": ("core/", "peers/"),
     "disk": ("core/", "disk/"),
-    "bridge": ("core/", "peers/", "bridge/", "tensorflow/"),
-    "ops": ("core/", "peers/", "bridge/", "ops/", "tensorflow/"),
+    "bridge": ("core/", "input/", "peers/", "bridge/", "tensorflow/", "absl/", "google/protobuf/"),
+    "ops": ("core/", "input/", "peers/", "bridge/", "ops/", "tensorflow/"),
 }
 
 

@@ -1,7 +1,9 @@
 """The harness measures what it says, with a clock and cases of our own: nothing here depends on real time."""
 import contextlib
 import json
+import platform
 
+import numpy as np
 import pytest
 
 from bench import __main__ as command
@@ -194,7 +196,7 @@ def test_circumstances_say_machine_commit_versions_command_and_date():
     around = circumstances.now()
     assert {"date", "command", "commit", "versions", "machine"} == set(around)
     assert around["machine"]["cores"] >= 1 and around["machine"]["memory_bytes"] > 0
-    assert around["versions"]["numpy"] == "1.18.5"
+    assert around["versions"]["numpy"] == np.__version__
     assert around["date"].endswith(" UTC")
     json.dumps(around)
 
@@ -241,7 +243,7 @@ def test_a_run_writes_its_records_with_their_circumstances(tmp_path, capsys):
     command.run([(case(contenders), "one")], 9, str(path))
     record, = records.load(str(path))
     assert records.name_of(record) == "made_up/one"
-    assert record["versions"]["python"].startswith("3.7")
+    assert record["versions"]["python"] == platform.python_version()
     assert "made_up/one" in capsys.readouterr().out
 
 

@@ -45,7 +45,8 @@ def test_a_problem_has_its_cure_on_the_next_line_and_ends_with_1(monkeypatch):
     assert done.exit_code == 1
     lines = done.output.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("problem  TensorFlow"))
-    assert "not installed" in lines[place] and "cure: pip install tensorflow==1.15.5" in lines[place + 1]
+    assert "not installed" in lines[place] and "cure: pip install tensorflow=={}".format(
+        "1.15.5" if sys.version_info < (3, 8) else "2.15.1") in lines[place + 1]
 
 
 def test_another_python_or_tensorflow_is_a_problem(monkeypatch):

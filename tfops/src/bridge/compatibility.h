@@ -6,11 +6,14 @@
 #include <functional>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "core/bags.h"
+#include "google/protobuf/stubs/common.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/lib/core/status.h"
 #include "tensorflow/core/public/version.h"
+#include "tensorflow/core/util/example_proto_helper.h"
 
 namespace ascpipe {
 
@@ -29,6 +32,22 @@ inline std::string MessageOf(const tensorflow::Status& status) { return status.e
 #endif
 
 inline tensorflow::Status OkStatus() { return tensorflow::Status(); }
+
+// Returns a text that Python can decode. If `text` is not UTF-8, its bytes outside ASCII become escape sequences.
+inline std::string Printable(const std::string& text) {
+  const bool is_utf8 = google::protobuf::internal::IsStructurallyValidUTF8(text.data(), static_cast<int>(text.size()));
+  return is_utf8 ? text : absl::CEscape(text);
+}
+
+// Reads the attributes of an op ParseExample.
+inline tensorflow::Status InitParseExample(tensorflow::OpKernelConstruction* construction,
+                                           tensorflow::ParseExampleAttrs* attrs) {
+#if TF_MAJOR_VERSION >= 2
+  return attrs->Init(construction, 1);
+#else
+  return attrs->Init(construction);
+#endif
+}
 
 // Returns the resource `name` of the step container of `ctx`, and creates the resource on the first call in a step.
 // TensorFlow destroys the resource at the end of the step. The caller owns one reference.

@@ -1,0 +1,231 @@
+"""Records of tf.train.Example are parsed with the bits and errors of TensorFlow, whatever is in them."""
+import os
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ascpipe.tfops import load
+from tests.support.tensorflows import IS_TENSORFLOW_1
+
+v1 = tf.compat.v1
+pytestmark = pytest.mark.skipif(not IS_TENSORFLOW_1, reason="with TensorFlow 2.15, programs use the op ParseExampleV2")
+
+TYPES = {tf.int64: 3, tf.float32: 2, tf.string: 1}
+NAMES = ["", "a", "ab", "abc", "c10", "user", "user1", "item_id", "label_of_click", "a_name_of_17_bytes", "\xe9t\xe9",
+         "a_name_of_18_bytes"]
+
+
+# ---- records, byte by byte
+
+def varint(number):
+    out, number = bytearray(), number % 2 ** 64
+    while number >= 128:
+        out.append(number % 128 + 128)
+        number //= 128
+    return bytes(out + bytes([number]))
+
+
+def field(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def packed(dtype, values):
+    if dtype == tf.int64:
+        return b"".join(map(varint, values))
+    return b"".join(struct.pack("<f", value) for value in values)
+
+
+def feature(dtype, values, is_packed=True):
+    """A tf.train.Feature."""
+    if dtype == tf.string:
+        inner = b"".join(field(1, value) for value in values)
+    elif is_packed:
+        inner = field(1, packed(dtype, values)) if values else b""
+    else:
+        tag = varint(1 << 3 | (0 if dtype == tf.int64 else 5))
+        inner = b"".join(tag + packed(dtype, [value]) for value in values)
+    return field(TYPES[dtype], inner)
+
+
+def entry(name, data):
+    return field(1, field(1, name.encode()) + field(2, data))
+
+
+def example(entries):
+    return field(1, b"".join(entry(name, data) for name, data in entries))
+
+
+# ---- what a program asks for, and what a file has
+
+def values_of(dtype):
+    return {tf.int64: st.integers(-2 ** 63, 2 ** 63 - 1) | st.integers(0, 300),
+            tf.float32: st.floats(width=32), tf.string: st.binary(max_size=9)}[dtype]
+
+
+@st.composite
+def cases(draw):
+    """Specs of features, and the records of a batch."""
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=8, unique=True))
+    specs, types, counts = {}, {}, {}
+    for name in names:
+        types[name] = dtype = draw(st.sampled_from(list(TYPES)))
+        counts[name] = shape = draw(st.sampled_from([None, [], [1], [3], [2, 2]]))
+        default = None
+        if shape is not None and draw(st.booleans()):
+            size = int(np.prod(shape))
+            default = np.array(draw(st.lists(values_of(dtype), min_size=size, max_size=size)),
+                               dtype=dtype.as_numpy_dtype).reshape(shape).tolist()
+        specs[name] = tf.io.VarLenFeature(dtype) if shape is None else tf.io.FixedLenFeature(shape, dtype, default)
+    is_common = draw(st.booleans())
+    records = []
+    for _ in range(draw(st.integers(0, 6))):
+        entries = []
+        for name in draw(st.permutations(names)):
+            spec, dtype = specs[name], types[name]
+            optional = counts[name] is None or spec.default_value is not None or not is_common
+            if optional and draw(st.integers(0, 4)) == 0:
+                continue
+            if not is_common and draw(st.integers(0, 9)) == 0:
+                dtype = draw(st.sampled_from(list(TYPES)))
+            size = draw(st.integers(0, 4)) if counts[name] is None else int(np.prod(counts[name]))
+            if not is_common and draw(st.integers(0, 9)) == 0:
+                size += 1
+            data = feature(dtype, draw(st.lists(values_of(dtype), min_size=size, max_size=size)),
+                           is_common or draw(st.integers(0, 3)) > 0)
+            entries.append((name, b"" if not is_common and draw(st.integers(0, 9)) == 0 else data))
+            if not is_common and draw(st.integers(0, 9)) == 0:
+                entries.append(draw(st.sampled_from(entries)))
+        entries.insert(draw(st.integers(0, len(entries))), ("not asked for", feature(tf.int64, [1])))
+        records.append(example(entries))
+    return specs, records
+
+
+def outcome(parse, specs, records, names=None):
+    """What ``tf.io.parse_example`` returns with the op ``parse``, as bytes, or its error."""
+    from tensorflow.python.ops import gen_parsing_ops
+    theirs = gen_parsing_ops.parse_example
+    gen_parsing_ops.parse_example = parse
+    try:
+        with tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(
+                intra_op_parallelism_threads=2, inter_op_parallelism_threads=1)) as session:
+            given = tf.constant(np.array(records, dtype=object), tf.string, [len(records)])
+            if names is not None:  # a shape that is known at run time only, so that the kernel checks it
+                names = v1.placeholder_with_default(np.array(names, dtype=object), None)
+            parsed = v1.io.parse_example(given, specs, example_names=names)
+            try:
+                found = session.run(parsed)
+            except tf.errors.OpError as error:
+                return type(error), error.message.partition("\n")[0]
+    finally:
+        gen_parsing_ops.parse_example = theirs
+    return {name: [(part.dtype, part.shape, part.tolist() if part.dtype == object else part.tobytes())
+                   for part in (value if isinstance(value, tuple) else (value,))] for name, value in found.items()}
+
+
+def require_same(specs, records, names=None):
+    """Return what both ops return. TensorFlow 1.15 crashes if its error has bytes that are not UTF-8."""
+    from tensorflow.python.ops import gen_parsing_ops
+    ours = outcome(lambda **given: load.load().asc_parse_example(**given), specs, records, names)
+    is_unreadable = isinstance(ours, tuple) and ours[1].startswith(UNREADABLE) and "\\" in ours[1]
+    if is_unreadable and ours[0] is tf.errors.InvalidArgumentError:
+        return ours
+    assert ours == outcome(gen_parsing_ops.parse_example, specs, records, names)
+    return ours
+
+
+UNREADABLE = "Could not parse example input, value: "
+SLOW = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@SLOW
+@given(cases())
+def test_any_records_have_the_tensors_and_errors_of_tensorflow(case):
+    require_same(*case)
+
+
+@SLOW
+@given(cases(), st.data())
+def test_damaged_records_have_them_too(case, data):
+    specs, records = case
+    damaged = []
+    for record in records:
+        bytes_of = bytearray(record)
+        for _ in range(data.draw(st.integers(0, 3))):
+            at = data.draw(st.integers(0, max(0, len(bytes_of) - 1)))
+            change = data.draw(st.sampled_from(["bit", "cut", "remove", "insert"]))
+            if change == "cut":
+                del bytes_of[at:]
+            elif change == "remove":
+                del bytes_of[at:at + 1]
+            elif change == "insert":
+                bytes_of.insert(at, data.draw(st.integers(0, 255)))
+            elif bytes_of:
+                bytes_of[at] ^= 1 << data.draw(st.integers(0, 7))
+        damaged.append(bytes(bytes_of))
+    require_same(specs, damaged)
+
+
+def test_a_batch_of_several_blocks_has_them_too():
+    random = np.random.RandomState(3)
+    specs = {"one": tf.io.FixedLenFeature([], tf.int64), "text": tf.io.FixedLenFeature([2], tf.string, ["x", "y"]),
+             "some": tf.io.VarLenFeature(tf.int64), "words": tf.io.VarLenFeature(tf.string),
+             "rates": tf.io.VarLenFeature(tf.float32), "dense": tf.io.FixedLenFeature([3], tf.float32, [1., 2., 3.])}
+    records = []
+    for _ in range(1000):
+        entries = [("one", feature(tf.int64, [random.randint(2 ** 40)])),
+                   ("text", feature(tf.string, [b"a" * random.randint(40), b"b"])),
+                   ("some", feature(tf.int64, random.randint(99, size=random.randint(5)).tolist())),
+                   ("words", feature(tf.string, [b"w"] * random.randint(3))),
+                   ("rates", feature(tf.float32, random.rand(random.randint(4)).tolist())),
+                   ("dense", feature(tf.float32, random.rand(3).tolist()))]
+        records.append(example([entries[0], *(each for each in entries[1:] if random.rand() < .8)]))
+    found = require_same(specs, records)
+    assert found["some"][2][2] == np.array([1000, 4], np.int64).tobytes()
+
+
+@pytest.mark.parametrize("names", [["only one"], [["a", "b"]]])
+def test_wrong_names_of_records_have_the_error_of_tensorflow(names):
+    specs = {"one": tf.io.FixedLenFeature([], tf.int64)}
+    error, _ = require_same(specs, [example([("one", feature(tf.int64, [1]))])] * 2, names)
+    assert error is tf.errors.InvalidArgumentError
+
+
+def test_the_name_of_a_record_is_in_an_error():
+    specs = {"one": tf.io.FixedLenFeature([], tf.int64)}
+    _, text = require_same(specs, [example([])], ["first"])
+    assert "first" in text
+
+
+# ---- in datasets
+
+PROGRAM = """
+import sys, tensorflow as tf
+from ascpipe.tfops import load
+load.load()
+spec = {"one": tf.io.FixedLenFeature([], tf.int64)}
+make = lambda n: tf.train.Example(features=tf.train.Features(feature={
+    "one": tf.train.Feature(int64_list=tf.train.Int64List(value=[n]))})).SerializeToString()
+records = [make(n) for n in range(6)]
+records[3] = records[3] + records[3]  # two features fields: a message that is read as the sum of both
+data = tf.data.Dataset.from_tensor_slices(records).batch(2).map(lambda each: tf.io.parse_example(each, spec))
+one = tf.compat.v1.data.make_one_shot_iterator(data).get_next()["one"]
+assert "AscParseExample" not in str(tf.compat.v1.get_default_graph().as_graph_def())
+with tf.compat.v1.Session() as session:
+    print([session.run(one).tolist() for _ in range(3)])
+"""
+
+
+@pytest.mark.parametrize("fast", ["1", "0"])
+def test_datasets_use_the_fast_parser_and_exported_graphs_do_not(fast, tmp_path):
+    environment = {**os.environ, "ASCPIPE_FAST_INPUT": fast, "TF_CPP_MIN_LOG_LEVEL": "0"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False,
+                          env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[[0, 1], [2, 3], [4, 5]]"
+    assert ("uses TensorFlow's parser, which is slower: a record of a batch" in done.stderr) == (fast == "1")

@@ -1,0 +1,205 @@
+#include "bridge/example_columns.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <set>
+#include <string>
+
+#include "bridge/compatibility.h"
+#include "bridge/parallel.h"
+
+namespace ascpipe {
+namespace {
+
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+constexpr std::int64_t kBlockRecords = 128;
+
+bool TypeOf(tensorflow::DataType dtype, ValueType* type) {
+  if (dtype == tensorflow::DT_INT64) {
+    *type = ValueType::kInt64;
+  } else if (dtype == tensorflow::DT_FLOAT) {
+    *type = ValueType::kFloat;
+  } else if (dtype == tensorflow::DT_STRING) {
+    *type = ValueType::kBytes;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::int64_t* Numbers(Tensor* tensor) {
+  return reinterpret_cast<std::int64_t*>(tensor->flat<tensorflow::int64>().data());
+}
+
+void CopyStrings(const ByteRange* strings, std::int64_t count, TensorString* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i].assign(strings[i].data, strings[i].size);
+}
+
+// Copies the default value of a feature to a record.
+void CopyDefault(const Tensor& value, std::int64_t record, Tensor* out) {
+  const std::int64_t count = value.NumElements();
+  switch (value.dtype()) {
+    case tensorflow::DT_INT64:
+      std::copy_n(value.flat<tensorflow::int64>().data(), count,
+                  out->flat<tensorflow::int64>().data() + record * count);
+      break;
+    case tensorflow::DT_FLOAT:
+      std::copy_n(value.flat<float>().data(), count, out->flat<float>().data() + record * count);
+      break;
+    default:
+      std::copy_n(value.flat<TensorString>().data(), count, out->flat<TensorString>().data() + record * count);
+  }
+}
+
+// Batch that is being parsed. Each block of records has columns of its own; fixed counts share the output tensors.
+class ExampleBatch {
+ public:
+  ExampleBatch(const ExampleParser& parser, const tensorflow::example::FastParseExampleConfig& config,
+               const Tensor& serialized, tensorflow::example::Result* result)
+      : parser_(parser),
+        config_(config),
+        records_(serialized.flat<TensorString>().data()),
+        count_(serialized.NumElements()),
+        columns_((count_ + kBlockRecords - 1) / kBlockRecords, std::vector<Column>(parser.features().size())),
+        result_(result) {
+    result->dense_values.reserve(config.dense.size());
+    for (const auto& dense : config.dense) {
+      TensorShape shape;
+      dense.shape.AsTensorShape(&shape);
+      shape.InsertDim(0, count_);
+      result->dense_values.emplace_back(dense.dtype, shape);
+    }
+  }
+
+  // Parses the records [begin, end), which begin at a block. Does nothing after a record was unusual.
+  void Parse(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end && !unusual_.load(std::memory_order_relaxed); at += kBlockRecords) {
+      if (!ParseBlock(at, std::min(end, at + kBlockRecords))) unusual_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  bool is_unusual() const { return unusual_.load(); }
+
+  // Creates the tensors of a feature of any count. `number` is its number in `config.sparse`.
+  void Join(std::size_t number) {
+    const std::size_t index = config_.dense.size() + number;
+    std::int64_t total = 0, most = 0;
+    for (const std::vector<Column>& block : columns_) {
+      for (const std::int64_t count : block[index].counts) {
+        total += count;
+        most = std::max(most, count);
+      }
+    }
+    Tensor places(tensorflow::DT_INT64, TensorShape({total, 2})), shape(tensorflow::DT_INT64, TensorShape({2}));
+    Tensor values(config_.sparse[number].dtype, TensorShape({total}));
+    std::int64_t* place = Numbers(&places);
+    std::int64_t record = 0, at = 0;
+    for (const std::vector<Column>& block : columns_) {
+      at += CopyValues(block[index], at, &values);
+      for (const std::int64_t count : block[index].counts) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          *place++ = record;
+          *place++ = i;
+        }
+        ++record;
+      }
+    }
+    Numbers(&shape)[0] = count_;
+    Numbers(&shape)[1] = most;
+    result_->sparse_indices.push_back(places);
+    result_->sparse_values.push_back(values);
+    result_->sparse_shapes.push_back(shape);
+  }
+
+ private:
+  bool ParseBlock(std::int64_t begin, std::int64_t end) {
+    std::vector<Column>& columns = columns_[begin / kBlockRecords];
+    std::vector<std::vector<ByteRange>> strings(config_.dense.size());
+    for (std::size_t i = 0; i < config_.dense.size(); ++i) {
+      Tensor* const out = &result_->dense_values[i];
+      const std::int64_t count = parser_.features()[i].count;
+      if (out->dtype() == tensorflow::DT_INT64) columns[i].numbers = Numbers(out) + begin * count;
+      if (out->dtype() == tensorflow::DT_FLOAT) columns[i].floats = out->flat<float>().data() + begin * count;
+      if (out->dtype() == tensorflow::DT_STRING) {
+        strings[i].resize((end - begin) * count);
+        columns[i].strings = strings[i].data();
+      }
+    }
+    for (std::int64_t record = begin; record < end; ++record) {
+      const TensorString& bytes = records_[record];
+      if (!parser_.Parse({bytes.data(), bytes.size()}, record - begin, &columns)) return false;
+    }
+    for (std::size_t i = 0; i < config_.dense.size(); ++i) {
+      Tensor* const out = &result_->dense_values[i];
+      if (out->dtype() == tensorflow::DT_STRING) {
+        CopyStrings(strings[i].data(), static_cast<std::int64_t>(strings[i].size()),
+                    out->flat<TensorString>().data() + begin * parser_.features()[i].count);
+      }
+      for (const std::int64_t record : columns[i].missing_in) {
+        CopyDefault(config_.dense[i].default_value, begin + record, out);
+      }
+    }
+    return true;
+  }
+
+  // Copies the values of a block to position `at` of a tensor. Returns their number.
+  static std::int64_t CopyValues(const Column& column, std::int64_t at, Tensor* values) {
+    if (values->dtype() == tensorflow::DT_INT64) {
+      std::copy(column.more_numbers.begin(), column.more_numbers.end(), Numbers(values) + at);
+      return static_cast<std::int64_t>(column.more_numbers.size());
+    }
+    if (values->dtype() == tensorflow::DT_FLOAT) {
+      std::copy(column.more_floats.begin(), column.more_floats.end(), values->flat<float>().data() + at);
+      return static_cast<std::int64_t>(column.more_floats.size());
+    }
+    const auto count = static_cast<std::int64_t>(column.more_strings.size());
+    CopyStrings(column.more_strings.data(), count, values->flat<TensorString>().data() + at);
+    return count;
+  }
+
+  const ExampleParser& parser_;
+  const tensorflow::example::FastParseExampleConfig& config_;
+  const TensorString* const records_;
+  const std::int64_t count_;
+  std::vector<std::vector<Column>> columns_;  // by block and feature
+  tensorflow::example::Result* const result_;
+  std::atomic<bool> unusual_{false};
+};
+
+}  // namespace
+
+bool ParseCommonForm(tensorflow::OpKernelContext* ctx, const ExampleParser& parser,
+                     const tensorflow::example::FastParseExampleConfig& config, const Tensor& serialized,
+                     tensorflow::example::Result* result) {
+  ExampleBatch batch(parser, config, serialized, result);
+  ShareBlocks(ctx, serialized.NumElements(), kBlockRecords,
+              [&batch](std::int64_t begin, std::int64_t end) { batch.Parse(begin, end); });
+  if (batch.is_unusual()) return false;
+  for (std::size_t number = 0; number < config.sparse.size(); ++number) batch.Join(number);
+  return true;
+}
+
+std::vector<WantedFeature> CommonFeatures(const tensorflow::example::FastParseExampleConfig& config) {
+  std::vector<WantedFeature> features;
+  features.reserve(config.dense.size() + config.sparse.size());
+  std::set<std::string> names;
+  for (const auto& dense : config.dense) {
+    ValueType type;
+    if (dense.variable_length || dense.elements_per_stride == 0 || !TypeOf(dense.dtype, &type)) return {};
+    features.push_back({dense.feature_name, type, static_cast<std::int64_t>(dense.elements_per_stride),
+                        dense.default_value.NumElements() == 0});
+    names.insert(features.back().name);
+  }
+  for (const auto& sparse : config.sparse) {
+    ValueType type;
+    if (!TypeOf(sparse.dtype, &type)) return {};
+    features.push_back({sparse.feature_name, type, WantedFeature::kAnyCount, false});
+    names.insert(features.back().name);
+  }
+  return names.size() == features.size() ? features : std::vector<WantedFeature>();
+}
+
+}  // namespace ascpipe

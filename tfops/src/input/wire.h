@@ -1,0 +1,74 @@
+// Reader of the wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding).
+#ifndef ASCPIPE_INPUT_WIRE_H_
+#define ASCPIPE_INPUT_WIRE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ascpipe {
+
+// Bytes of a record, which owns the memory.
+struct ByteRange {
+  const char* data;
+  std::size_t size;
+};
+
+// Tag of a field with a length: a string, a message, or packed numbers. `number` is at most 15.
+constexpr std::uint8_t DelimitedTag(int number) { return static_cast<std::uint8_t>(number << 3 | 2); }
+
+// Position in the bytes of a message. A method that returns false may have moved the position.
+class Wire {
+ public:
+  explicit Wire(ByteRange bytes) : at_(Unsigned(bytes.data)), end_(at_ + bytes.size) {}
+
+  bool AtEnd() const { return at_ == end_; }
+  std::size_t Left() const { return static_cast<std::size_t>(end_ - at_); }
+
+  // Skips the next byte if it is `tag`. Returns false if it is another byte or the end.
+  bool Skip(std::uint8_t tag) {
+    if (at_ == end_ || *at_ != tag) return false;
+    ++at_;
+    return true;
+  }
+
+  // Reads a number of at most 64 bits. Returns false if it has more bits, or if the message ends before the number.
+  bool Varint(std::uint64_t* number) {
+    if (at_ != end_ && *at_ < 0x80) {
+      *number = *at_++;
+      return true;
+    }
+    return LongVarint(number);
+  }
+
+  // Reads a length and the bytes that follow it. Returns false if the message has fewer bytes.
+  bool Delimited(ByteRange* bytes) {
+    std::uint64_t length;
+    if (!Varint(&length) || length > Left()) return false;
+    *bytes = {reinterpret_cast<const char*>(at_), static_cast<std::size_t>(length)};
+    at_ += length;
+    return true;
+  }
+
+ private:
+  static const std::uint8_t* Unsigned(const char* data) { return reinterpret_cast<const std::uint8_t*>(data); }
+
+  bool LongVarint(std::uint64_t* number) {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64 && at_ != end_; shift += 7) {
+      const std::uint64_t byte = *at_++;
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) {
+        *number = value;
+        return shift < 63 || byte <= 1;  // the tenth byte has one bit
+      }
+    }
+    return false;
+  }
+
+  const std::uint8_t* at_;
+  const std::uint8_t* end_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_WIRE_H_
