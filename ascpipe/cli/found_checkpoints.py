@@ -65,7 +65,7 @@ def look_at(prefix: str) -> Looked:
 
 
 def look_at_all(directory: str) -> List[Looked]:
-    """Return the states of all checkpoints of a directory, in list order.
+    """Return the states of all checkpoints of a directory, sorted by step.
 
     Raises:
         CheckpointPathError: the path is not allowed.

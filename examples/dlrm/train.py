@@ -10,6 +10,7 @@ several ranks only the first rank prints, and the line also has ``ranks=2``.
 Exit codes: 0 = done, 1 = the data or the run failed (the reason is on stderr), 2 = wrong usage, 130 = interrupted.
 """
 import os
+import re
 import sys
 import tempfile
 from typing import List, Optional
@@ -48,9 +49,9 @@ def _train(chosen: options.Options, path: str) -> int:
         outcome = loop.run(chosen, path, line_count, report=_say)
     except tf.errors.InvalidArgumentError as error:
         criteo.explain(path)  # raises if a value in the file is the cause
-        return _failed(error.message.split("\n")[0])  # later lines describe the graph
+        return _failed(_reason(error.message))
     except tf.errors.OpError as error:
-        return _failed(error.message.split("\n")[0])  # later lines describe the graph
+        return _failed(_reason(error.message))
     if chosen.losses is not None and _is_first():
         try:
             with open(chosen.losses, "w") as out:
@@ -69,6 +70,12 @@ def _say(line: str) -> None:
     """Print a line and flush the output. Only the first rank prints."""
     if _is_first():
         print(line, flush=True)
+
+
+def _reason(message: str) -> str:
+    """Return the line of an error that has a code of ascpipe. TensorFlow adds lines that describe the graph."""
+    coded = re.search(r"\bE\d{3}: .*", message)
+    return coded.group() if coded else message.split("\n")[0]
 
 
 def _failed(reason: str) -> int:

@@ -42,7 +42,7 @@ TEST(NamesAreFound) {
 }
 
 struct Outputs {
-  explicit Outputs(std::size_t records) : numbers(records), floats(2 * records), strings(records), columns(4) {
+  explicit Outputs(std::size_t records) : numbers(records), floats(2 * records), strings(records), columns(6) {
     columns[0].numbers = numbers.data();
     columns[1].floats = floats.data();
     columns[2].strings = strings.data();
@@ -58,11 +58,15 @@ ExampleParser Parser() {
   return ExampleParser({{"number", ValueType::kInt64, 1, false},
                         {"floats", ValueType::kFloat, 2, false},
                         {"text", ValueType::kBytes, 1, false},
-                        {"some", ValueType::kInt64, WantedFeature::kAnyCount, false}});
+                        {"some", ValueType::kInt64, WantedFeature::kAnyCount, false},
+                        {"rates", ValueType::kFloat, WantedFeature::kAnyCount, false},
+                        {"words", ValueType::kBytes, WantedFeature::kAnyCount, false}});
 }
 
 std::string Record() {
   return Field(1, Entry("some", ValueType::kInt64, Field(1, Varint(7) + Varint(~std::uint64_t{0}) + Varint(300))) +
+                      Entry("rates", ValueType::kFloat, Field(1, std::string("\0\0\x80\x3f", 4))) +
+                      Entry("words", ValueType::kBytes, Field(1, "a") + Field(1, "")) +
                       Entry("other", ValueType::kInt64, Field(1, Varint(1))) +
                       Entry("text", ValueType::kBytes, Field(1, "words")) +
                       Entry("floats", ValueType::kFloat, Field(1, std::string("\0\0\x80\x3f\0\0\0\x40", 8))) +
@@ -79,6 +83,8 @@ TEST(ValuesAreRead) {
   CHECK(std::string(out.strings[0].data, out.strings[0].size) == "words");
   CHECK((out.columns[3].more_numbers == std::vector<std::int64_t>{7, -1, 300}));
   CHECK((out.columns[3].counts == std::vector<std::int64_t>{3, 0}));
+  CHECK((out.columns[4].more_floats == std::vector<float>{1.f}));
+  CHECK((out.columns[5].counts == std::vector<std::int64_t>{2, 0}));
   CHECK((out.columns[0].missing_in == std::vector<std::int64_t>{1}) && out.columns[3].missing_in.empty());
 }
 
@@ -92,7 +98,9 @@ TEST(UnusualRecordsAreReported) {
         Field(1, Entry("number", ValueType::kInt64, "")), Field(1, Entry("number", ValueType::kInt64, "\x08\x01")),
         Field(1, Entry("number", ValueType::kInt64, Field(1, std::string(10, '\xff') + "\x01"))),
         Field(1, Entry("number", ValueType::kInt64, Field(1, std::string(9, '\xff') + "\x02"))),
-        Field(1, Entry("floats", ValueType::kFloat, Field(1, "abc")))}) {
+        Field(1, Entry("floats", ValueType::kFloat, Field(1, "abc"))),
+        Field(1, Entry("rates", ValueType::kFloat, Field(1, "abc"))),
+        Field(1, Entry("rates", ValueType::kFloat, Field(1, std::string(25, 'x'))))}) {
     Outputs out(1);
     CHECK(!parser.Parse(BytesOf(record), 0, &out.columns));
   }

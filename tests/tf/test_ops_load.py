@@ -60,6 +60,6 @@ def test_every_op_is_documented():
         "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineRowsGrad", "AscCombineWeightsGrad",
         "AscCut", "AscCycleEnd", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup",
         "AscLookupGrad", "AscLookupWithInitialRows", "AscNameRows", "AscNextPlan", "AscNothing",
-        "AscOpenServedTable", "AscPlans", "AscProvisionalPlan", "AscRead", "AscReadRows", "AscReadsLive",
-        "AscRestoreRows", "AscServedLookup", "AscServedLookupFound", "AscServedTable", "AscSubmit", "AscSum",
-        "AscTableInit", "AscTurn", "AscUpdate", "AscWithInitialRows", "AscWriteRows"]
+        "AscOpenServedTable", "AscParseExample", "AscPlans", "AscProvisionalPlan", "AscRead", "AscReadRows",
+        "AscReadsLive", "AscRestoreRows", "AscServedLookup", "AscServedLookupFound", "AscServedTable", "AscSubmit",
+        "AscSum", "AscTableInit", "AscTurn", "AscUpdate", "AscWithInitialRows", "AscWriteRows"]

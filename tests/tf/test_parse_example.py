@@ -189,6 +189,12 @@ def test_a_batch_of_several_blocks_has_them_too():
     assert found["some"][2][2] == np.array([1000, 4], np.int64).tobytes()
 
 
+@pytest.mark.parametrize("size", [1, 3, 5, 25])
+@pytest.mark.parametrize("spec", [tf.io.VarLenFeature(tf.float32), tf.io.FixedLenFeature([], tf.float32)], ids=str)
+def test_packed_floats_with_a_part_of_a_float_have_them_too(size, spec):
+    require_same({"rate": spec}, [example([("rate", field(2, field(1, b"x" * size)))])])
+
+
 @pytest.mark.parametrize("names", [["only one"], [["a", "b"]]])
 def test_wrong_names_of_records_have_the_error_of_tensorflow(names):
     specs = {"one": tf.io.FixedLenFeature([], tf.int64)}

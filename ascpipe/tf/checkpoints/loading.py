@@ -1,4 +1,4 @@
-"""Loads of tables from checkpoints during a hold. Each rank loads the keys that it owns."""
+"""Functions that load tables from checkpoints during a hold. Each rank loads the keys that it owns."""
 import functools
 import logging
 from typing import Collection, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union

@@ -112,7 +112,7 @@ def _not_on_device(state: TableState) -> np.ndarray:
 
 
 def _array(count: int, dtype: np.dtype) -> np.ndarray:
-    """Allocate zeros with mmap, because memory that malloc has freed may stay in an arena of the thread."""
+    """Allocate zeros with mmap. The memory returns to the system when the array is freed, unlike memory of malloc."""
     memory = mmap.mmap(-1, max(1, count * dtype.itemsize), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.frombuffer(memory, dtype, count)
 

@@ -120,7 +120,7 @@ class FeatureSpec:
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """One feature of a stream, which is an input of the stream's op AscSubmit.
+    """Feature of a stream. It is one input of the stream's op AscSubmit.
 
     Attributes:
         shape: static shape of the ids. For sparse ids, it is the static shape of the values.

@@ -223,7 +223,7 @@ def _dim(summing: tf.Operation) -> int:
 
 
 def _has_all_occurrences(summing: tf.Operation) -> bool:
-    """Return True for a sum with one term, from a lookup of bags. Its rows are the rows of TensorFlow's gradient."""
+    """Return True if the only term of a sum is the gradient of a lookup of bags. TensorFlow's gradient has its rows."""
     return summing.get_attr("k") == 1 and origin_of(summing.inputs[2]).type == "AscCombineRowsGrad"
 
 

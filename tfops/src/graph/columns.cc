@@ -157,9 +157,9 @@ std::int64_t Shapes::Columns(const Port& port) const {
 std::int64_t Shapes::InferColumns(const Port& port) const {
   Numbers dims;
   if (port.node != nullptr && port.node->type_string() == "Reshape") {
-    // In layers of TensorFlow, a Pack op combines the batch size and the number of columns into the new shape. To find
-    // the batch size, the refiner would search the graph for constants in each call. Therefore only the number of
-    // columns is read from the Pack op.
+    // In layers of TensorFlow, a Pack op combines the batch size and the number of columns into the new shape. Only the
+    // number of columns is read from the Pack op. The refiner also looks for the batch size, and searches the graph for
+    // constants each time.
     const Port pack = Source(port.node, 1);
     const bool has_two = pack.node != nullptr && pack.node->type_string() == "Pack" && pack.node->num_inputs() == 2;
     if (has_two && ReadNumbers(Source(pack.node, 1), &dims) && dims.size() == 1 && dims[0] >= 0) return dims[0];

@@ -2,6 +2,7 @@
 //
 // Only the functions of the executed graph are changed. The program's graph keeps TensorFlow's op, so that exported
 // models do not depend on ascpipe.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -9,6 +10,7 @@
 #include "bridge/compatibility.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/op.h"
 
 namespace ascpipe {
 
@@ -25,24 +27,26 @@ bool IsEnabled() {
   return value == nullptr || std::strcmp(value, "0") != 0;
 }
 
-// Returns true if the function had ops to replace.
-bool Replace(tensorflow::FunctionDef* function) {
-  bool changed = false;
-  for (tensorflow::NodeDef& node : *function->mutable_node_def()) {
-    if (node.op() != kReplaced) continue;
-    node.set_op(kReplacement);
-    changed = true;
-  }
-  return changed;
+bool IsReplaced(const tensorflow::NodeDef& node) { return node.op() == kReplaced; }
+
+// With a TensorFlow that has this op, Python creates it instead of ParseExample.
+bool HasNewerOp() {
+  const tensorflow::OpRegistrationData* newer;
+  return tensorflow::OpRegistry::Global()->LookUp("ParseExampleV2", &newer).ok();
 }
 
 class ParsingFunctionsPass : public tensorflow::GraphOptimizationPass {
  public:
   Status Run(const tensorflow::GraphOptimizationPassOptions& options) override {
-    if (options.flib_def == nullptr || !IsEnabled()) return OkStatus();
+    if (options.flib_def == nullptr || !IsEnabled() || HasNewerOp()) return OkStatus();
     for (const std::string& name : options.flib_def->ListFunctionNames()) {
+      const auto& body = options.flib_def->Find(name)->node_def();
+      if (std::none_of(body.begin(), body.end(), IsReplaced)) continue;
       tensorflow::FunctionDef function = *options.flib_def->Find(name);
-      if (Replace(&function)) TF_RETURN_IF_ERROR(options.flib_def->ReplaceFunction(name, function));
+      for (tensorflow::NodeDef& node : *function.mutable_node_def()) {
+        if (IsReplaced(node)) node.set_op(kReplacement);
+      }
+      TF_RETURN_IF_ERROR(options.flib_def->ReplaceFunction(name, function));
     }
     return OkStatus();
   }

@@ -11,6 +11,8 @@ namespace {
 constexpr std::uint8_t kFeatures = DelimitedTag(1), kEntry = DelimitedTag(1), kName = DelimitedTag(1),
                        kFeature = DelimitedTag(2), kValues = DelimitedTag(1);
 
+constexpr std::size_t kMostBytes = (std::size_t{1} << 31) - 1;  // of a record that TensorFlow's parser can read
+
 std::vector<std::string> NamesOf(const std::vector<WantedFeature>& features) {
   std::vector<std::string> names;
   names.reserve(features.size());
@@ -54,11 +56,12 @@ bool AppendNumbers(ByteRange packed, Column* column) {
 }
 
 bool AppendFloats(ByteRange packed, Column* column) {
+  if (packed.size % sizeof(float) != 0) return false;
   const std::size_t before = column->more_floats.size(), count = packed.size / sizeof(float);
   column->more_floats.resize(before + count);
   column->counts.push_back(static_cast<std::int64_t>(count));
   CopyFloats(packed, column->more_floats.data() + before);
-  return packed.size % sizeof(float) == 0;
+  return true;
 }
 
 bool AppendStrings(ByteRange list, Column* column) {
@@ -89,6 +92,7 @@ ExampleParser::ExampleParser(std::vector<WantedFeature> features)
     : features_(std::move(features)), index_(NamesOf(features_)) {}
 
 bool ExampleParser::Parse(ByteRange bytes, std::int64_t record, std::vector<Column>* columns) const {
+  if (bytes.size > kMostBytes) return false;
   std::size_t found = 0;
   ByteRange entries{nullptr, 0};
   if (bytes.size != 0 && !OnlyField(bytes, kFeatures, &entries)) return false;

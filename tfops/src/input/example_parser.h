@@ -2,7 +2,7 @@
 //
 // The common form is what TensorFlow's own writers produce: each feature once, lists of numbers packed, no unknown
 // fields. The parser reports every other record as unusual, and does not say what is wrong. TensorFlow's parser then
-// parses the batch again, so that unusual records and errors have TensorFlow's results.
+// parses the batch again. Unusual records therefore have TensorFlow's values, and invalid records TensorFlow's errors.
 #ifndef ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 #define ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 

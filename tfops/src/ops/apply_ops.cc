@@ -123,8 +123,8 @@ power: At most 0.
 rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
-// AscUpdate is not stateful. The op has another name for each set of fetches, and a session would keep a stateful
-// kernel for each name.
+// AscUpdate is not stateful, because a session keeps a stateful kernel for each name of a node until it is closed. For
+// each set of fetches, the rewritten graph has a node with another name.
 REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")
     .Input("numbers: m * float")

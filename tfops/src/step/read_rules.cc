@@ -179,8 +179,8 @@ class ReadRules {
   }
 
   // Stays returns the first use that does not disappear. If all uses disappear, Stays returns null. If the piece is a
-  // bag, StaysOf searches the uses of the bag. Otherwise StaysOf searches the uses of all features of the piece's
-  // lookup that no bag or join reads.
+  // bag, StaysOf searches the uses of the bag. Otherwise StaysOf searches the uses of all features of the same lookup,
+  // except features that a bag or join reads.
   const Use* Stays(const Uses& uses, int join) const {
     const auto found = std::find_if(uses.begin(), uses.end(), [=](const Use& use) { return !Ends(use, join); });
     return found == uses.end() ? nullptr : &*found;
