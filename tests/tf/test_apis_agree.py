@@ -98,8 +98,8 @@ EXCEPTIONS: Dict[str, Difference] = {
         lambda program: not is_linear(program),
         lambda api, wanted: wanted._replace(form="distinct")
         if api == COLUMNS or api == ASC and wanted.program.pooling == "bags" else wanted,
-        (PAGE, "With `lookup_sparse` and feature columns, such an op receives a row for each distinct id of a lookup, as "
-               "in TensorFlow.")),
+        (PAGE, "With `lookup_sparse` and feature columns, such an op receives a row for each distinct id of a lookup, "
+               "as in TensorFlow.")),
     "ops on gradients read the sum of each key in mx_rec, as in Rec SDK": Difference(
         lambda program: not is_linear(program), of(MX_REC, lambda wanted: wanted._replace(form="sums")),
         (PAGE, "In programs that use `mx_rec`, these functions always read one sum per key, as in Rec SDK")),
