@@ -14,7 +14,9 @@ from ascpipe.tfops import load
 from tests.support.tensorflows import IS_TENSORFLOW_1
 
 v1 = tf.compat.v1
-pytestmark = pytest.mark.skipif(not IS_TENSORFLOW_1, reason="with TensorFlow 2.15, programs use the op ParseExampleV2")
+pytestmark = [
+    pytest.mark.timeout_s(240),
+    pytest.mark.skipif(not IS_TENSORFLOW_1, reason="with TensorFlow 2.15, programs use the op ParseExampleV2")]
 
 TYPES = {tf.int64: 3, tf.float32: 2, tf.string: 1}
 NAMES = ["", "a", "ab", "abc", "c10", "user", "user1", "item_id", "label_of_click", "a_name_of_17_bytes", "\xe9t\xe9",
