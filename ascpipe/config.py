@@ -21,9 +21,10 @@ ENVIRONMENT_PREFIX = "ASCPIPE_"
 FILE_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 METRICS_SUFFIX = ".prom"  #: suffix of files that the node exporter reads
 
-#: variables that are not settings; see names.py, ascpipe/checkpoint and ascpipe/ranks.py
+#: variables that are not settings; see names.py, ascpipe/checkpoint, ascpipe/ranks.py and FAST_INPUT
 OTHER_VARIABLES = frozenset(ENVIRONMENT_PREFIX + name for name in (
-    "NAME", "CONFIG", "ALLOW_UNVERIFIED", "ALLOW_MISSING", "RANKS_FOLDER"))
+    "NAME", "CONFIG", "ALLOW_UNVERIFIED", "ALLOW_MISSING", "RANKS_FOLDER", "FAST_INPUT"))
+FAST_INPUT = ENVIRONMENT_PREFIX + "FAST_INPUT"  #: read by tfops/src/graph/parsing_functions.cc
 FREE_PREFIX = ENVIRONMENT_PREFIX + "X_"  #: prefix of user variables, which daemons inherit and ascpipe ignores
 
 # Kubernetes sets environment variables for the services of a namespace. Their names are the name of the
@@ -171,6 +172,8 @@ def _require_known(environment: Mapping[str, str]) -> None:
             near = difflib.get_close_matches(name, known, 1)
             raise ConfigError(name, "the environment", environment[name], "there is no such variable{}".format(
                 "; did you mean {}?".format(near[0]) if near else ""))
+    if environment.get(FAST_INPUT, "1") not in ("0", "1"):
+        raise ConfigError(FAST_INPUT, "the environment", environment[FAST_INPUT], "write 0 or 1")
 
 
 def processors(text: str) -> List[int]:

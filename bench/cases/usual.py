@@ -29,7 +29,7 @@ SETTINGS = {
     "26x4096-modified-graph": Setting(OURS, 26, 4096, modifies_graph=True),
     "26x4096-estimator": Setting(OURS, 26, 4096, estimator=True),
 }
-if not circumstances.versions()["tensorflow"].startswith("1."):
+if circumstances.versions().get("tensorflow", "").startswith("2."):
     del SETTINGS["26x4096-lazy-adam"]  # TensorFlow 2 has no tf.contrib.opt.LazyAdamOptimizer to compare with
 
 

@@ -113,6 +113,16 @@ def test_an_unknown_variable_is_an_error_that_names_the_nearest():
         config.load_settings({}, {"ASCPIPE_WORKER": "3"})
 
 
+@pytest.mark.parametrize("value", ["0", "1"])
+def test_the_switch_of_the_fast_parser_is_a_known_variable(value):
+    config.load_settings(environment={"ASCPIPE_FAST_INPUT": value})
+
+
+def test_another_value_of_the_switch_is_refused():
+    with pytest.raises(ConfigError, match="ASCPIPE_FAST_INPUT.*'off'.*write 0 or 1"):
+        config.load_settings(environment={"ASCPIPE_FAST_INPUT": "off"})
+
+
 def test_variables_that_are_no_settings_and_those_of_others_are_let_be():
     config.load_settings({}, {"ASCPIPE_NAME": "mine", "ASCPIPE_X_OF_A_LAUNCHER": "1", "OTHER_WORKER": "3"})
 

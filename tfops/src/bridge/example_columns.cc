@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <set>
 #include <string>
 
@@ -15,7 +14,8 @@ namespace {
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-constexpr std::int64_t kBlockRecords = 128;
+// A batch is divided into at most kMostBlocks blocks, because each block has a Column for each feature.
+constexpr std::int64_t kMostBlocks = 64, kLeastRecords = 16;
 
 bool TypeOf(tensorflow::DataType dtype, ValueType* type) {
   if (dtype == tensorflow::DT_INT64) {
@@ -63,8 +63,12 @@ class ExampleBatch {
         config_(config),
         records_(serialized.flat<TensorString>().data()),
         count_(serialized.NumElements()),
-        columns_((count_ + kBlockRecords - 1) / kBlockRecords, std::vector<Column>(parser.features().size())),
+        block_(std::max(kLeastRecords, (count_ + kMostBlocks - 1) / kMostBlocks)),
+        columns_((count_ + block_ - 1) / block_, std::vector<Column>(parser.features().size())),
         result_(result) {
+    for (auto* const tensors : {&result->sparse_indices, &result->sparse_values, &result->sparse_shapes}) {
+      tensors->resize(config.sparse.size());
+    }
     result->dense_values.reserve(config.dense.size());
     for (const auto& dense : config.dense) {
       TensorShape shape;
@@ -74,16 +78,20 @@ class ExampleBatch {
     }
   }
 
-  // Parses the records [begin, end), which begin at a block. Does nothing after a record was unusual.
+  std::int64_t block() const { return block_; }  // number of records of a block
+
+  // Parses the records [begin, end). `begin` is the first record of a block. Several threads may parse blocks. After
+  // an unusual record, Parse does nothing.
   void Parse(std::int64_t begin, std::int64_t end) {
-    for (std::int64_t at = begin; at < end && !unusual_.load(std::memory_order_relaxed); at += kBlockRecords) {
-      if (!ParseBlock(at, std::min(end, at + kBlockRecords))) unusual_.store(true, std::memory_order_relaxed);
+    for (std::int64_t at = begin; at < end && !unusual_.load(std::memory_order_relaxed); at += block_) {
+      if (!ParseBlock(at, std::min(end, at + block_))) unusual_.store(true, std::memory_order_relaxed);
     }
   }
 
   bool is_unusual() const { return unusual_.load(); }
 
-  // Creates the tensors of a feature of any count. `number` is its number in `config.sparse`.
+  // Creates the tensors of a feature with any count, after all blocks were parsed. `number` is the index of the feature
+  // in `config.sparse`. Several threads may join different features.
   void Join(std::size_t number) {
     const std::size_t index = config_.dense.size() + number;
     std::int64_t total = 0, most = 0;
@@ -109,14 +117,14 @@ class ExampleBatch {
     }
     Numbers(&shape)[0] = count_;
     Numbers(&shape)[1] = most;
-    result_->sparse_indices.push_back(places);
-    result_->sparse_values.push_back(values);
-    result_->sparse_shapes.push_back(shape);
+    result_->sparse_indices[number] = places;
+    result_->sparse_values[number] = values;
+    result_->sparse_shapes[number] = shape;
   }
 
  private:
   bool ParseBlock(std::int64_t begin, std::int64_t end) {
-    std::vector<Column>& columns = columns_[begin / kBlockRecords];
+    std::vector<Column>& columns = columns_[begin / block_];
     std::vector<std::vector<ByteRange>> strings(config_.dense.size());
     for (std::size_t i = 0; i < config_.dense.size(); ++i) {
       Tensor* const out = &result_->dense_values[i];
@@ -164,6 +172,7 @@ class ExampleBatch {
   const tensorflow::example::FastParseExampleConfig& config_;
   const TensorString* const records_;
   const std::int64_t count_;
+  const std::int64_t block_;
   std::vector<std::vector<Column>> columns_;  // by block and feature
   tensorflow::example::Result* const result_;
   std::atomic<bool> unusual_{false};
@@ -175,10 +184,12 @@ bool ParseCommonForm(tensorflow::OpKernelContext* ctx, const ExampleParser& pars
                      const tensorflow::example::FastParseExampleConfig& config, const Tensor& serialized,
                      tensorflow::example::Result* result) {
   ExampleBatch batch(parser, config, serialized, result);
-  ShareBlocks(ctx, serialized.NumElements(), kBlockRecords,
+  ShareBlocks(ctx, serialized.NumElements(), batch.block(),
               [&batch](std::int64_t begin, std::int64_t end) { batch.Parse(begin, end); });
   if (batch.is_unusual()) return false;
-  for (std::size_t number = 0; number < config.sparse.size(); ++number) batch.Join(number);
+  ShareBlocks(ctx, static_cast<std::int64_t>(config.sparse.size()), 1, [&batch](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t number = begin; number < end; ++number) batch.Join(number);
+  });
   return true;
 }
 

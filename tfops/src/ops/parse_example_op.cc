@@ -1,4 +1,5 @@
 // AscParseExample has the inputs, outputs, results and errors of TensorFlow's op ParseExample, but is faster.
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,6 +50,9 @@ using tensorflow::Tensor;
 using tensorflow::TensorShapeUtils;
 using tensorflow::errors::InvalidArgument;
 
+// Number of unusual batches in a row after which the op uses only TensorFlow's parser.
+constexpr int kMostUnusual = 4;
+
 }  // namespace
 
 class ParseExampleOp : public tensorflow::OpKernel {
@@ -66,8 +70,12 @@ class ParseExampleOp : public tensorflow::OpKernel {
     OP_REQUIRES_OK(ctx, ReadConfig(ctx, &config));
     tensorflow::example::Result result;
     const std::shared_ptr<const ExampleParser> parser = ParserOf(config);
-    if (parser == nullptr || !ParseCommonForm(ctx, *parser, config, *serialized, &result)) {
-      LogOnce(parser == nullptr ? "a feature is not common" : "a record of a batch is not in the common form");
+    if (parser != nullptr && ParseCommonForm(ctx, *parser, config, *serialized, &result)) {
+      unusual_.store(0, std::memory_order_relaxed);
+    } else {
+      if (parser != nullptr) unusual_.fetch_add(1, std::memory_order_relaxed);
+      LogOnce(parser == nullptr ? "the common form has no feature of variable length or without values"
+                                : "a batch has a record that is not in the common form");
       result = tensorflow::example::Result();
       OP_REQUIRES_OK(ctx, Decodable(tensorflow::example::FastParseExample(
                               config, Strings(*serialized), Strings(*names),
@@ -147,9 +155,10 @@ class ParseExampleOp : public tensorflow::OpKernel {
     return OkStatus();
   }
 
-  // Returns a parser for the common form, or null if it does not support `config`. Names are inputs of the op, and are
-  // usually the same in each call.
+  // Returns a parser for the common form. Returns null if the parser does not support `config`, or if it has failed too
+  // often. The names of the features are inputs of the op, but are usually the same in each call.
   std::shared_ptr<const ExampleParser> ParserOf(const tensorflow::example::FastParseExampleConfig& config) {
+    if (unusual_.load(std::memory_order_relaxed) >= kMostUnusual) return nullptr;
     std::vector<WantedFeature> features = CommonFeatures(config);
     if (features.empty()) return nullptr;
     std::lock_guard<std::mutex> lock(mutex_);
@@ -174,6 +183,7 @@ class ParseExampleOp : public tensorflow::OpKernel {
   }
 
   tensorflow::ParseExampleAttrs attrs_;
+  std::atomic<int> unusual_{0};  // number of unusual batches since the last batch in the common form
   std::once_flag logged_;
   std::mutex mutex_;
   std::shared_ptr<const ExampleParser> parser_;  // guarded by mutex_
