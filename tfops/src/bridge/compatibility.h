@@ -4,6 +4,7 @@
 #define ASCPIPE_BRIDGE_COMPATIBILITY_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -14,6 +15,12 @@
 #include "tensorflow/core/lib/core/status.h"
 #include "tensorflow/core/public/version.h"
 #include "tensorflow/core/util/example_proto_helper.h"
+#if TF_MAJOR_VERSION >= 2
+#include "tensorflow/core/common_runtime/function_body.h"
+#include "tensorflow/core/common_runtime/function_def_utils.h"
+#else
+#include "tensorflow/core/common_runtime/function.h"
+#endif
 
 namespace ascpipe {
 
@@ -47,6 +54,14 @@ inline tensorflow::Status InitParseExample(tensorflow::OpKernelConstruction* con
 #else
   return attrs->Init(construction);
 #endif
+}
+
+// Creates the graph of a function.
+inline tensorflow::Status BodyOf(const std::string& function, const tensorflow::FunctionLibraryDefinition& library,
+                                 std::unique_ptr<tensorflow::FunctionBody>* body) {
+  const tensorflow::FunctionDef* const definition = library.Find(function);
+  if (definition == nullptr) return tensorflow::errors::NotFound("function ", function);
+  return tensorflow::FunctionDefToBodyHelper(*definition, tensorflow::AttrSlice(), &library, body);
 }
 
 // Returns the resource `name` of the step container of `ctx`, and creates the resource on the first call in a step.

@@ -1,0 +1,17 @@
+// Changes datasets that parse records one by one and then batch them: the records are batched first.
+#ifndef ASCPIPE_GRAPH_BATCH_FIRST_H_
+#define ASCPIPE_GRAPH_BATCH_FIRST_H_
+
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/graph/graph.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace ascpipe {
+
+// Changes the datasets of one graph. The datasets return the same batches as before, bit for bit. Returns true in
+// `*changed` if a dataset was changed. Logs the datasets that still parse records one by one, and why.
+tensorflow::Status BatchFirst(tensorflow::Graph* graph, tensorflow::FunctionLibraryDefinition* library, bool* changed);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_GRAPH_BATCH_FIRST_H_

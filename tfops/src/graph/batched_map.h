@@ -1,0 +1,32 @@
+// Makes the function of a dataset map, a function of one element, a function of a batch of elements.
+#ifndef ASCPIPE_GRAPH_BATCHED_MAP_H_
+#define ASCPIPE_GRAPH_BATCHED_MAP_H_
+
+#include <string>
+#include <vector>
+
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace ascpipe {
+
+// Returns true if the function parses one record.
+bool ParsesRecord(const tensorflow::FunctionDef& function);
+
+struct BatchedMap {
+  std::string function;  // name of the new function in the library; empty if there is none
+  std::string reason;    // Why there is none.
+  std::string each;      // types of the ops that the new function runs for each element of a batch
+};
+
+// Adds a function to `library` that returns the results of `function` for a batch of elements. The first
+// `ranks.size()` arguments are an element; ranks[i] is the number of dimensions of component i. The other arguments do
+// not depend on the element. `shapes` are the shapes of the results for one element.
+BatchedMap BatchMap(const std::string& function, const std::vector<int>& ranks,
+                    const std::vector<tensorflow::PartialTensorShape>& shapes,
+                    tensorflow::FunctionLibraryDefinition* library);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_GRAPH_BATCHED_MAP_H_

@@ -1,0 +1,78 @@
+// Rules that make an op of one element an op of a batch of elements.
+#ifndef ASCPIPE_GRAPH_BATCHED_OPS_H_
+#define ASCPIPE_GRAPH_BATCHED_OPS_H_
+
+#include <vector>
+
+#include "graph/step_graph.h"
+
+namespace ascpipe {
+
+// A value in the function of a dataset map, which has been called with one element.
+struct MapValue {
+  enum class Kind {
+    kOnce,     // The same for all elements.
+    kBatched,  // The op computes it for a batch. The first dimension is the position in the batch.
+    kSparse,   // Part of the sparse tensors of a batch.
+    kMapped,   // An op computes it for one element.
+  };
+
+  Kind kind = Kind::kOnce;
+  int rank = -1;  // number of dimensions of one element; -1: unknown
+
+  bool once() const { return kind == Kind::kOnce; }
+  bool batched() const { return kind == Kind::kBatched; }
+};
+using MapValues = std::vector<MapValue>;
+
+class BatchedOps {
+ public:
+  // `batch` is a batched argument of the function whose graph is `body`.
+  BatchedOps(tensorflow::Graph* body, const Port& batch) : body_(body), batch_(batch) {}
+
+  // Changes `node` so that it computes a batch, if there is a rule that keeps each bit of the results. Returns the
+  // number of dimensions of one element of each output. If there is no rule, returns -1 and does not change the node.
+  int Batch(tensorflow::Node* node, const MapValues& inputs);
+
+  const tensorflow::Status& status() const { return status_; }
+
+ private:
+  using Rule = int (BatchedOps::*)(tensorflow::Node*, const MapValues&);
+  static Rule RuleOf(const tensorflow::Node& node);
+
+  int Unary(tensorflow::Node* node, const MapValues& inputs);
+  int UnaryIntegers(tensorflow::Node* node, const MapValues& inputs);
+  int AddsDimension(tensorflow::Node* node, const MapValues& inputs);
+  int Broadcast(tensorflow::Node* node, const MapValues& inputs);
+  int BroadcastIntegers(tensorflow::Node* node, const MapValues& inputs);
+  int SameShape(tensorflow::Node* node, const MapValues& inputs);
+  int Join(tensorflow::Node* node, const MapValues& inputs);
+  int OneHot(tensorflow::Node* node, const MapValues& inputs);
+  int Reshape(tensorflow::Node* node, const MapValues& inputs);
+  int ExpandDims(tensorflow::Node* node, const MapValues& inputs);
+  int Squeeze(tensorflow::Node* node, const MapValues& inputs);
+  int Concat(tensorflow::Node* node, const MapValues& inputs);
+  int Pack(tensorflow::Node* node, const MapValues& inputs);
+  int Unpack(tensorflow::Node* node, const MapValues& inputs);
+  int Split(tensorflow::Node* node, const MapValues& inputs);
+  int StridedSlice(tensorflow::Node* node, const MapValues& inputs);
+
+  // Increments the axis in input `place` if it counts from the first dimension. Returns false if it is not a constant
+  // or not below `rank`.
+  bool ShiftAxis(tensorflow::Node* node, int place, int rank);
+  bool ShiftAxisAttr(tensorflow::Node* node, const char* attr, int rank);
+  // Replaces constant input `place` by a vector that has `first` before the numbers of the constant.
+  void Prepend(tensorflow::Node* node, int place, std::int64_t first, const Numbers& numbers);
+  tensorflow::Node* Constant(const tensorflow::Node& beside, tensorflow::DataType type, const Numbers& numbers,
+                             bool is_scalar);
+  tensorflow::Node* Place(tensorflow::NodeBuilder* builder, const tensorflow::Node& beside);
+  void Replace(tensorflow::Node* node, int place, tensorflow::Node* source);
+
+  tensorflow::Graph* const body_;
+  const Port batch_;
+  tensorflow::Status status_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_GRAPH_BATCHED_OPS_H_
