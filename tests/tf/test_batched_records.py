@@ -9,6 +9,7 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import ascpipe.tf as asc
 from ascpipe.tfops import load
 from tests.support import tree
 from tests.support.tensorflows import IS_TENSORFLOW_1
@@ -276,6 +277,18 @@ def test_the_log_says_why_records_are_parsed_one_by_one(logs, case):
     said = [line for line in logs[case].splitlines() if "ascpipe: " in line]
     assert len(said) == 1 and "records are parsed one by one, which is much slower than in batches" in said[0]
     assert why in said[0] or not IS_TENSORFLOW_1
+
+
+def test_an_argument_of_init_switches_it_off(monkeypatch):
+    monkeypatch.setenv("ASCPIPE_FAST_INPUT", "1")
+    with pytest.raises(ValueError, match="fast_input"):
+        asc.init(fast_input="no")
+    asc.init(fast_input=False)
+    asc.shutdown()
+    assert os.environ["ASCPIPE_FAST_INPUT"] == "0"
+    asc.init()
+    asc.shutdown()
+    assert os.environ["ASCPIPE_FAST_INPUT"] == "0"
 
 
 # ---- records that are damaged, and functions of any kind

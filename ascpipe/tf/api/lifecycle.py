@@ -1,9 +1,11 @@
 """Functions that start and end the use of ascpipe: ``init``, ``start``, ``shutdown``, ``reset`` and ``pipeline``."""
 import contextlib
+import os
 from typing import Any, Dict, Iterator, Optional
 
 import tensorflow as tf
 
+from ascpipe import config
 from ascpipe.errors import CallOrderError, api_names
 from ascpipe.tf import internals
 from ascpipe.tf.api import installing
@@ -13,14 +15,14 @@ from ascpipe.tf.modify.hooks import GraphModifierHook
 from ascpipe.tf.modify.modifier import modify_graph_and_start_emb_cache
 from ascpipe.tf.running import native, process
 from ascpipe.tf.starting.start_pipeline import start_asc_pipeline
-from ascpipe.tf.validation import checked
+from ascpipe.tf.validation import Instance, checked
 
 
-@checked()
+@checked(fast_input=Instance(bool, optional=True))
 def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_expansion: bool = False,
          is_incremental_checkpoint: bool = False, save_checkpoint_due_time: Optional[int] = None,
          save_delta_checkpoints_secs: Optional[int] = None, recent_key_count_threshold: int = 0,
-         restore_model_version: Optional[int] = None) -> None:
+         restore_model_version: Optional[int] = None, fast_input: Optional[bool] = None) -> None:
     """Initialize ascpipe in this process, once and before ``create_table``.
 
     After this call, Savers, Estimators, optimizers, iterators and sessions of TensorFlow support tables.
@@ -38,6 +40,8 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
         recent_key_count_threshold: minimum number of occurrences since the last save. A delta omits keys that occurred
             fewer times. With 0, a delta omits no keys.
         restore_model_version: step of the checkpoint that the first restore loads. None means the step in the path.
+        fast_input: if False, datasets parse records with TensorFlow's ops, and one by one if the program says so.
+            ``init`` stores the value in ``$ASCPIPE_FAST_INPUT``. None means the value of this variable, or True.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
@@ -51,6 +55,8 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
         "save_delta_checkpoints_secs": save_delta_checkpoints_secs,
         "recent_key_count_threshold": recent_key_count_threshold, "restore_model_version": restore_model_version}
     process.init(**given)
+    if fast_input is not None:
+        os.environ[config.FAST_INPUT] = str(int(fast_input))
     process.Process.current().is_plain = True
     api_names.use(rec_sdk=False)
     native.begin_program()
