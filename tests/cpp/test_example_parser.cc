@@ -35,9 +35,33 @@ TEST(NamesAreFound) {
   names.push_back("the same first 8 bytes, another middle 1, the same end");
   names.push_back("the same first 8 bytes, another middle 2, the same end");
   const FeatureIndex index(names);
-  for (std::size_t i = 0; i < names.size(); ++i) CHECK(index.Find(BytesOf(names[i])) == static_cast<int>(i));
-  for (const char* other : {"N", "nnnnn", "feature_2", "the same first 8 bytes, another middle 3, the same end"}) {
-    CHECK(index.Find(BytesOf(other)) == -1);
+  for (const int more : {0, 20}) {  // bytes that can be read after a name
+    const auto find = [&index, more](const std::string& name) {
+      const std::string bytes = name + std::string(more, 'x');
+      return index.Find({bytes.data(), name.size()}, bytes.data() + bytes.size());
+    };
+    for (std::size_t i = 0; i < names.size(); ++i) CHECK(find(names[i]) == static_cast<int>(i));
+    for (const char* other : {"N", "nnnnn", "feature_2", "the same first 8 bytes, another middle 3, the same end"}) {
+      CHECK(find(other) == -1);
+    }
+  }
+}
+
+TEST(NumbersOfUpTo8BytesAreReadInOnePiece) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 100000; ++i) {
+    const std::size_t size = 1 + random() % 8;
+    char bytes[8];
+    for (std::size_t at = 0; at < 8; ++at) {
+      const bool continues = at + 1 < size && random() % 50 != 0;
+      bytes[at] = static_cast<char>((random() & 0x7f) | (continues || random() % 50 == 0 ? 0x80 : 0));
+    }
+    Wire wire({bytes, size});
+    std::uint64_t expected = 0;
+    const bool is_one = wire.Varint(&expected) && wire.AtEnd();
+    std::int64_t number = 0;
+    CHECK(ReadVarintOf(bytes, size, &number) == is_one);
+    if (is_one) CHECK(static_cast<std::uint64_t>(number) == expected);
   }
 }
 

@@ -26,6 +26,38 @@ bool OnlyField(ByteRange message, std::uint8_t tag, ByteRange* field) {
   return wire.Skip(tag) && wire.Delimited(field) && wire.AtEnd();
 }
 
+// Reads an entry in which each length has one byte. Returns false for all other entries.
+bool ReadShortEntry(const char* at, const char* end, ByteRange* name, ByteRange* feature) {
+  const auto left = static_cast<std::size_t>(end - at);
+  if (left < 6) return false;
+  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(at);
+  const std::size_t size = bytes[1], name_size = bytes[3];
+  if (bytes[0] != kEntry || bytes[2] != kName || size >= 0x80 || size < name_size + 4 || size + 2 > left) return false;
+  const std::uint8_t* const rest = bytes + 4 + name_size;
+  if (rest[0] != kFeature || rest[1] != size - name_size - 4) return false;
+  *name = {at + 4, name_size};
+  *feature = {at + 6 + name_size, rest[1]};
+  return true;
+}
+
+// Returns whether a feature is a list with one field, packed numbers in `packed`, in which each length has one byte.
+bool ReadShortList(ByteRange feature, ValueType type, ByteRange* packed) {
+  if (feature.size < 4 || feature.size >= 0x80) return false;
+  const std::uint32_t size = static_cast<std::uint32_t>(feature.size);
+  const std::uint32_t head = DelimitedTag(static_cast<int>(type)) | (size - 2) << 8 | kValues << 16 | (size - 4) << 24;
+  *packed = {feature.data + 4, feature.size - 4};
+  return LoadWord<std::uint32_t>(feature.data) == head;
+}
+
+// Reads the first of some entries.
+bool ReadEntry(ByteRange entries, ByteRange* name, ByteRange* feature) {
+  Wire wire(entries);
+  ByteRange entry;
+  if (!wire.Skip(kEntry) || !wire.Delimited(&entry)) return false;
+  Wire pair(entry);
+  return pair.Skip(kName) && pair.Delimited(name) && pair.Skip(kFeature) && pair.Delimited(feature) && pair.AtEnd();
+}
+
 // Returns the number of varints in packed bytes.
 std::int64_t CountVarints(ByteRange packed) {
   return std::count_if(packed.data, packed.data + packed.size, [](char byte) { return (byte & 0x80) == 0; });
@@ -96,21 +128,20 @@ bool ExampleParser::Parse(ByteRange bytes, std::int64_t record, std::vector<Colu
   std::size_t found = 0;
   ByteRange entries{nullptr, 0};
   if (bytes.size != 0 && !OnlyField(bytes, kFeatures, &entries)) return false;
-  Wire wire(entries);
-  while (!wire.AtEnd()) {
-    ByteRange entry, name, feature;
-    if (!wire.Skip(kEntry) || !wire.Delimited(&entry)) return false;
-    Wire pair(entry);
-    if (!pair.Skip(kName) || !pair.Delimited(&name) || !pair.Skip(kFeature) || !pair.Delimited(&feature) ||
-        !pair.AtEnd()) {
+  const char* const end = entries.data + entries.size;
+  for (const char* at = entries.data; at != end;) {
+    ByteRange name, feature;
+    if (!ReadShortEntry(at, end, &name, &feature) &&
+        !ReadEntry({at, static_cast<std::size_t>(end - at)}, &name, &feature)) {
       return false;
     }
-    const std::int32_t number = index_.Find(name);
+    at = feature.data + feature.size;
+    const std::int32_t number = index_.Find(name, end);
     if (number < 0) continue;
     Column* const column = columns->data() + number;
     if (column->last_record == record) return false;  // the record has the feature twice
     column->last_record = record;
-    if (!ParseFeature(features_[number], feature, record, column)) return false;
+    if (!ParseFeature(features_[number], feature, end, record, column)) return false;
     ++found;
   }
   for (std::size_t i = 0; found < features_.size() && i < features_.size(); ++i) {
@@ -124,9 +155,13 @@ bool ExampleParser::Parse(ByteRange bytes, std::int64_t record, std::vector<Colu
   return true;
 }
 
-bool ExampleParser::ParseFeature(const WantedFeature& wanted, ByteRange feature, std::int64_t record,
+bool ExampleParser::ParseFeature(const WantedFeature& wanted, ByteRange feature, const char* end, std::int64_t record,
                                  Column* column) const {
   ByteRange list, packed{nullptr, 0};
+  if (wanted.type == ValueType::kInt64 && wanted.count == 1 && ReadShortList(feature, wanted.type, &packed) &&
+      packed.size - 1 < kWordBytes && static_cast<std::size_t>(end - packed.data) >= kWordBytes) {
+    return ReadVarintOf(packed.data, packed.size, column->numbers + record);
+  }
   if (!OnlyField(feature, DelimitedTag(static_cast<int>(wanted.type)), &list)) return false;
   const bool any = wanted.count == WantedFeature::kAnyCount;
   if (wanted.type == ValueType::kBytes) {

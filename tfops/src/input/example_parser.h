@@ -57,7 +57,8 @@ class ExampleParser {
   bool Parse(ByteRange bytes, std::int64_t record, std::vector<Column>* columns) const;
 
  private:
-  bool ParseFeature(const WantedFeature& wanted, ByteRange feature, std::int64_t record, Column* column) const;
+  bool ParseFeature(const WantedFeature& wanted, ByteRange feature, const char* end, std::int64_t record,
+                    Column* column) const;
 
   std::vector<WantedFeature> features_;
   FeatureIndex index_;

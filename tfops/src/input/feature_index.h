@@ -3,6 +3,7 @@
 #define ASCPIPE_INPUT_FEATURE_INDEX_H_
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,20 @@ class FeatureIndex {
 
   const std::vector<std::string>& names() const { return names_; }
 
-  // Returns the index of a name in names(). Returns -1 if the name is not one of them.
-  std::int32_t Find(ByteRange name) const;
+  // Returns the index of a name in names(). Returns -1 if the name is not one of them. The bytes before `end` can be
+  // read.
+  std::int32_t Find(ByteRange name, const char* end) const {
+    const Key key = KeyOf(name, end);
+    const std::size_t last = places_.size() - 1;
+    for (std::size_t at = HashOf(key, name.size);; at = (at + 1) & last) {
+      const Place& place = places_[at];
+      if (place.key.first == key.first && place.key.last == key.last && place.size == name.size &&
+          (name.size <= 2 * kWordBytes || std::memcmp(names_[place.number].data(), name.data, name.size) == 0)) {
+        return place.number;
+      }
+      if (place.number < 0) return -1;
+    }
+  }
 
  private:
   // First and last bytes of a name. Names of at most 16 bytes with equal keys and sizes are equal.
@@ -32,10 +45,28 @@ class FeatureIndex {
     std::int32_t number;  // -1: the place is free
   };
 
-  static Key KeyOf(ByteRange name);
-  static std::size_t HashOf(const Key& key, std::size_t size);
+  static Key KeyOf(ByteRange name, const char* end) {
+    if (name.size > kWordBytes) {
+      return {LoadWord<std::uint64_t>(name.data), LoadWord<std::uint64_t>(name.data + name.size - kWordBytes)};
+    }
+    if (name.size == 0) return {0, 0};
+    if (static_cast<std::size_t>(end - name.data) >= kWordBytes) {
+      return {LoadWord<std::uint64_t>(name.data) << (64 - 8 * name.size), 0};
+    }
+    Key key{0, 0};
+    std::memcpy(reinterpret_cast<char*>(&key.first) + kWordBytes - name.size, name.data, name.size);
+    return key;
+  }
+
+  std::size_t HashOf(const Key& key, std::size_t size) const {
+    return static_cast<std::size_t>(((key.first ^ size) * multiplier_ + key.last) * multiplier_ >> shift_);
+  }
+
+  std::size_t Fill(std::uint64_t multiplier);
 
   std::vector<std::string> names_;
+  std::uint64_t multiplier_ = 1;
+  int shift_;                  // the upper bits of a product are the number of a place
   std::vector<Place> places_;  // hash table with linear probing; the size is a power of two
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace ascpipe {
 
@@ -15,6 +16,29 @@ struct ByteRange {
 
 // Tag of a field with a length: a string, a message, or packed numbers. `number` is at most 15.
 constexpr std::uint8_t DelimitedTag(int number) { return static_cast<std::uint8_t>(number << 3 | 2); }
+
+template <typename Word>
+Word LoadWord(const char* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof(word));  // little-endian, like the wire format
+  return word;
+}
+
+constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
+
+// Reads one varint of `size` bytes, at least 1 and at most 8, without a branch for each byte. 8 bytes can be read at
+// `data`. Returns false if the bytes are not exactly one varint.
+inline bool ReadVarintOf(const char* data, std::size_t size, std::int64_t* number) {
+  const std::uint64_t kEnds = 0x8080808080808080u, all = ~std::uint64_t{0} >> (64 - 8 * size);
+  const std::uint64_t bytes = LoadWord<std::uint64_t>(data) & all;
+  // Groups of 7 bits become groups of 14, 28 and 56 bits.
+  std::uint64_t value = bytes & ~kEnds;
+  value = (value & 0x007f007f007f007fu) | (value & 0x7f007f007f007f00u) >> 1;
+  value = (value & 0x00003fff00003fffu) | (value & 0x3fff00003fff0000u) >> 2;
+  value = (value & 0x000000000fffffffu) | (value & 0x0fffffff00000000u) >> 4;
+  *number = static_cast<std::int64_t>(value);
+  return (bytes & kEnds) == (kEnds & all >> 8);  // all bytes but the last have the high bit
+}
 
 // Position in the bytes of a message. A method that returns false may have moved the position.
 class Wire {
