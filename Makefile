@@ -131,7 +131,7 @@ TF2_TESTS := tests/tf/test_reached_patches.py tests/tf/test_documented_program.p
 	tests/tf/test_order_of_ops.py tests/tf/test_ops_on_gradients.py tests/integration/test_crossing_checkpoints.py \
 	tests/fault/test_kills_of_workers.py
 
-test-tf2:
+test-tf2: dev-setup
 	@scripts/second_runtime.sh $(TF2_TESTS) $(ARGS)
 	@scripts/second_runtime.sh demo
 

@@ -3,18 +3,22 @@
 # A tree has one environment and one library of ops, so the copy has its own.
 #
 # Arguments: check = only find an interpreter; demo = run the demo; else arguments for pytest.
-# Environment: PYTHON = the CPython to use.  Exit: that of the tests, 2 = there is no such CPython.
+# Environment: TF2_PYTHON = the CPython to use. PYTHON is the CPython of this tree, and is ignored.
+# Exit: that of the tests, 2 = there is no such CPython.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/find_python.sh
 
 VERSIONS="3.11 3.10"
+PYTHON=${TF2_PYTHON:-}
 if ! find_python; then
   printf 'second runtime: there is no CPython 3.11 or 3.10. What was tried:\n' >&2
   printf '  %s\n' "${TRIED[@]}" >&2
   exit 2
 fi
 [ "${1:-}" != check ] || exit 0
+export PYTHON=$FOUND
+unset MAKEFLAGS ARGS DATA RANKS # of the `make` that called us: they are not for the `make` of the copy
 
 # Remove the files of the last copy, except what was built there: a deleted test must not run.
 mkdir -p build/tf2
@@ -24,9 +28,9 @@ git ls-files -z --cached --others --exclude-standard |
   tar --null --files-from=- --ignore-failed-read --warning=no-failed-read -cf - | tar -xf - -C build/tf2
 cd build/tf2
 if [ "${1:-}" = demo ]; then
-  PYTHON=$FOUND exec make demo
+  exec make demo
 fi
-PYTHON=$FOUND make dev-setup
+make dev-setup
 TEST_OTHER_TREE=$(cd ../.. && pwd)
 export TEST_OTHER_TREE
 # pyproject.toml makes every warning an error. TensorFlow 2.15 and newer packages issue warnings themselves.

@@ -15,6 +15,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from examples.dlrm import criteo
+from examples.dlrm.lazy_adam import LazyAdam
 from examples.dlrm.quiet import tf
 from examples.dlrm.reader import Batch
 
@@ -198,5 +199,4 @@ def plain_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
         return train.FtrlOptimizer(rate, initial_accumulator_value=INITIAL_ACCUMULATOR)
     if name == "gradient_descent":
         return train.GradientDescentOptimizer(rate)
-    from tensorflow.contrib.opt import LazyAdamOptimizer  # the import of contrib costs a second
-    return LazyAdamOptimizer(rate)
+    return LazyAdam(rate)

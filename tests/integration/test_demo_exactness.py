@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from examples.dlrm import criteo, generator, options
+from tests.support.contrib import contrib
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = Path(os.environ.get("CRITEO_SAMPLE", str(ROOT.parent / "shared/data/criteo/criteo_kaggle_8k.tsv")))
@@ -153,6 +154,17 @@ def test_losses_are_those_of_plain_tensorflow(usual, clicks, initial_rows, optim
     ours, _ = run.result()
     assert plain[:50].mean() > plain[-50:].mean()  # it learns, so there is something to get wrong
     np.testing.assert_allclose(ours, plain, rtol=TOLERANCE, atol=0)
+
+
+@pytest.mark.timeout_s(150)
+@pytest.mark.parametrize("clicks", ON_CLICKS, indirect=True)
+def test_lazy_adam_of_the_plain_model_computes_the_bits_of_contrib(clicks, initial_rows, monkeypatch):
+    """The model with the optimizer of the demo, then with the optimizer of tf.contrib."""
+    of_contrib = contrib("opt").LazyAdamOptimizer
+    losses = plain_losses(clicks, initial_rows, "--optimizer", "lazy_adam")
+    monkeypatch.setattr("examples.dlrm.embeddings.LazyAdam", of_contrib)
+    expected = plain_losses(clicks, initial_rows, "--optimizer", "lazy_adam")
+    np.testing.assert_array_equal(losses.view(np.uint32), expected.view(np.uint32))
 
 
 @pytest.mark.long

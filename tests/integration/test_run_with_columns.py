@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.support.ascend_programs import PROGRAMS, QUIET, environment_with, start
+from tests.support.tensorflows import IS_TENSORFLOW_1, NO_DEEPCTR
 
 PROGRAM = os.path.join(PROGRAMS, "column_clicks.py")
 STEPS, SAVED_EVERY = 60, 15
@@ -82,8 +83,9 @@ def test_a_program_that_is_killed_goes_on_from_its_last_checkpoint_with_the_same
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["DNNClassifier", "LinearClassifier", "DeepFMEstimator", "xDeepFMEstimator",
-                                  "DCNEstimator", "AutoIntEstimator"])
+@pytest.mark.parametrize("kind", ["DNNClassifier", "LinearClassifier", *(
+    pytest.param(name, marks=pytest.mark.skipif(not IS_TENSORFLOW_1, reason=NO_DEEPCTR))
+    for name in ("DeepFMEstimator", "xDeepFMEstimator", "DCNEstimator", "AutoIntEstimator"))])
 def test_each_kind_of_estimator_says_what_it_says_with_tensorflow_also_after_a_kill(kind, tmp_path):
     of_kind = ended(began(tmp_path / "whole", kind))
     require_same(of_kind, plain(tmp_path / "plain", kind), 1e-6)

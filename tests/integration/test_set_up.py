@@ -17,6 +17,7 @@ from ascpipe.errors import RunDirError
 from tests.support import tree
 
 REAL = os.path.realpath(sys.executable)
+OF_TESTS = "python{}.{}".format(*sys.version_info[:2])  #: name of the interpreter that runs the tests
 
 
 def loaded(name):
@@ -224,14 +225,14 @@ def test_a_cpython_3_7_is_preferred_to_3_11_and_that_to_3_10(bare):
 
 
 def test_one_that_is_named_is_taken_or_said_to_be_wrong_and_no_other_is_looked_for(bare):
-    script(bare / ".python/cpython/bin/python3.7", "#!/bin/sh\nexec {} \"$@\"\n".format(REAL))
+    script(bare / ".python/cpython/bin" / OF_TESTS, "#!/bin/sh\nexec {} \"$@\"\n".format(REAL))
     assert found(bare, PYTHON=REAL) == (0, REAL + "\n")
     code, said = found(bare, PYTHON="/nowhere/python3.7")
     assert code == 2 and "/nowhere/python3.7: it does not start: " in said and "there is none" not in said
 
 
 def test_one_in_the_tree_is_found(bare):
-    ours = script(bare / ".python/cpython-3.7.9/bin/python3.7", "#!/bin/sh\nexec {} \"$@\"\n".format(REAL))
+    ours = script(bare / ".python/cpython/bin" / OF_TESTS, "#!/bin/sh\nexec {} \"$@\"\n".format(REAL))
     assert found(bare) == (0, "{}\n".format(ours))
 
 
@@ -243,7 +244,7 @@ def mirror(tmp_path):
     if not shutil.which("zstd"):
         pytest.skip("zstd is not there")
     get_python = loaded("get_python")
-    script(tmp_path / "made/python/install/bin/python3.7", "#!/bin/sh\nexec {} \"$@\"\n".format(REAL))
+    script(tmp_path / "made/python/install/bin/python3.7", "#!/bin/sh\necho cpython 3.7\n")
     script(tmp_path / "made/python/build/object.o", "not needed")
     archive = tmp_path / "releases" / get_python.ARCHIVE
     archive.parent.mkdir(parents=True)
@@ -306,9 +307,9 @@ def test_scripts_of_a_copied_environment_lead_to_the_new_place(tmp_path, place):
 @pytest.mark.parametrize("place", ["/a b/.venv", "/" + "x" * 130])
 def test_a_place_that_no_first_line_can_name_gets_a_line_for_the_shell_and_back(place):
     move = loaded("move_venv")
-    plain = "#!/a/.venv/bin/python3.7\nprint()\n"
+    plain = "#!/a/.venv/bin/{}\nprint()\n".format(OF_TESTS)
     there = move.moved(plain, "/a/.venv", place)
-    assert there == "#!/bin/sh\n'''exec' \"{}/bin/python3.7\" \"$0\" \"$@\"\n' '''\nprint()\n".format(place)
+    assert there == "#!/bin/sh\n'''exec' \"{}/bin/{}\" \"$0\" \"$@\"\n' '''\nprint()\n".format(place, OF_TESTS)
     assert move.moved(there, place, "/a/.venv") == plain
 
 

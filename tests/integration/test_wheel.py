@@ -11,6 +11,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 from packaging.requirements import Requirement
 
 import ascpipe
@@ -22,6 +23,7 @@ from tests.support import tree
 LIBRARIES = {"ascpipe/tfops/" + name for name in ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json")}
 REAL = os.path.realpath(sys.executable)
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+SITE = "lib/python{}.{}/site-packages".format(*sys.version_info[:2])  #: in an environment
 pytestmark = pytest.mark.timeout_s(180)
 #: AVX and BMI instructions for v2, AVX-512 for v3
 BEYOND = {"x86-64-v2": r"\t(?:v[a-z]\w+|shlx|shrx|sarx|rorx|andn|bls\w+|mulx|bzhi|pdep|pext)\s(?![a-z]*:)|%[yz]mm",
@@ -116,7 +118,7 @@ def environment(folder):
     for path in site.iterdir():
         if not NOT_LINKED.match(path.name):
             (packages / path.name).symlink_to(path)
-    (folder / "lib/python3.7/site-packages/packages.pth").write_text(str(packages) + "\n")
+    (folder / SITE / "packages.pth").write_text(str(packages) + "\n")
     return folder / "bin/python"
 
 
@@ -143,7 +145,8 @@ def installed(tmp_path_factory, wheels):
 
 
 def test_the_wheel_has_the_ops_and_no_source_of_them_and_is_of_this_platform(wheels):
-    assert wheels[0].name == "ascpipe-{}-cp37-cp37m-linux_x86_64.whl".format(ascpipe.__version__)
+    assert wheels[0].name == "ascpipe-{0}-cp{1}-cp{1}{2}-linux_x86_64.whl".format(
+        ascpipe.__version__, "{}{}".format(*sys.version_info[:2]), sys.abiflags)
     files = files_of(wheels[0])
     assert set(files) >= LIBRARIES
     assert not [name for name in files if name.endswith((".cc", ".h")) or name.split("/")[0] in ("tests", "mx_rec")]
@@ -203,7 +206,8 @@ def test_the_readme_program_runs_without_compiler_cache_and_numba(installed, tmp
 
 def test_the_commands_of_the_wheel_work(installed, tmp_path):
     bin_folder = installed.parent
-    assert "built for TensorFlow 1.15.5" in run(bin_folder / "ascpipe", "doctor", cwd=str(tmp_path)).stdout
+    built_for = "built for TensorFlow {},".format(tf.__version__)
+    assert built_for in run(bin_folder / "ascpipe", "doctor", cwd=str(tmp_path)).stdout
     where = run(installed, "-W", "ignore", "-c", "import ascpipe; print(ascpipe.__file__)", cwd=str(tmp_path)).stdout
     assert where.startswith(str(bin_folder.parent))
 
@@ -271,7 +275,7 @@ ASK = ("import mx_rec\nprint(mx_rec.__file__)\n"
 @pytest.fixture
 def another(installed):
     """Site-packages with another product's package ``mx_rec``, with files of names that ours has, too."""
-    site = installed.parent.parent / "lib/python3.7/site-packages"
+    site = installed.parent.parent / SITE
     package, about = site / "mx_rec", site / "mx_rec-6.0.dist-info"
     for name in ("__init__.py", "core/__init__.py"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)

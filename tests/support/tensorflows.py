@@ -4,6 +4,7 @@ from typing import Any
 import tensorflow as tf
 
 IS_TENSORFLOW_1 = tf.__version__.startswith("1.")
+NO_DEEPCTR = "TensorFlow 2.15 has no tensorflow.python.keras.layers.LSTM, which DeepCTR 0.9.3 imports"
 
 
 def use_tensorflow_1() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.tensorflows import IS_TENSORFLOW_1
+from tests.support.tensorflows import IS_TENSORFLOW_1, NO_DEEPCTR
 from tests.tf import columns
 
 STEPS, TRAINED_ON = 60, 20  #: in all, and in a second ``train``, of those that have one
@@ -33,7 +33,7 @@ def estimators():
     """The module of deepctr, which asks the network for its newest version when it is imported: here it gets no answer.
     """
     if not IS_TENSORFLOW_1:
-        pytest.skip("TensorFlow 2.15 has no tensorflow.python.keras.layers.LSTM, which DeepCTR 0.9.3 imports")
+        pytest.skip(NO_DEEPCTR)
     network = types.ModuleType("requests")
     network.get = lambda address: types.SimpleNamespace(status_code=None)
     network.codes = types.SimpleNamespace(ok=200)

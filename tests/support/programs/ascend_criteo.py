@@ -118,7 +118,7 @@ def make_batch_and_iterator(cfg, columns, feature_spec_list, is_training, before
         dataset = dataset.map(get_asc_insert_func(tgt_key_specs=feature_spec_list, is_training=is_training,
                                                   dump_graph=False))
     dataset = dataset.prefetch(100)
-    iterator = dataset.make_initializable_iterator()
+    iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
     return iterator.get_next(), iterator
 
 

@@ -52,7 +52,7 @@ class SGDWithWeightDecay(GradientDescentOptimizer, CustomizedOptimizer):
         decay = tf.cast(self._weight_decay, var.dtype.base_dtype)
         rows = tf.gather(var, grad.indices)
         change = -rate * (grad.values + decay * rows)
-        return tf.scatter_nd_add(var, tf.expand_dims(grad.indices, 1), change, use_locking=self._use_locking)
+        return tf.compat.v1.scatter_nd_add(var, tf.expand_dims(grad.indices, 1), change, use_locking=self._use_locking)
 
     def _apply_dense(self, grad, var):
         raise NotImplementedError("this optimizer is for the rows of tables")

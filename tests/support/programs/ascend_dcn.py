@@ -48,7 +48,8 @@ def lines(files):
     data = data.batch(BATCH, drop_remainder=True)
 
     def split(text):
-        columns = tf.reshape(tf.strings.split(text, ",", result_type="RaggedTensor").to_tensor(), [BATCH, 1 + FIELDS])
+        words = tf.compat.v1.strings.split(text, sep=",", result_type="RaggedTensor")
+        columns = tf.reshape(words.to_tensor(), [BATCH, 1 + FIELDS])
         ids = tf.strings.to_hash_bucket_fast(columns[:, 1:], 2 ** 60) * tf.constant([1, -1, 1, -1, 1], tf.int64)
         return ids, tf.strings.to_number(columns[:, 0])
 
@@ -76,7 +77,7 @@ class Channel:
         data = lines(self.files)
         if not modify_graph:
             data = data.map(get_asc_insert_func(tgt_key_specs=features, is_training=is_train))
-        self.iterator = data.prefetch(3).make_initializable_iterator()
+        self.iterator = tf.compat.v1.data.make_initializable_iterator(data.prefetch(3))
         batch, label = self.iterator.get_next()
         ids = batch if modify_graph else features
         rows = sparse_lookup(table, ids, None, is_train, "ids_lookup", modify_graph, batch)

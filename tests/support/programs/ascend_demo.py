@@ -41,9 +41,9 @@ def make_batch_and_iterator(cfg, feature_spec_list, is_training, dump_graph):
         dataset = dataset.map(as_tuple)
     dataset = dataset.prefetch(100)
     if cfg.use_one_shot:
-        iterator = dataset.make_one_shot_iterator()
+        iterator = tf.compat.v1.data.make_one_shot_iterator(dataset)
     else:
-        iterator = dataset.make_initializable_iterator()
+        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
     batch = iterator.get_next()
     return batch, iterator
 

@@ -62,7 +62,7 @@ def make_batch_and_iterator(cfg, params, create_fs_params, is_training):
         dataset = dataset.map(as_tuple)
     dataset = dataset.prefetch(100)
     if cfg.use_one_shot:
-        return dataset.make_one_shot_iterator().get_next()
+        return tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
     return dataset
 
 
