@@ -108,7 +108,7 @@ def test_worker_processes_do_not_import_each_other():
 
 INCLUDES = {  # folder of tfops/src -> what the path of an include may begin with
     "core": ("core/",),
-    "input": ("input/",),
+    "input": ("core/", "input/"),
     "peers": ("core/", "peers/"),
     "disk": ("core/", "disk/"),
     "bridge": ("core/", "input/", "peers/", "bridge/", "tensorflow/", "absl/", "google/protobuf/"),
