@@ -5,11 +5,12 @@
 namespace ascpipe {
 
 constexpr int Permutation::kRounds;
+constexpr int Permutation::kLeastBits;
 constexpr std::int64_t Permutation::kMostNumbers;
 
 Permutation::Permutation(std::uint64_t seed, std::uint64_t epoch, std::int64_t count)
     : count_(static_cast<std::uint64_t>(count)) {
-  int bits = 2;  // each half needs a bit
+  int bits = kLeastBits;
   while (bits < 63 && (count_ - 1) >> bits != 0) ++bits;
   low_bits_ = bits / 2;
   low_mask_ = (std::uint64_t{1} << low_bits_) - 1;

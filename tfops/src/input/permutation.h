@@ -1,8 +1,8 @@
 // Pseudo-random permutation of the numbers below n, without memory.
 //
-// The construction is a Feistel network over the smallest power of two that is at least n (Luby, Rackoff 1988: "How to
-// construct pseudorandom permutations from pseudorandom functions"), with halves of equal size or of sizes that differ
-// by one bit. A result that is not below n is permuted again until it is ("cycle walking", Black, Rogaway 2002:
+// The construction is a Feistel network over the smallest power of two that is at least n and 64 (Luby, Rackoff 1988:
+// "How to construct pseudorandom permutations from pseudorandom functions"), with halves of equal size or of sizes that
+// differ by one bit. A result that is not below n is permuted again until it is ("cycle walking", Black, Rogaway 2002:
 // "Ciphers with arbitrary finite domains"), on average fewer than two times. The round function is the mixing function
 // of splitmix64. The permutation is for shuffling and not for cryptography.
 #ifndef ASCPIPE_INPUT_PERMUTATION_H_
@@ -15,6 +15,8 @@ namespace ascpipe {
 class Permutation {
  public:
   static constexpr int kRounds = 8;
+  // With smaller halves, the permutations of five numbers are not equally frequent (tests/unit/data/test_order.py).
+  static constexpr int kLeastBits = 6;
   static constexpr std::int64_t kMostNumbers = INT64_MAX;
 
   // A pure function of all arguments. `count` is at least 1.
