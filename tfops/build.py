@@ -1,6 +1,6 @@
 """Compile the TensorFlow ops, the row engine and the reader of records: ``python -m ascpipe.tfops.build``.
 
-The build writes ``libascpipe_ops.so``, ``build_info.json``, and ``libascpipe_files.so``, which does not need TensorFlow.
+The build writes ``libascpipe_ops.so`` and ``build_info.json``, and ``libascpipe_files.so``, which needs no TensorFlow.
 Sources are compiled in units (units.py). Each object has a record with the digests of its command and its input files.
 A unit is recompiled if a digest differs. File times are ignored and paths are relative, so a copied or moved tree is up
 to date. If the user's cache has a build with the same digests, the files of that build are copied (kept_builds.py).

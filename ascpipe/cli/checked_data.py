@@ -48,7 +48,8 @@ def checked_file(file: DataFile, progress: Optional[Callable[[int], None]]) -> C
         file: a TFRecord file.
         progress: receives the number of bytes of the content that were read.
     """
-    schema, problems = FileSchema(), []
+    schema = FileSchema()
+    problems: List[DataError] = []
     with RecordFile(file.path, file.compression) as opened:
         try:
             _check_all(opened, schema, problems, progress)
@@ -84,11 +85,13 @@ def first_records(files: Sequence[DataFile], count: int) -> Tuple[List[Shown], L
         DataError: a record cannot be read.
     """
     shown: List[Shown] = []
-    features, examples = [], 0
+    features = []
+    examples = 0
     for file in files:
         if len(shown) == count:
             break
-        schema, limit = FileSchema(), count - len(shown)
+        schema = FileSchema()
+        limit = count - len(shown)
         with RecordFile(file.path, file.compression) as opened:
             opened.check(schema, 2 ** 62, limit)
         features.append((file.path, schema.features()))

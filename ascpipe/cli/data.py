@@ -26,8 +26,8 @@ def command() -> None:
     """Group of commands. Each command imports its modules when it is called."""
 
 
-@command.command("index", help="Build the index of each plain TFRecord file. An index has the place of each record, and "
-                               "is needed to shuffle records. A file that has an index keeps it.")
+@command.command("index", help="Build the index of each plain TFRecord file. An index has the place of each record, "
+                               "and is needed to shuffle records. A file that has an index keeps it.")
 @_files
 def index(files: Tuple[str, ...]) -> None:
     """Print one line per file as soon as its index exists."""
@@ -38,7 +38,7 @@ def index(files: Tuple[str, ...]) -> None:
     for file in tfrecords(files):
         with progress_of(file) as progress:
             built = indexed(file.path, progress)
-        with built.index as opened:
+        with built.opened as opened:
             click.echo(one_line("{}  {}  {}: {}".format(
                 "new " if built.is_new else "kept", file.path, counted(opened.records, "record"), opened.path)))
 
@@ -76,8 +76,8 @@ def head(files: Tuple[str, ...], records: int, as_json: bool) -> None:
                        *spec_lines(features, examples)], [])
 
 
-@command.command("check", help="Verify all records, and compare their features. The exit code is 1 if a record is damaged, "
-                               "or if a feature has different types in different records.")
+@command.command("check", help="Verify all records, and compare their features. The exit code is 1 if a record is "
+                               "damaged, or if a feature has different types in different records.")
 @_files
 @_as_json
 def check(files: Tuple[str, ...], as_json: bool) -> None:
@@ -86,7 +86,7 @@ def check(files: Tuple[str, ...], as_json: bool) -> None:
     from ascpipe.data.files import tfrecords
     from ascpipe.data.schema import merged, spec_lines
 
-    checked: List["CheckedFile"] = []
+    checked: List[CheckedFile] = []
     for file in tfrecords(files):
         with progress_of(file) as progress:
             checked.append(checked_file(file, progress))

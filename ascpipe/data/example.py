@@ -9,8 +9,13 @@ from ascpipe.errors import NotAnExampleError
 
 Values = Union[List[int], List[float], List[bytes]]
 
-_VARINT, _EIGHT_BYTES, _DELIMITED, _FOUR_BYTES = 0, 1, 2, 5  # wire types
-_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
+_VARINT = 0  # wire types
+_EIGHT_BYTES = 1
+_DELIMITED = 2
+_FOUR_BYTES = 5
+_BYTES_LIST = 1
+_FLOAT_LIST = 2
+_INT64_LIST = 3
 _TYPES = {_BYTES_LIST: "string", _FLOAT_LIST: "float32", _INT64_LIST: "int64"}
 
 
@@ -47,7 +52,8 @@ def parse(data: bytes) -> Dict[str, FeatureValues]:
 
 
 def _entry(data: bytes) -> Tuple[bytes, FeatureValues]:
-    name, kind = b"", None
+    name = b""
+    kind = None
     values: List[Union[int, float, bytes]] = []
     for number, wire_type, value in _fields(data):
         if wire_type != _DELIMITED or not isinstance(value, bytes) or number not in (1, 2):

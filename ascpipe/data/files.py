@@ -9,7 +9,10 @@ from ascpipe.data.records import GZIP, PLAIN, ZLIB
 from ascpipe.errors import DataFilesError, DataUnreadableError
 from ascpipe.errors.base import shown
 
-TFRECORD, CSV, TSV, PARQUET = "tfrecord", "csv", "tsv", "parquet"  #: formats
+TFRECORD = "tfrecord"  #: formats
+CSV = "csv"
+TSV = "tsv"
+PARQUET = "parquet"
 INDEX_SUFFIX = ".ascindex"  #: of index files; patterns do not match them
 
 Path = Union[str, "os.PathLike[str]"]
@@ -133,8 +136,9 @@ def _format(path: str, content: bytes) -> str:
         return TFRECORD  # which has no records
     if b"\0" not in content and _is_text(content):
         return TSV if b"\t" in content.partition(b"\n")[0] else CSV
-    raise DataFilesError("The format of {} is unknown: it begins with the bytes {}. Nothing was read. Supported formats "
-                         "are TFRecord (plain, GZIP or ZLIB), CSV, TSV and Parquet".format(path, content[:8].hex()))
+    raise DataFilesError("The format of {} is unknown: it begins with the bytes {}. Nothing was read. Supported "
+                         "formats are TFRecord (plain, GZIP or ZLIB), CSV, TSV and Parquet".format(
+                             path, content[:8].hex()))
 
 
 def _is_text(content: bytes) -> bool:

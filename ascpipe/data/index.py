@@ -71,16 +71,16 @@ class Indexed(NamedTuple):
     """Result of ``indexed``.
 
     Attributes:
-        index: the open index. The caller closes it.
+        opened: the open index. The caller closes it.
         is_new: whether the index was built by this call.
     """
 
-    index: RecordIndex
+    opened: RecordIndex
     is_new: bool
 
 
 def beside(path: str) -> str:
-    """Return the path of an index beside its data file. It is hidden, so that patterns such as ``*`` do not match it."""
+    """Return the path of an index beside its data file. It is hidden, so that the pattern ``*`` does not match it."""
     folder, name = os.path.split(os.path.realpath(path))
     return os.path.join(folder, "." + name + INDEX_SUFFIX)
 
@@ -142,7 +142,8 @@ def _build(path: str, place: str, progress: Optional[Progress]) -> str:
     writer = c_void_p()
     native.call("asc_data_index_begin", os.fsencode(path), os.fsencode(place), ctypes.byref(writer))
     try:
-        position, is_done = c_int64(), c_int()
+        position = c_int64()
+        is_done = c_int()
         while not is_done.value:
             native.call("asc_data_index_step", writer, STEP_BYTES, ctypes.byref(position), ctypes.byref(is_done))
             if progress is not None:

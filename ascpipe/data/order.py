@@ -39,8 +39,8 @@ class BatchPlan:
             seed: seed of the shuffle, of which 64 bits are used; None keeps the order of the files.
             drop_remainder: whether an epoch has only full batches.
         """
-        self._plan = BatchPlanArguments(records, (seed or 0) % 2 ** 64, epochs, batch_size, ranks, int(seed is not None),
-                                        int(drop_remainder))
+        self._plan = BatchPlanArguments(records, (seed or 0) % 2 ** 64, epochs, batch_size, ranks,
+                                        int(seed is not None), int(drop_remainder))
 
     def moved(self, position: Position, batches: int) -> Optional[Position]:
         """Return the position after a number of batches, or None if all epochs have ended. Its next batch exists.
@@ -48,7 +48,8 @@ class BatchPlan:
         Raises:
             BatchPlanError: an argument is not allowed, or an epoch has no batch.
         """
-        moved, is_end = native.Position(*position), c_int()
+        moved = native.Position(*position)
+        is_end = c_int()
         native.call("asc_data_plan_move", ctypes.byref(self._plan), batches, moved, ctypes.byref(is_end))
         return None if is_end.value else Position(*moved)
 
@@ -58,7 +59,8 @@ class BatchPlan:
         Raises:
             BatchPlanError: all epochs have ended, or an argument is not allowed.
         """
-        after, count = native.Position(*position), c_int64()
+        after = native.Position(*position)
+        count = c_int64()
         size = min(self._plan.batch_size, self._plan.records)  # a wrong size is refused before memory is written
         numbers = (c_int64 * max(size, 0))()
         native.call("asc_data_plan_batch", ctypes.byref(self._plan), rank, after, numbers, ctypes.byref(count))

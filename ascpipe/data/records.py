@@ -7,7 +7,9 @@ from typing import Iterator, NamedTuple, Optional
 from ascpipe.data import native
 from ascpipe.data.schema import FileSchema
 
-PLAIN, GZIP, ZLIB = "", "GZIP", "ZLIB"  #: compressions, named as in tf.data
+PLAIN = ""  #: compressions, named as in tf.data
+GZIP = "GZIP"
+ZLIB = "ZLIB"
 _COMPRESSIONS = (PLAIN, GZIP, ZLIB)
 _DETECT = -1
 FRAME_BYTES = 16  #: of a record in addition to its data
@@ -109,7 +111,8 @@ class RecordFile:
             DataChangedError: the file has changed since it was opened.
             DataUnreadableError: the disk or the decompression failed.
         """
-        place, data = native.Place(), c_void_p()
+        place = native.Place()
+        data = c_void_p()
         native.call("asc_data_next", self._file, place, ctypes.byref(data))
         return _record(place, data) if data.value is not None else None
 
@@ -120,7 +123,8 @@ class RecordFile:
             DamagedRecordsError: the length of the record is damaged, so that the next record cannot be found.
             DataChangedError, DataUnreadableError: as in ``read``.
         """
-        place, is_end = native.Place(), c_int()
+        place = native.Place()
+        is_end = c_int()
         native.call("asc_data_skip", self._file, place, ctypes.byref(is_end))
         return None if is_end.value else Place(*place)
 
@@ -131,7 +135,8 @@ class RecordFile:
             IndexUnusableError: the file is compressed, or has no such record at this place.
             DamagedRecordsError, DataChangedError, DataUnreadableError: as in ``read``.
         """
-        where, data = native.Place(*place), c_void_p()
+        where = native.Place(*place)
+        data = c_void_p()
         native.call("asc_data_read_at", self._file, where, ctypes.byref(data))
         return _record(where, data)
 
@@ -147,7 +152,9 @@ class RecordFile:
             DamagedRecordsError, DataChangedError, DataUnreadableError: as in ``read``. Records before the error
                 are in the schema.
         """
-        left, position, is_end = c_int64(limit), c_int64(), c_int()
+        left = c_int64(limit)
+        position = c_int64()
+        is_end = c_int()
         not_example = c_int64(-1 if self.not_example is None else self.not_example)
         try:
             native.call("asc_data_check", self._file, schema.handle, step_bytes, ctypes.byref(left),

@@ -60,5 +60,5 @@ class NotAnExampleError(DataError, ValueError):
 
     code = "E336"
     fields: ClassVar[Tuple[str, ...]] = ("size", "reason")
-    template = ("A record of {size} bytes is not a tf.train.Example: {reason}. Its checksum is right, so it was written "
-                "in another format. Read it with the program that wrote it")
+    template = ("A record of {size} bytes is not a tf.train.Example: {reason}. Its checksum is right, so it was "
+                "written in another format. Read it with the program that wrote it")

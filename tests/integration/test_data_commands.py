@@ -82,7 +82,7 @@ def test_check_names_each_damaged_record_and_fails(folder):
     code, text, _ = ascpipe("check", "a.tfrecord")
     lines = text.splitlines()
     assert code == 1
-    assert lines[0].startswith("BAD  a.tfrecord  E330: a.tfrecord: record 0 at byte 0 is damaged: the checksum of its 96")
+    assert lines[0].startswith("BAD  a.tfrecord  E330: a.tfrecord: record 0 at byte 0 is damaged: the checksum of its")
     assert lines[1].startswith("BAD  a.tfrecord  E330: a.tfrecord: record 1 at byte 112 is damaged")
     assert lines[2].startswith("     a.tfrecord  the other records: 998 records, ")
     code, text, _ = ascpipe("check", "a.tfrecord", "--json")
@@ -110,12 +110,35 @@ def test_check_finds_features_with_different_types(folder):
 
 @pytest.mark.parametrize("verb", ["index", "head", "check"])
 @pytest.mark.parametrize(("file", "said"), [
-    ("nothing", "E277: nothing does not exist"), (".", "E277: . is a directory"), ("x.csv", "E277: x.csv is a CSV file"),
-    ("hdfs://a/b", "E277: hdfs://a/b is a remote path")])
+    ("nothing", "E277: nothing does not exist"), (".", "E277: . is a directory"),
+    ("x.csv", "E277: x.csv is a CSV file"), ("hdfs://a/b", "E277: hdfs://a/b is a remote path")])
 def test_other_files_are_an_error_of_one_line(folder, verb, file, said):
     (folder / "x.csv").write_text("1,2\n")
     code, text, error = ascpipe(verb, file)
     assert (code, text, error.count("\n")) == (1, "", 1) and error.startswith("ascpipe: " + said)
+
+
+@pytest.mark.parametrize("file", ["a.tfrecord", "b.tfrecord.gz"])
+def test_on_a_terminal_a_progress_bar_is_shown_and_removed(folder, file):
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    command = [sys.executable, "-m", "ascpipe", "data", "check", str(folder / file)]
+    with terminals.Terminal(command, 120, 30, environment) as terminal:
+        assert terminal.ended() == 0
+        assert terminal.settings() == terminal.before
+        assert "Traceback" not in terminal.said and terminals.SHOWN in terminal.said
+        assert "ok   {}".format(folder / file) in terminal.said
+
+
+def test_the_documented_commands_take_what_a_shell_expands(tmp_path, monkeypatch):
+    (tmp_path / "train").mkdir()
+    monkeypatch.chdir(tmp_path)
+    tfrecords.write(tmp_path / "train.tfrecord", tfrecords.clicks(5))
+    for number in range(2):
+        tfrecords.write(tmp_path / "train" / "{}.tfrecord".format(number), tfrecords.clicks(5, 5 * number))
+    for verb in ("head", "check", "index"):
+        assert ascpipe(verb, "train/0.tfrecord", "train/1.tfrecord")[0] == ascpipe(verb, "train/*.tfrecord")[0] == 0
+    assert "record 0 of train.tfrecord, " in ascpipe("head", "train.tfrecord", "--records", 1)[1]
+    assert ascpipe("index", "train.tfrecord")[1].startswith("new   train.tfrecord  5 records: ")
 
 
 def test_wrong_usage_has_the_exit_code_of_wrong_usage(folder):

@@ -2,7 +2,6 @@
 import numpy as np
 import pytest
 
-from ascpipe.disk import row_engine
 from ascpipe.disk.row_engine import FOREIGN, NEVER_WRITTEN, STALE, RowEngine, RowEngineError
 from ascpipe.errors import AscpipeError
 from ascpipe.tfops import load

@@ -35,14 +35,15 @@ def test_files_are_in_the_order_of_the_arguments_and_patterns_are_sorted(folder)
     ("*.nothing", "The pattern *.nothing matches no file"), ("sub", 'sub is a directory, not a file'),
     ("hdfs://host/data", "hdfs://host/data is a remote path, and ascpipe reads only local files"),
     ("s3://bucket/*.tfrecord", "is a remote path"), ("", "'' is not a path"), ([], "are []"), (None, "are None"),
-    ([7], "7 is not a path"), ([b"a"], "b'a' is not a path"), ("a\0b", "is not a path"), (["a.tfrecord", "x"], "x does")])
+    ([7], "7 is not a path"), ([b"a"], "b'a' is not a path"), ("a\0b", "is not a path"),
+    (["a.tfrecord", "x"], "x does not exist")])
 def test_other_paths_are_refused_with_a_cure(folder, given, said):
     with pytest.raises(DataFilesError) as caught:
         files.find(given)
     assert said in str(caught.value) and str(caught.value).startswith("E277: ")
 
 
-@pytest.mark.parametrize(("name", "content", "format", "compression"), [
+@pytest.mark.parametrize(("name", "content", "kind", "compression"), [
     ("a", tfrecords.content([b"x"]), files.TFRECORD, ""),
     ("a.csv", tfrecords.content([b"x"]), files.TFRECORD, ""),
     ("a", gzip.compress(tfrecords.content([b"x"])), files.TFRECORD, "GZIP"),
@@ -55,9 +56,9 @@ def test_other_paths_are_refused_with_a_cure(folder, given, said):
     ("a.tsv", b"", files.TSV, ""), ("day_0", b"1\t2\n", files.TSV, ""), ("day_0", b"1,2\n", files.CSV, ""),
     ("a", "\xe9".encode() * 2049, files.CSV, ""), ("a", b"PAR1xxxx", files.PARQUET, ""),
     ("x_tab", b"x,y\n", files.CSV, ""), ("xyz.txt", b"x,y\n", files.CSV, "")])
-def test_formats_are_recognized(tmp_path, name, content, format, compression):
+def test_formats_are_recognized(tmp_path, name, content, kind, compression):
     (tmp_path / name).write_bytes(content)
-    assert files.recognized(str(tmp_path / name)) == (str(tmp_path / name), format, compression)
+    assert files.recognized(str(tmp_path / name)) == (str(tmp_path / name), kind, compression)
 
 
 def test_an_unknown_format_is_refused(tmp_path):

@@ -26,10 +26,10 @@ def data(tmp_path):
 def test_an_index_has_the_place_of_each_record(data):
     positions = []
     built = index.indexed(data, positions.append)
-    assert built.is_new and built.index.records == 200
-    assert built.index.path == os.path.join(os.path.dirname(data), ".a.tfrecord.ascindex")
+    assert built.is_new and built.opened.records == 200
+    assert built.opened.path == os.path.join(os.path.dirname(data), ".a.tfrecord.ascindex")
     assert positions == [os.path.getsize(data)]
-    with built.index as found, RecordFile(data) as file:
+    with built.opened as found, RecordFile(data) as file:
         places = found.find(0, 200)
         assert found.find(130) == [places[130]] and found.find(200, 0) == []
         assert [file.read_at(place).data for place in reversed(places)] == [b"x" * (n % 50) for n in range(199, -1, -1)]
@@ -37,23 +37,23 @@ def test_an_index_has_the_place_of_each_record(data):
             found.find(199, 2)
     again = index.indexed(data)
     assert not again.is_new
-    again.index.close()
+    again.opened.close()
 
 
 def test_an_index_of_a_changed_file_is_built_again(data):
-    index.indexed(data).index.close()
+    index.indexed(data).opened.close()
     with open(data, "ab") as file:
         file.write(tfrecords.record(b"more"))
     assert index.existing(data) is None
     built = index.indexed(data)
-    assert built.is_new and built.index.records == 201
-    built.index.close()
+    assert built.is_new and built.opened.records == 201
+    built.opened.close()
     os.utime(data, ns=(5, 5))
     assert index.existing(data) is None
 
 
 def test_a_damaged_index_is_built_again(data, seed):
-    with index.indexed(data).index as built:
+    with index.indexed(data).opened as built:
         place = built.path
     with open(place, "rb") as file:
         whole = file.read()
@@ -65,20 +65,20 @@ def test_a_damaged_index_is_built_again(data, seed):
             file.write(content[:draw.randrange(len(content))] if draw.random() < .3 else content)
         assert index.existing(data) is None
     built = index.indexed(data)
-    assert built.is_new and built.index.records == 200
-    built.index.close()
+    assert built.is_new and built.opened.records == 200
+    built.opened.close()
 
 
 def test_where_the_folder_cannot_be_written_the_index_is_in_the_cache(data, cache, monkeypatch):
     monkeypatch.setattr(index, "beside", lambda path: "/proc/index")
     built = index.indexed(data)
-    assert built.is_new and built.index.path == index.in_cache(data)
-    assert os.path.dirname(built.index.path) == str(cache / "indexes")
-    built.index.close()
+    assert built.is_new and built.opened.path == index.in_cache(data)
+    assert os.path.dirname(built.opened.path) == str(cache / "indexes")
+    built.opened.close()
     again = index.indexed(data)
     assert not again.is_new
-    again.index.close()
-    os.unlink(again.index.path)
+    again.opened.close()
+    os.unlink(again.opened.path)
     (cache / "indexes").rmdir()
     (cache / "indexes").write_text("")
     with pytest.raises(IndexNotWrittenError, match="E335: the index .* The cache directory cannot be used either"):
@@ -116,5 +116,5 @@ def test_an_interrupt_leaves_no_file(data):
 def test_an_empty_file_has_an_index_without_records(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     built = index.indexed(str(tmp_path / "empty"))
-    assert (built.index.records, built.index.find(0, 0)) == (0, [])
-    built.index.close()
+    assert (built.opened.records, built.opened.find(0, 0)) == (0, [])
+    built.opened.close()

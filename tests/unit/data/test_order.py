@@ -71,18 +71,18 @@ def test_epochs_and_seeds_have_different_orders():
     assert max(fixed) < 10  # 1 is expected
 
 
-def read_epoch(records, steps, seed, start=Position(0, 0), drop_remainder=False):
+def read_epoch(records, steps, seed, epoch=0, drop_remainder=False):
     """Read an epoch. ``steps`` has (batch size, ranks, number of batches) of consecutive runs; the last one reads all.
 
     Returns:
         Records of each batch of each run, as lists of ranks.
     """
-    batches, position = [], start
+    batches, position = [], Position(epoch, 0)
     for size, ranks, count in steps:
         plan = BatchPlan(records, size, ranks=ranks, epochs=ENDLESS, seed=seed, drop_remainder=drop_remainder)
         for _ in range(count):
             position = plan.moved(position, 0)
-            if position.epoch != start.epoch:
+            if position.epoch != epoch:
                 return batches
             parts = [plan.batch(position, rank) for rank in range(ranks)]
             assert len({after for _, after in parts}) == 1
@@ -104,7 +104,7 @@ def test_batches_of_an_epoch_are_those_of_the_twin(records, size, ranks, seed, d
         with pytest.raises(BatchPlanError, match="E334: The data has {} records".format(records)):
             BatchPlan(records, size, ranks=ranks, drop_remainder=drop).moved(Position(0, 0), 0)
         return
-    assert read_epoch(records, [(size, ranks, 999)], seed, Position(epoch, 0), drop) == expected
+    assert read_epoch(records, [(size, ranks, 999)], seed, epoch, drop) == expected
 
 
 @settings(max_examples=300)

@@ -115,4 +115,5 @@ def test_features_of_several_files_are_merged_and_conflicts_are_named():
     together, conflicts = schema.merged(files)
     assert together == [Feature("a", "int64", 7, 1, 3), Feature("b", "int64", 8, 0, 4),
                         Feature("c", "string", 5, 1, 2, 3), Feature("d", "int64", 1, 1, 1)]
-    assert conflicts == [Conflict("a", "int64", "y has float32"), Conflict("c", "string", "record 3 of x has another type")]
+    assert conflicts == [Conflict("a", "int64", "y has float32"),
+                         Conflict("c", "string", "record 3 of x has another type")]

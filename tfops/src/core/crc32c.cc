@@ -7,7 +7,6 @@
 #define ASC_CRC_TARGET "sse4.2"
 #elif defined(__aarch64__)
 #include <arm_acle.h>
-#include <asm/hwcap.h>
 #include <sys/auxv.h>
 #define ASC_CRC_TARGET "+crc"
 #endif

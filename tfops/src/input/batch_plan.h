@@ -40,7 +40,7 @@ class BatchPlan {
   static constexpr std::int64_t kMost = std::int64_t{1} << 61;  // of epochs, batches and records of a batch
 
   // Returns kE334 if an argument is not allowed, or if an epoch has no batch.
-  static CoreStatus Check(const BatchPlanArguments& arguments);
+  static CoreStatus Check(const BatchPlanArguments& of);
 
   // The arguments have passed Check.
   explicit BatchPlan(const BatchPlanArguments& arguments) : of_(arguments) {}

@@ -19,6 +19,7 @@ namespace {
 
 constexpr char kMagic[8] = {'A', 'S', 'C', 'I', 'N', 'D', 'E', 'X'};
 constexpr std::uint32_t kVersion = 1;
+constexpr std::int64_t kIndexHeaderBytes = sizeof(IndexHeader);
 constexpr std::int64_t kBlockBytes = sizeof(IndexBlock);
 constexpr std::size_t kBlocksPerWrite = 4096;  // 1.1 MB
 constexpr std::int64_t kMostKeptBlocks =
@@ -105,7 +106,7 @@ CoreStatus RecordIndexWriter::Step(std::int64_t bytes, bool* is_done) {
     block_.lengths[block_.records++] = static_cast<std::uint32_t>(place.bytes - kFrameBytes);
     ++records_;
     if (block_.records == IndexBlock::kRecords) {
-      status = WriteBlock();
+      status = EndBlock();
       if (!status.ok()) return status;
     }
   }
@@ -113,25 +114,24 @@ CoreStatus RecordIndexWriter::Step(std::int64_t bytes, bool* is_done) {
 }
 
 // Appends the block to the blocks that are not written yet, and writes these if they are many.
-CoreStatus RecordIndexWriter::WriteBlock() {
+CoreStatus RecordIndexWriter::EndBlock() {
   block_.checksum = ChecksumOf(block_);
   blocks_.push_back(block_);
   block_ = IndexBlock();
-  if (blocks_.size() < kBlocksPerWrite) return CoreStatus();
-  const CoreStatus status =
-      Write(blocks_.data(), blocks_.size() * sizeof(IndexBlock), sizeof(IndexHeader) + written_ * kBlockBytes);
+  return blocks_.size() < kBlocksPerWrite ? CoreStatus() : WriteBlocks();
+}
+
+CoreStatus RecordIndexWriter::WriteBlocks() {
+  const std::int64_t offset = kIndexHeaderBytes + written_ * kBlockBytes;
+  const CoreStatus status = Write(blocks_.data(), blocks_.size() * sizeof(IndexBlock), offset);
   written_ += static_cast<std::int64_t>(blocks_.size());
   blocks_.clear();
   return status;
 }
 
 CoreStatus RecordIndexWriter::Finish() {
-  if (block_.records > 0) {
-    const CoreStatus status = WriteBlock();
-    if (!status.ok()) return status;
-  }
-  CoreStatus status =
-      Write(blocks_.data(), blocks_.size() * sizeof(IndexBlock), sizeof(IndexHeader) + written_ * kBlockBytes);
+  CoreStatus status = block_.records > 0 ? EndBlock() : CoreStatus();
+  if (status.ok()) status = WriteBlocks();
   if (!status.ok()) return status;
   IndexHeader header = IndexHeader();
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
@@ -210,7 +210,7 @@ CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
   // A record has at least kFrameBytes, so the numbers below cannot overflow.
   const bool is_possible = header.records >= 0 && header.records <= data.bytes / kFrameBytes;
   const std::int64_t blocks = is_possible ? BlocksFor(header.records) : 0;
-  const std::int64_t expected = static_cast<std::int64_t>(sizeof(header)) + blocks * kBlockBytes;
+  const std::int64_t expected = kIndexHeaderBytes + blocks * kBlockBytes;
   if (!is_possible || file.st_size != expected) {
     return Unusable("for ", header.records, " records it needs ", expected, " bytes, and has ", file.st_size);
   }
@@ -237,7 +237,7 @@ CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
 }
 
 CoreStatus RecordIndex::ReadBlocks(std::int64_t first, std::int64_t count, IndexBlock* blocks) const {
-  const std::int64_t offset = static_cast<std::int64_t>(sizeof(IndexHeader)) + first * kBlockBytes;
+  const std::int64_t offset = kIndexHeaderBytes + first * kBlockBytes;
   const int error = ReadExactly(file_.get(), blocks, static_cast<std::size_t>(count) * sizeof(IndexBlock), offset);
   if (error != 0) return Unusable(error > 0 ? std::strerror(error) : "it has become shorter");
   const std::int64_t last = BlocksFor(records_) - 1;

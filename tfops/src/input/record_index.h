@@ -73,7 +73,8 @@ class RecordIndexWriter {
   RecordIndexWriter(std::unique_ptr<RecordFile> data, const std::string& path)
       : data_(std::move(data)), path_(path), block_() {}
 
-  CoreStatus WriteBlock();
+  CoreStatus EndBlock();
+  CoreStatus WriteBlocks();
   CoreStatus Finish();
   CoreStatus Write(const void* bytes, std::size_t count, std::int64_t offset);
   CoreStatus Unwritable(int error) const;
