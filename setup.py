@@ -22,7 +22,7 @@ from setuptools.command.build_py import build_py
 HERE = Path(__file__).resolve().parent
 MAPPED = {"ascpipe.workers": "workers", "ascpipe.tfops": "tfops"}
 OPS = "ascpipe.tfops.libascpipe_ops"
-MADE = ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json")  # in tfops/
+MADE = ("libascpipe_ops.so", "libascpipe_files.so", "build_info.json")  # in tfops/
 KERNELS = HERE / "build/kernels"
 # The release of TensorFlow for each Python, and the packages that compiling needs.
 TENSORFLOW_1 = sys.version_info < (3, 8)

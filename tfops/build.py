@@ -1,6 +1,6 @@
-"""Compile the TensorFlow ops and the row engine: ``python -m ascpipe.tfops.build``.
+"""Compile the TensorFlow ops, the row engine and the reader of records: ``python -m ascpipe.tfops.build``.
 
-The build writes ``libascpipe_ops.so``, ``build_info.json``, and ``libascpipe_disk.so``, which does not need TensorFlow.
+The build writes ``libascpipe_ops.so`` and ``build_info.json``, and ``libascpipe_files.so``, which needs no TensorFlow.
 Sources are compiled in units (units.py). Each object has a record with the digests of its command and its input files.
 A unit is recompiled if a digest differs. File times are ignored and paths are relative, so a copied or moved tree is up
 to date. If the user's cache has a build with the same digests, the files of that build are copied (kept_builds.py).
@@ -25,7 +25,7 @@ from ascpipe import __version__
 from ascpipe.errors import AscpipeError
 from ascpipe.layout import generate, structs
 from ascpipe.tfops import kept_builds, units
-from ascpipe.tfops.load import DISK_LIBRARY, HERE, INFO, LIBRARY, SourcesMissingError
+from ascpipe.tfops.load import FILES_LIBRARY, HERE, INFO, LIBRARY, SourcesMissingError
 from ascpipe.tfops.units import WITHOUT_TENSORFLOW, Unit  # noqa: F401  # tests ask for it here
 
 SOURCES = HERE / "src"
@@ -223,10 +223,11 @@ class _Build:
     def link(self) -> None:
         """Link the libraries whose objects have changed."""
         ours = [unit for unit in self.units if unit.folder != units.DISK]
-        disk = [unit for unit in self.units if unit.folder == units.DISK]
-        also = [unit for unit in self.units if unit.sources[0] in units.ALSO_DISK]
-        for library, parts, flags in ((LIBRARY, ours, self.link_flags), (DISK_LIBRARY, [*disk, *also], [])):
-            if not disk and library == DISK_LIBRARY:
+        files = [unit for unit in self.units if unit.folder in units.FILES]
+        also = [unit for unit in self.units if unit.sources[0] in units.ALSO_FILES]
+        # Before glibc 2.34, dlopen was in a library of its own.
+        for library, parts, flags in ((LIBRARY, ours, self.link_flags), (FILES_LIBRARY, [*files, *also], ["-ldl"])):
+            if not files and library == FILES_LIBRARY:
                 continue
             objects = [unit.name + ".o" for unit in sorted(parts)]
             target = _from_objects(str(library))
@@ -249,7 +250,7 @@ class _Build:
         """Copy the libraries and objects from the cache. Return False if the cache does not have them."""
         files = kept_builds.read(self.state())
         for name, content in (files or {}).items():
-            target = (HERE if name in (LIBRARY.name, DISK_LIBRARY.name) else OBJECTS) / name
+            target = (HERE if name in (LIBRARY.name, FILES_LIBRARY.name) else OBJECTS) / name
             beside = target.with_name(name + ".new")
             beside.write_bytes(content)
             beside.chmod(0o755 if target.suffix == ".so" else 0o644)
@@ -258,7 +259,7 @@ class _Build:
 
     def keep(self) -> None:
         """Store the libraries and objects in the cache."""
-        files = [path for path in (LIBRARY, DISK_LIBRARY) if path.exists()]
+        files = [path for path in (LIBRARY, FILES_LIBRARY) if path.exists()]
         for name in [*(unit.name for unit in self.units), *(path.name for path in files)]:
             files += [path for path in (OBJECTS / (name + ".o"), OBJECTS / (name + ".json")) if path.exists()]
         kept_builds.keep(self.state(), files)
@@ -341,7 +342,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print(error, file=sys.stderr)
         return 1
     if compiled and not options.quiet:
-        print("{}, {}: {} units compiled, {:.1f} s".format(LIBRARY.name, DISK_LIBRARY.name, compiled, seconds))
+        print("{}, {}: {} units compiled, {:.1f} s".format(LIBRARY.name, FILES_LIBRARY.name, compiled, seconds))
     return 0
 
 

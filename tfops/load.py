@@ -13,7 +13,7 @@ from ascpipe.layout import structs
 
 HERE = Path(__file__).resolve().parent
 LIBRARY = HERE / "libascpipe_ops.so"
-DISK_LIBRARY = HERE / "libascpipe_disk.so"  #: library of the row engine; see docs/internals/row_files.md
+FILES_LIBRARY = HERE / "libascpipe_files.so"  #: row engine and reader of records; it needs no TensorFlow
 INFO = HERE / "build_info.json"
 
 
@@ -130,6 +130,23 @@ def load() -> Any:
             _module = module
             _library = library
         return _module
+
+
+def files_library() -> ctypes.CDLL:
+    """Load and return the library of the row engine and of the reader of records, which needs no TensorFlow.
+
+    Raises:
+        OpsMissingError: the library has not been built.
+        OpsMismatchError: the library was built for another layout.
+    """
+    if not FILES_LIBRARY.exists():
+        raise OpsMissingError(str(FILES_LIBRARY))
+    loaded = ctypes.CDLL(str(FILES_LIBRARY))
+    loaded.asc_disk_layout_hash.restype = ctypes.c_int64
+    built = loaded.asc_disk_layout_hash()
+    if built != structs.layout_hash():
+        raise OpsMismatchError("shared-memory layout", built, structs.layout_hash())
+    return loaded
 
 
 def library() -> ctypes.CDLL:

@@ -129,7 +129,7 @@ def ops() -> Iterator[Finding]:
     from ascpipe.layout import structs
     from ascpipe.tfops import load
 
-    for path in (load.library_path(), str(load.DISK_LIBRARY)):
+    for path in (load.library_path(), str(load.FILES_LIBRARY)):
         if not is_whole(path):
             yield Finding("ops", PROBLEM, "{} does not exist, or is incomplete".format(path), _BUILD)
             return

@@ -21,6 +21,7 @@ _GROUPS = (
     ("Daemons and programs", ("start", "stop", "run", "list", "status", "logs")),
     ("While it trains", ("stats", "top", "inspect", "hotkeys", "trace", "timeline")),
     ("Checkpoints and tables", ("checkpoint", "plan")),
+    ("Training data", ("data",)),
     ("This machine", ("doctor", "config", "warmup", "clean", "library")),
     ("Help", ("explain", "completion")),
 )

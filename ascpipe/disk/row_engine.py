@@ -1,4 +1,4 @@
-"""Python binding of the row engine ``libascpipe_disk.so``, which does not need TensorFlow.
+"""Python binding of the row engine ``libascpipe_files.so``, which does not need TensorFlow.
 
 ``src/disk/c_api.cc`` defines the functions, and ``ascpipe/layout/calls.py`` defines their structs. ctypes releases the
 GIL during a call. ``docs/internals/row_files.md`` describes row files.
@@ -11,10 +11,9 @@ import numpy as np
 
 from ascpipe.errors import AscpipeError
 from ascpipe.errors.base import shown
-from ascpipe.layout import structs
 from ascpipe.layout.calls import DiskBatch, DiskFigures, DiskFile
 from ascpipe.layout.row_blocks import GROWTH_BYTES
-from ascpipe.tfops.load import DISK_LIBRARY, OpsMismatchError, OpsMissingError
+from ascpipe.tfops.load import files_library
 
 #: results of a row, in addition to 0 and errnos; see ``src/disk/row_format.h``
 NEVER_WRITTEN = -1
@@ -232,13 +231,7 @@ class RowEngine:
 
 
 def _load() -> ctypes.CDLL:
-    if not DISK_LIBRARY.exists():
-        raise OpsMissingError(str(DISK_LIBRARY))
-    library = ctypes.CDLL(str(DISK_LIBRARY))
-    library.asc_disk_layout_hash.restype = c_int64
-    built = library.asc_disk_layout_hash()
-    if built != structs.layout_hash():
-        raise OpsMismatchError("shared-memory layout", built, structs.layout_hash())
+    library = files_library()
     library.asc_disk_new.argtypes = (c_int,)
     library.asc_disk_new.restype = c_void_p
     library.asc_disk_free.argtypes = (c_void_p,)

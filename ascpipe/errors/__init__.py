@@ -65,7 +65,16 @@
     |   +-- FilePathError      E273  a path cannot be opened
     |   +-- EnvironmentVariableError E274 an environment variable is missing or has a wrong value
     |   +-- ServingError       E275  a graph for serving uses tables in an unsupported way
-    |   `-- UnsupportedTensorFlowError E276 TensorFlow lacks an attribute that ascpipe has to replace
+    |   +-- UnsupportedTensorFlowError E276 TensorFlow lacks an attribute that ascpipe has to replace
+    |   `-- DataFilesError   E277  a list of files of training data is not usable
+    +-- DataError              E339  other errors of training data
+    |   +-- DamagedRecordsError E330 a record or a compressed stream is damaged
+    |   +-- DataChangedError   E331  a file changed while it was read
+    |   +-- DataUnreadableError E332 a file cannot be opened or read, or zlib is missing
+    |   +-- IndexUnusableError E333  an index is damaged, or belongs to other data
+    |   +-- BatchPlanError     E334  records cannot be divided into batches as requested
+    |   +-- IndexNotWrittenError E335 an index cannot be written
+    |   `-- NotAnExampleError  E336  a record is not a tf.train.Example
     +-- NotBuiltYetError       E600  a feature of the reference product is not implemented
     +-- CheckpointError        E500  see ascpipe/checkpoint/errors.py for its subclasses
     `-- RemoteError            E199  this version does not know an error code of the daemon
@@ -75,8 +84,9 @@ longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipel
 not started, or has ended), E301 (damaged shared memory, or a damaged message of another rank), E310, E311 and E312 (an
 exchange with other ranks failed), E313 (a property that must be equal differs between ranks), E314 (a step of one rank
 failed, or ranks executed different steps), E320 (a table is full), E321 (out of memory for a table), E322 (a batch is
-duplicate or too late), E323 (a batch is too large), E324 (``lookup_sparse`` received invalid ids or weights), E421
-(rows on disk cannot be read or written); see ``ascpipe/layout/codes.py``.
+duplicate or too late), E323 (a batch is too large), E324 (``lookup_sparse`` received invalid ids or weights), E330
+to E335 (training data, as in the classes above), E421 (rows on disk cannot be read or written); see
+``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; messages may change. An error that was received from another process (``received``) has
 the class, code and message of that error. Its other attributes are ``None``.
@@ -104,6 +114,16 @@ from ascpipe.errors.daemon import (
     VersionError,
     WrongStateError,
 )
+from ascpipe.errors.data import (
+    BatchPlanError,
+    DamagedRecordsError,
+    DataChangedError,
+    DataError,
+    DataUnreadableError,
+    IndexNotWrittenError,
+    IndexUnusableError,
+    NotAnExampleError,
+)
 from ascpipe.errors.others import (
     ColumnError,
     CombinerError,
@@ -127,6 +147,7 @@ from ascpipe.errors.others import (
 from ascpipe.errors.usage import (
     ArgumentError,
     CallOrderError,
+    DataFilesError,
     DatasetError,
     EnvironmentVariableError,
     FeatureError,
@@ -159,6 +180,7 @@ __all__ = [
     "AlreadyRunsError",
     "ArgumentError",
     "AscpipeError",
+    "BatchPlanError",
     "BusyError",
     "CallOrderError",
     "ColumnError",
@@ -169,6 +191,11 @@ __all__ = [
     "CrashLoopError",
     "DaemonError",
     "DaemonStoppedError",
+    "DamagedRecordsError",
+    "DataChangedError",
+    "DataError",
+    "DataFilesError",
+    "DataUnreadableError",
     "DatasetError",
     "DirectoryFullError",
     "DiskFullError",
@@ -181,6 +208,8 @@ __all__ = [
     "GraphModificationError",
     "HorovodMissingError",
     "HorovodVersionError",
+    "IndexNotWrittenError",
+    "IndexUnusableError",
     "InitializationError",
     "KeyWorkerDiedError",
     "MessageError",
@@ -190,6 +219,7 @@ __all__ = [
     "MissingFromGraphError",
     "NameRefusedError",
     "NoAnswerError",
+    "NotAnExampleError",
     "NotBuiltYetError",
     "NotRunningError",
     "NotStartedError",

@@ -6,6 +6,7 @@
 """
 from typing import Dict
 
+from ascpipe.errors.data_explanations import DATA
 from ascpipe.errors.usage_explanations import NOTHING, UNTRAINED, USAGE, Explanation
 
 _LOST = "Training since the last checkpoint is lost."
@@ -298,4 +299,4 @@ _OTHERS: Dict[str, Explanation] = {
         "The message names the argument or call, and the alternative."),
 }
 
-EXPLANATIONS: Dict[str, Explanation] = dict(sorted({**_OTHERS, **USAGE}.items()))
+EXPLANATIONS: Dict[str, Explanation] = dict(sorted({**_OTHERS, **USAGE, **DATA}.items()))

@@ -124,3 +124,11 @@ class UnsupportedTensorFlowError(UsageError, OSError, RuntimeError):
     """TensorFlow has no attribute that ascpipe has to replace; nothing was started."""
 
     code = "E276"
+
+
+class DataFilesError(UsageError, ValueError, OSError):
+    """A list of files of training data has a path that does not exist, a directory, a remote path, or a file of an
+    unknown format.
+    """
+
+    code = "E277"

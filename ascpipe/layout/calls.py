@@ -86,4 +86,33 @@ class DiskFigures(ctypes.Structure):
     )
 
 
-STRUCTURES = (TableArguments, DiskBatch, DiskFile, DiskFigures)
+class BatchPlanArguments(ctypes.Structure):
+    """Argument of ``asc_data_plan_move``: the order of the records of a run (``tfops/src/input/batch_plan.h``)."""
+
+    _fields_ = (
+        ("records", ctypes.c_int64),  # of all files together
+        ("seed", ctypes.c_uint64),  # of the shuffle
+        ("epochs", ctypes.c_int64),  # -1 = endless
+        ("batch_size", ctypes.c_int64),  # of one rank
+        ("ranks", ctypes.c_int64),
+        ("shuffles", ctypes.c_int),  # 0 = records in the order of the files
+        ("drop_remainder", ctypes.c_int),  # 1 = an epoch has only full batches
+    )
+
+
+class FeatureFacts(ctypes.Structure):
+    """Result of ``asc_data_schema_features``: facts about one feature of the records that a schema has."""
+
+    _fields_ = (
+        ("name", ctypes.c_void_p),  # UTF-8 without a final NUL; owned by the schema
+        ("name_bytes", ctypes.c_int64),
+        ("type", ctypes.c_int),  # field number of the list in tf.train.Feature; 0 = no record has a list
+        ("records", ctypes.c_int64),  # number of records that have the feature
+        ("least", ctypes.c_int64),  # minimum number of values in these records
+        ("most", ctypes.c_int64),  # maximum number of values in these records
+        ("first", ctypes.c_int64),  # first record with this type
+        ("other", ctypes.c_int64),  # first record with another type, or -1
+    )
+
+
+STRUCTURES = (TableArguments, DiskBatch, DiskFile, DiskFigures, BatchPlanArguments, FeatureFacts)

@@ -36,12 +36,19 @@ NO_MEMORY_LEFT = NativeError("E321", "RESOURCE_EXHAUSTED", "there is no shared m
 OUT_OF_TURN = NativeError("E322", "INVALID_ARGUMENT", "a batch was trained or read twice, or after a later one")
 BATCH_TOO_LARGE = NativeError("E323", "RESOURCE_EXHAUSTED", "a batch is larger than its ring")
 BAD_BAGS = NativeError("E324", "INVALID_ARGUMENT", "bags of ids do not match their weights")
+RECORD_DAMAGED = NativeError("E330", "DATA_LOSS", "a file of training data is damaged")
+DATA_CHANGED = NativeError("E331", "FAILED_PRECONDITION", "a file of training data changed while it was read")
+DATA_UNREADABLE = NativeError("E332", "FAILED_PRECONDITION", "a file of training data cannot be opened or read")
+INDEX_UNUSABLE = NativeError("E333", "DATA_LOSS", "an index of records is damaged, or belongs to other data")
+BAD_BATCH_PLAN = NativeError("E334", "INVALID_ARGUMENT", "records cannot be divided into batches as requested")
+INDEX_NOT_WRITTEN = NativeError("E335", "FAILED_PRECONDITION", "an index of records cannot be written")
 
 ROW_UNREADABLE = NativeError("E421", "DATA_LOSS", "a row on disk cannot be read")
 
 NATIVE_ERRORS: Tuple[NativeError, ...] = (
     SUPERVISOR_GONE, WAITED_LONG, FORKED, NOT_STARTED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED,
-    RANKS_DIFFER, RANKS_APART, TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, ROW_UNREADABLE)
+    RANKS_DIFFER, RANKS_APART, TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, RECORD_DAMAGED,
+    DATA_CHANGED, DATA_UNREADABLE, INDEX_UNUSABLE, BAD_BATCH_PLAN, INDEX_NOT_WRITTEN, ROW_UNREADABLE)
 
 #: message of E110 in Python and C++
 SUPERVISOR_GONE_TEXT = ("The ascpipe supervisor (pid {pid}) died. No batch was half-applied. Training since the last "

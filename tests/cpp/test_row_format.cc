@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "check.h"
-#include "disk/crc32c.h"
+#include "core/crc32c.h"
 #include "disk/row_format.h"
 
 using namespace ascpipe;

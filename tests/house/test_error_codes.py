@@ -30,7 +30,9 @@ def test_every_code_of_cpp_is_used_there_and_is_of_no_other_error():
     text = "\n".join(path.read_text() for path in tree.text_files(".cc", ".h"))
     for error in codes.NATIVE_ERRORS:
         assert re.search(r"\bk{}\b".format(error.code), text), error.code
-    assert {error.code for error in codes.NATIVE_ERRORS} & codes_of_classes() == {codes.SUPERVISOR_GONE.code}
+    # Python raises these codes too: when a daemon dies, and for files of training data.
+    shared = {codes.SUPERVISOR_GONE.code} | {code for code in codes_of_classes() if "E330" <= code <= "E335"}
+    assert {error.code for error in codes.NATIVE_ERRORS} & codes_of_classes() == shared
 
 
 def test_the_tree_of_errors_has_every_code():

@@ -15,14 +15,17 @@ BASE = {"errors", "config", "names", "directories", "logs", "import_hints", "pro
 MAY_IMPORT = {
     "mx_rec": {"ascpipe.tf"},
     "ascpipe.standins": {"ascpipe.tf"},
-    "ascpipe.tf": {"ascpipe.tfops", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.disk"},
+    "ascpipe.tf": {"ascpipe.tfops", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.disk",
+                   "ascpipe.data"},
     "ascpipe.tfops": {"ascpipe.control", "ascpipe.shm"},
     "ascpipe.__main__": {"ascpipe.cli"},
-    "ascpipe.cli": {"ascpipe.daemon", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.tfops"},
+    "ascpipe.cli": {"ascpipe.daemon", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.tfops",
+                    "ascpipe.data"},
     "ascpipe.metrics": {"ascpipe.control"},
     "ascpipe.daemon": {"ascpipe.control", "ascpipe.shm", "ascpipe.disk"},
     "ascpipe.workers": {"ascpipe.tables", "ascpipe.kernels", "ascpipe.shm", "ascpipe.control", "ascpipe.disk"},
     "ascpipe.disk": {"ascpipe.tfops"},  # which has the library
+    "ascpipe.data": {"ascpipe.tfops"},  # which has the library
     "ascpipe.tables": {"ascpipe.kernels"},
     "ascpipe.checkpoint": {"ascpipe.shm"},
     "ascpipe.shm": {"ascpipe.kernels"},
@@ -108,7 +111,7 @@ def test_worker_processes_do_not_import_each_other():
 
 INCLUDES = {  # folder of tfops/src -> what the path of an include may begin with
     "core": ("core/",),
-    "input": ("input/",),
+    "input": ("core/", "input/"),
     "peers": ("core/", "peers/"),
     "disk": ("core/", "disk/"),
     "bridge": ("core/", "input/", "peers/", "bridge/", "tensorflow/", "absl/", "google/protobuf/"),
@@ -162,7 +165,8 @@ VERBS = [["--help"], ["start", "--help"], ["list"], ["list", "--json"], ["stats"
          ["checkpoint", "verify", "/nothing/model-1"], ["checkpoint", "show", "/nothing/model-1", "--json"],
          ["inspect", "user", "1"], ["hotkeys", "user", "--json"], ["trace", "start"], ["trace", "stop", "--all"],
          ["timeline", "--output", "/nothing"], ["timeline", "--all", "--output", "/nothing"], ["warmup", "--help"],
-         ["library"]]
+         ["library"], ["data", "--help"], ["data", "head", "/nothing"], ["data", "check", __file__],
+         ["data", "index", "/nothing"]]
 
 
 def test_every_verb_is_looked_at():

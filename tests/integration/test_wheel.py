@@ -20,7 +20,7 @@ from ascpipe.layout import kernel_library
 from ascpipe.tfops import load
 from tests.support import tree
 
-LIBRARIES = {"ascpipe/tfops/" + name for name in ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json")}
+LIBRARIES = {"ascpipe/tfops/" + name for name in ("libascpipe_ops.so", "libascpipe_files.so", "build_info.json")}
 REAL = os.path.realpath(sys.executable)
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 SITE = "lib/python{}.{}/site-packages".format(*sys.version_info[:2])  #: in an environment
@@ -68,7 +68,7 @@ def copied(tmp_path_factory):
     for name in listed_files("--cached", "--others", "--exclude-standard"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(str(tree.ROOT / name), str(folder / name))
-    for name in ("libascpipe_ops.so", "libascpipe_disk.so", "build_info.json"):
+    for name in ("libascpipe_ops.so", "libascpipe_files.so", "build_info.json"):
         shutil.copy2(str(tree.ROOT / "tfops" / name), str(folder / "tfops" / name))
     for name in (".venv", "tfops/build"):
         (folder / name).symlink_to(tree.ROOT / name)

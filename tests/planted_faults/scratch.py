@@ -103,7 +103,7 @@ class Scratch:
 
     def _copy_build(self) -> None:
         """Copy what was compiled, with its times."""
-        for name in ("build", "libascpipe_ops.so", "libascpipe_disk.so", "build_info.json"):
+        for name in ("build", "libascpipe_ops.so", "libascpipe_files.so", "build_info.json"):
             source, target = ROOT / "tfops" / name, self.root / "tfops" / name
             if target.is_dir():
                 shutil.rmtree(str(target))

@@ -1,7 +1,6 @@
 """Records of tf.train.Example are parsed with the bits and errors of TensorFlow, whatever is in them."""
 import contextlib
 import os
-import struct
 import subprocess
 import sys
 
@@ -12,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ascpipe.tfops import load
+from tests.support import examples
+from tests.support.examples import example, field
 from tests.support.tensorflows import IS_TENSORFLOW_1
 
 v1 = tf.compat.v1
@@ -19,49 +20,16 @@ pytestmark = [
     pytest.mark.timeout_s(240),
     pytest.mark.skipif(not IS_TENSORFLOW_1, reason="with TensorFlow 2.15, programs use the op ParseExampleV2")]
 
-TYPES = {tf.int64: 3, tf.float32: 2, tf.string: 1}
+TYPES = (tf.int64, tf.float32, tf.string)
 NAMES = ["", "a", "ab", "abc", "c10", "user", "user1", "item_id", "label_of_click", "a_name_of_17_bytes", "\xe9t\xe9",
          "a_name_of_18_bytes"]
 
 
 # ---- records, byte by byte
 
-def varint(number):
-    out, number = bytearray(), number % 2 ** 64
-    while number >= 128:
-        out.append(number % 128 + 128)
-        number //= 128
-    return bytes(out + bytes([number]))
-
-
-def field(number, data):
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def packed(dtype, values):
-    if dtype == tf.int64:
-        return b"".join(map(varint, values))
-    return b"".join(struct.pack("<f", value) for value in values)
-
-
 def feature(dtype, values, is_packed=True):
     """A tf.train.Feature."""
-    if dtype == tf.string:
-        inner = b"".join(field(1, value) for value in values)
-    elif is_packed:
-        inner = field(1, packed(dtype, values)) if values else b""
-    else:
-        tag = varint(1 << 3 | (0 if dtype == tf.int64 else 5))
-        inner = b"".join(tag + packed(dtype, [value]) for value in values)
-    return field(TYPES[dtype], inner)
-
-
-def entry(name, data):
-    return field(1, field(1, name.encode()) + field(2, data))
-
-
-def example(entries):
-    return field(1, b"".join(entry(name, data) for name, data in entries))
+    return examples.feature(dtype.name, values, is_packed)
 
 
 # ---- what a program asks for, and what a file has

@@ -14,7 +14,7 @@ def point_to(folder, monkeypatch):
     """From now on the tree with the ops is that folder."""
     for name, path in (("SOURCES", folder / "src"), ("OBJECTS", folder / "build"), ("HERE", folder),
                        ("GENERATED", folder / "build" / "generated"),
-                       ("LIBRARY", folder / "lib.so"), ("DISK_LIBRARY", folder / "libdisk.so"),
+                       ("LIBRARY", folder / "lib.so"), ("FILES_LIBRARY", folder / "libdisk.so"),
                        ("INFO", folder / "build_info.json")):
         monkeypatch.setattr(build, name, path)
 
@@ -109,12 +109,12 @@ def test_an_error_is_told_in_the_words_of_the_compiler_and_the_next_build_tries_
 
 def test_the_sources_of_the_row_engine_make_a_library_of_their_own(project):
     compiled()
-    assert not build.DISK_LIBRARY.exists()
+    assert not build.FILES_LIBRARY.exists()
     before = build.LIBRARY.read_bytes()
     (project.parent / "disk").mkdir()
     (project.parent / "disk" / "rows.cc").write_text("int Rows() { return 1; }\n")
     assert compiled() == 1
-    assert b"Rows" in build.DISK_LIBRARY.read_bytes()
+    assert b"Rows" in build.FILES_LIBRARY.read_bytes()
     assert build.LIBRARY.read_bytes() == before
 
 

@@ -2,9 +2,9 @@
 import numpy as np
 import pytest
 
-from ascpipe.disk import row_engine
 from ascpipe.disk.row_engine import FOREIGN, NEVER_WRITTEN, STALE, RowEngine, RowEngineError
 from ascpipe.errors import AscpipeError
+from ascpipe.tfops import load
 from ascpipe.tfops.load import OpsMismatchError, OpsMissingError
 from tests.support.row_files import LIMIT_S, MemoryRows, content
 
@@ -83,9 +83,9 @@ def test_a_batch_that_is_cancelled_is_over_and_an_engine_closes_twice(engine, tm
 
 
 def test_a_library_that_is_missing_or_of_another_layout_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(row_engine.structs, "layout_hash", lambda: 5)
+    monkeypatch.setattr(load.structs, "layout_hash", lambda: 5)
     with pytest.raises(OpsMismatchError, match="shared-memory layout"):
         RowEngine(1)
-    monkeypatch.setattr(row_engine, "DISK_LIBRARY", tmp_path / "none.so")
+    monkeypatch.setattr(load, "FILES_LIBRARY", tmp_path / "none.so")
     with pytest.raises(OpsMissingError, match="make build"):
         RowEngine(1)

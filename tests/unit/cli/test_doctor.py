@@ -164,7 +164,7 @@ def test_a_place_of_run_directories_that_cannot_be_written_or_is_too_long_is_a_p
     assert (found[0].state, "E216" in found[0].text) == (doctor.PROBLEM, True)
 
 
-@pytest.mark.parametrize("name", ["LIBRARY", "DISK_LIBRARY"])
+@pytest.mark.parametrize("name", ["LIBRARY", "FILES_LIBRARY"])
 @pytest.mark.parametrize("kept", [0.0, 0.6, 0.999])
 def test_a_library_that_was_cut_off_is_a_problem(monkeypatch, tmp_path, name, kept):
     whole = Path(getattr(load, name)).read_bytes()
@@ -177,7 +177,7 @@ def test_a_library_that_was_cut_off_is_a_problem(monkeypatch, tmp_path, name, ke
 
 
 def test_a_library_that_is_no_library_or_not_there_is_a_problem(monkeypatch, tmp_path):
-    monkeypatch.setattr(load, "DISK_LIBRARY", tmp_path / "text.so")
+    monkeypatch.setattr(load, "FILES_LIBRARY", tmp_path / "text.so")
     assert only(doctor.ops()).state == doctor.PROBLEM
     (tmp_path / "text.so").write_text("version https://git-lfs\n" * 10)
     assert only(doctor.ops()).state == doctor.PROBLEM

@@ -4,25 +4,18 @@
 #include <cstring>
 
 #include "core/initial_pool.h"
+#include "core/splitmix.h"
 
 namespace ascpipe {
 
 namespace {
 
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15u;
 constexpr double kTwoToMinus52 = 1.0 / 4503599627370496.0;
 constexpr double kTwoToMinus53 = kTwoToMinus52 / 2.0;
 constexpr double kLn2 = 0.6931471805599453;
 constexpr double kSqrtHalf = 0.7071067811865476;
 constexpr double kBelowMinusTwo = 0.022750131948179207;  // normal distribution function at -2
 constexpr double kWithinTwo = 0.9544997361036416;        // mass of the normal distribution between -2 and 2
-
-// Finalizer of splitmix64 (Steele, Lea, Flood 2014).
-std::uint64_t Mix(std::uint64_t x) {
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
 
 std::uint64_t RowBits(std::uint64_t seed, std::int64_t key) {
   return Mix(Mix(seed + kGolden) ^ static_cast<std::uint64_t>(key));

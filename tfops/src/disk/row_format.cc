@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "disk/crc32c.h"
+#include "core/crc32c.h"
 
 namespace ascpipe {
 

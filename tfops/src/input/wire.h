@@ -64,6 +64,13 @@ class Wire {
     return LongVarint(number);
   }
 
+  // Skips bytes. Returns false if the message has fewer bytes.
+  bool SkipBytes(std::size_t count) {
+    if (count > Left()) return false;
+    at_ += count;
+    return true;
+  }
+
   // Reads a length and the bytes that follow it. Returns false if the message has fewer bytes.
   bool Delimited(ByteRange* bytes) {
     std::uint64_t length;

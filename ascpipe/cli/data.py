@@ -1,0 +1,156 @@
+"""Commands ``ascpipe data index``, ``head`` and ``check``. They need neither TensorFlow nor a daemon."""
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+
+import click
+
+from ascpipe.cli import near_verbs, printing
+from ascpipe.logs import counted, one_line
+
+if TYPE_CHECKING:
+    from ascpipe.cli.checked_data import CheckedFile
+    from ascpipe.data.example import FeatureValues
+
+_FAILED = 1
+_MB = 1e6
+_SHOWN_VALUES = 8  # of a feature in the text of `head`
+_SHOWN_BYTES = 40  # of a string there
+
+_files = click.argument("files", metavar="FILE...", nargs=-1, required=True)
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group("data", cls=near_verbs.Group, help="Index, show and check files of training data.")
+def command() -> None:
+    """Group of commands. Each command imports its modules when it is called."""
+
+
+@command.command("index", help="Build the index of each plain TFRecord file. An index has the place of each record, "
+                               "and is needed to shuffle records. A file that has an index keeps it.")
+@_files
+def index(files: Tuple[str, ...]) -> None:
+    """Print one line per file as soon as its index exists."""
+    from ascpipe.cli.checked_data import progress_of
+    from ascpipe.data.files import tfrecords
+    from ascpipe.data.index import indexed
+
+    for file in tfrecords(files):
+        with progress_of(file) as progress:
+            built = indexed(file.path, progress)
+        with built.opened as opened:
+            click.echo(one_line("{}  {}  {}: {}".format(
+                "new " if built.is_new else "kept", file.path, counted(opened.records, "record"), opened.path)))
+
+
+@command.command("head", help="Show the first records, and the feature specs that read them.")
+@_files
+@click.option("--records", default=3, show_default=True, type=click.IntRange(1, 100000),
+              help="Number of records, of all files together.")
+@_as_json
+def head(files: Tuple[str, ...], records: int, as_json: bool) -> None:
+    """Show records. A record that is not a tf.train.Example is shown with the reason."""
+    from ascpipe.cli.checked_data import first_records, spec_dict
+    from ascpipe.data.files import tfrecords
+    from ascpipe.data.schema import spec_lines
+
+    found = tfrecords(files)
+    shown, features, examples = first_records(found, records)
+    if as_json:
+        click.echo(json.dumps({"records": [_record_json(*one) for one in shown],
+                               "features": spec_dict(features, examples)}, indent=2))
+        return
+    for path, record, values, problem in shown:
+        title = "record {} of {}, {} at byte {}".format(record.number, path, counted(len(record.data), "byte"),
+                                                      record.offset)
+        if problem is not None:
+            printing.show([title, "  " + problem], [])
+        else:
+            printing.show([], [(one_line(title), ["feature", "type", "count", "values"], [
+                [name, one.type or "-", str(len(one.values)), _values_text(one)]
+                for name, one in sorted(values.items())])])
+    if not shown:
+        printing.show(["the files have no records"], [])
+    elif features:
+        printing.show(["# feature specs of {}".format(counted(examples, "record")),
+                       *spec_lines(features, examples)], [])
+
+
+@command.command("check", help="Verify all records, and compare their features. The exit code is 1 if a record is "
+                               "damaged, or if a feature has different types in different records.")
+@_files
+@_as_json
+def check(files: Tuple[str, ...], as_json: bool) -> None:
+    """Print one line per file as soon as it is checked, then the features."""
+    from ascpipe.cli.checked_data import checked_file, progress_of, spec_dict
+    from ascpipe.data.files import tfrecords
+    from ascpipe.data.schema import merged, spec_lines
+
+    checked: List[CheckedFile] = []
+    for file in tfrecords(files):
+        with progress_of(file) as progress:
+            checked.append(checked_file(file, progress))
+        if not as_json:
+            for line in _check_lines(checked[-1]):
+                click.echo(one_line(line))
+    features, conflicts = merged([(one.path, one.features) for one in checked])
+    examples = sum(one.examples for one in checked)
+    if as_json:
+        click.echo(json.dumps({"files": [_file_json(one) for one in checked],
+                               "features": spec_dict(features, examples),
+                               "conflicts": [dict(one._asdict()) for one in conflicts]}, indent=2))
+    else:
+        for conflict in conflicts:
+            click.echo(one_line("BAD  feature {}: its type is {}, but {}".format(
+                conflict.name, conflict.type, conflict.where)))
+        if features:
+            printing.show(["# feature specs of {}".format(counted(examples, "record")),
+                           *spec_lines(features, examples)], [])
+    if conflicts or any(one.problems for one in checked):
+        sys.exit(_FAILED)
+
+
+def _check_lines(one: "CheckedFile") -> List[str]:
+    content = "{}, {:.1f} MB, {}".format(counted(one.records, "record"), one.bytes / _MB,
+                                         counted(len(one.features), "feature"))
+    if one.not_example is not None:
+        content += "; record {} is not a tf.train.Example, {} are".format(one.not_example, one.examples)
+    if not one.problems:
+        return ["ok   {}  {}".format(one.path, content)]
+    lines = ["BAD  {}  {}".format(one.path, problem) for problem in one.problems]
+    if one.more_problems:
+        lines.append("BAD  {}  {} more".format(one.path, counted(one.more_problems, "damaged record")))
+    return [*lines, "     {}  the other records: {}".format(one.path, content)]
+
+
+def _file_json(one: "CheckedFile") -> Dict[str, Any]:
+    return {"path": one.path, "compression": one.compression or None, "records": one.records, "bytes": one.bytes,
+            "problems": [{"code": problem.code, "text": str(problem)} for problem in one.problems],
+            "more_problems": one.more_problems, "examples": one.examples, "not_example": one.not_example}
+
+
+def _record_json(path: str, record: Any, values: Dict[str, "FeatureValues"], problem: Any) -> Dict[str, Any]:
+    return {"path": path, "number": record.number, "offset": record.offset, "bytes": len(record.data),
+            "problem": problem,
+            "features": {name: {"type": one.type, "values": [_json_value(value) for value in one.values]}
+                         for name, one in values.items()}}
+
+
+def _json_value(value: Any) -> Any:
+    """Return a value for JSON. Bytes that are not UTF-8 become ``{"hex": ...}``, and NaN and infinity a string."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return {"hex": value.hex()}
+    return str(value) if isinstance(value, float) and value - value != 0.0 else value
+
+
+def _values_text(one: "FeatureValues") -> str:
+    shown = []
+    for value in one.values[:_SHOWN_VALUES]:
+        if isinstance(value, bytes):
+            shown.append(repr(value[:_SHOWN_BYTES])[1:] + ("..." if len(value) > _SHOWN_BYTES else ""))
+        else:
+            shown.append("{:.7g}".format(value) if isinstance(value, float) else str(value))
+    return ", ".join(shown) + (", ..." if len(one.values) > _SHOWN_VALUES else "")

@@ -1,0 +1,140 @@
+"""Plain-Python parser of tf.train.Example, for a few records that a person looks at.
+
+The wire format is https://protobuf.dev/programming-guides/encoding. ``tfops/src/input`` has the fast parsers.
+"""
+import struct
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+
+from ascpipe.errors import NotAnExampleError
+
+Values = Union[List[int], List[float], List[bytes]]
+
+_VARINT = 0  # wire types
+_EIGHT_BYTES = 1
+_DELIMITED = 2
+_FOUR_BYTES = 5
+_BYTES_LIST = 1
+_FLOAT_LIST = 2
+_INT64_LIST = 3
+_TYPES = {_BYTES_LIST: "string", _FLOAT_LIST: "float32", _INT64_LIST: "int64"}
+
+
+class FeatureValues(NamedTuple):
+    """Values of a feature in one record.
+
+    Attributes:
+        type: ``"int64"``, ``"float32"``, ``"string"``, or None if the feature has no list.
+        values: the values.
+    """
+
+    type: Optional[str]
+    values: Values
+
+
+def parse(data: bytes) -> Dict[str, FeatureValues]:
+    """Return the features of a record. If a record has a feature twice, the last one counts, as in TensorFlow.
+
+    Args:
+        data: bytes of a tf.train.Example.
+
+    Raises:
+        NotAnExampleError: the bytes are not a tf.train.Example, or have unknown fields.
+    """
+    try:
+        found = {}
+        for features in _messages(data, 1):
+            for entry in _messages(features, 1):
+                name, feature = _entry(entry)
+                found[name.decode("utf-8", "surrogateescape")] = feature
+        return found
+    except ValueError as error:
+        raise NotAnExampleError(len(data), str(error)) from error
+
+
+def _entry(data: bytes) -> Tuple[bytes, FeatureValues]:
+    name = b""
+    kind = None
+    values: List[Union[int, float, bytes]] = []
+    for number, wire_type, value in _fields(data):
+        if wire_type != _DELIMITED or not isinstance(value, bytes) or number not in (1, 2):
+            raise ValueError("an entry of the features has the field {}".format(number))
+        if number == 1:
+            name = value
+            continue
+        for list_kind, list_type, content in _fields(value):
+            if list_type != _DELIMITED or not isinstance(content, bytes) or list_kind not in _TYPES:
+                raise ValueError("a feature has the field {}".format(list_kind))
+            if list_kind != kind:
+                values = []
+            kind = list_kind
+            values.extend(_values(content, list_kind))
+    return name, FeatureValues(None if kind is None else _TYPES[kind], values)  # type: ignore[arg-type]
+
+
+def _values(data: bytes, kind: int) -> Iterator[Union[int, float, bytes]]:
+    unpacked = {_BYTES_LIST: _DELIMITED, _FLOAT_LIST: _FOUR_BYTES, _INT64_LIST: _VARINT}[kind]
+    for number, wire_type, value in _fields(data):
+        if number != 1 or wire_type not in (unpacked, _DELIMITED):
+            raise ValueError("a list of values has the field {} with the wire type {}".format(number, wire_type))
+        if kind == _BYTES_LIST:
+            yield value
+        elif kind == _FLOAT_LIST:
+            packed = value if isinstance(value, bytes) else b""
+            if len(packed) % 4:
+                raise ValueError("a list of floats has {} bytes".format(len(packed)))
+            yield from (one for one, in struct.iter_unpack("<f", packed))
+        elif isinstance(value, bytes):
+            position = 0
+            while position < len(value):
+                one, position = _varint(value, position)
+                yield _signed(one)
+        else:
+            yield _signed(int(value))
+
+
+def _messages(data: bytes, number: int) -> Iterator[bytes]:
+    """Yield the values of a field that has the type of a message. No other field may be in the data."""
+    for found, wire_type, value in _fields(data):
+        if found != number or wire_type != _DELIMITED or not isinstance(value, bytes):
+            raise ValueError("there is the field {} with the wire type {}".format(found, wire_type))
+        yield value
+
+
+def _fields(data: bytes) -> Iterator[Tuple[int, int, Union[int, bytes]]]:
+    """Yield field number, wire type and value of each field. The value of a float is its 4 bytes."""
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
+        wire_type = tag & 7
+        if wire_type == _VARINT:
+            number, position = _varint(data, position)
+            yield tag >> 3, wire_type, number
+            continue
+        if wire_type == _DELIMITED:
+            length, position = _varint(data, position)
+        elif wire_type in (_FOUR_BYTES, _EIGHT_BYTES):
+            length = 4 if wire_type == _FOUR_BYTES else 8
+        else:
+            raise ValueError("byte {} has the wire type {}".format(position - 1, wire_type))
+        if length > len(data) - position:
+            raise ValueError("a field of {} bytes has only {} bytes".format(length, len(data) - position))
+        yield tag >> 3, wire_type, data[position:position + length]
+        position += length
+
+
+def _varint(data: bytes, position: int) -> Tuple[int, int]:
+    """Return the number at a position, and the position after it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if position == len(data):
+            break
+        byte = data[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128 and value < 1 << 64:
+            return value, position
+    raise ValueError("a number is incomplete or has more than 64 bits")
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >= 1 << 63 else number

@@ -1,0 +1,178 @@
+"""Files of training data: the list of files that paths and patterns name, and their formats."""
+import glob
+import os
+import re
+import zlib
+from typing import List, NamedTuple, Sequence, Union
+
+from ascpipe.data.records import GZIP, PLAIN, ZLIB
+from ascpipe.errors import DataFilesError, DataUnreadableError
+from ascpipe.errors.base import shown
+
+TFRECORD = "tfrecord"  #: formats
+CSV = "csv"
+TSV = "tsv"
+PARQUET = "parquet"
+INDEX_SUFFIX = ".ascindex"  #: of index files; patterns do not match them
+
+Path = Union[str, "os.PathLike[str]"]
+
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_PATTERN = re.compile(r"[*?\[]")
+_PARQUET_MAGIC = b"PAR1"
+_HEADER_BYTES = 12  # of a TFRecord file: a length and its checksum
+_LOOK_BYTES = 4096
+_NAMES = ((TFRECORD, re.compile(r"\.(tfrecords?|tfr|record)\b|\btfrecords?\b|^part-")), (CSV, re.compile(r"\.csv\b")),
+          (TSV, re.compile(r"\.(tsv|tab)\b")), (PARQUET, re.compile(r"\.(parquet|pq)\b")))
+
+
+class DataFile(NamedTuple):
+    """A file of training data.
+
+    Attributes:
+        path: path of the file.
+        format: ``TFRECORD``, ``CSV``, ``TSV`` or ``PARQUET``.
+        compression: ``""``, ``"GZIP"`` or ``"ZLIB"``.
+    """
+
+    path: str
+    format: str
+    compression: str
+
+
+def find(paths: Union[Path, Sequence[Path]]) -> List[str]:
+    """Return the files that paths and patterns name.
+
+    The order is that of the arguments. The files of a pattern (``*``, ``?``, ``[...]``, ``**``) are sorted by name;
+    directories and index files among them are ignored. A file that is named twice is in the list twice.
+
+    Args:
+        paths: a path or pattern, or a sequence of them.
+
+    Raises:
+        DataFilesError: a path does not exist, is a directory or has a scheme, or a pattern has no files.
+    """
+    given = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
+    if not isinstance(given, (list, tuple)) or not given:
+        raise DataFilesError("The files of training data are {}. Nothing was read. Pass a path, a pattern such as "
+                             "\"data/*.tfrecord\", or a list of paths".format(shown(paths)))
+    found: List[str] = []
+    for path in given:
+        found += _files_of(path)
+    return found
+
+
+def _files_of(given: Path) -> List[str]:
+    path = os.fspath(given) if isinstance(given, (str, os.PathLike)) else given
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise DataFilesError("{} is not a path of training data. Nothing was read. Pass a string or a "
+                             "pathlib.Path".format(shown(given)))
+    if _REMOTE.match(path):
+        raise DataFilesError("{} is a remote path, and ascpipe reads only local files. Nothing was read. Copy the "
+                             "file to a local disk, or mount the file system and pass its path without "
+                             "\"{}\"".format(path, _REMOTE.match(path).group()))  # type: ignore[union-attr]
+    if os.path.isdir(path):
+        raise DataFilesError("{} is a directory, not a file. Nothing was read. Pass a pattern of its files, for "
+                             "example \"{}\"".format(path, os.path.join(path, "*.tfrecord")))
+    if os.path.lexists(path):
+        return [path]
+    if not _PATTERN.search(path):
+        raise DataFilesError("{} does not exist. Nothing was read. Check the path; the working directory is "
+                             "{}".format(path, os.getcwd()))
+    files = [one for one in sorted(glob.glob(path, recursive=True))
+             if not one.endswith(INDEX_SUFFIX) and not os.path.isdir(one)]
+    if not files:
+        raise DataFilesError("The pattern {} matches no file. Nothing was read. Check the pattern; the working "
+                             "directory is {}".format(path, os.getcwd()))
+    return files
+
+
+def recognized(path: str) -> DataFile:
+    """Return the format and compression of a file, from its first bytes and its name.
+
+    Raises:
+        DataFilesError: the format is unknown.
+        DataUnreadableError: the file cannot be read.
+    """
+    try:
+        # A FIFO would block the open call, and the reader refuses it with a reason.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            data = file.read(_LOOK_BYTES)
+    except OSError as error:
+        raise DataUnreadableError("{} cannot be read: {}. Nothing was changed. Check the path and its "
+                                  "permissions".format(path, error.strerror or error)) from error
+    if _is_tfrecord(data):
+        return DataFile(path, TFRECORD, PLAIN)
+    compression = _compression(data)
+    content = data if compression == PLAIN else _decompressed(data)
+    return DataFile(path, _format(path, content), compression)
+
+
+def tfrecords(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
+    """Return the files that paths and patterns name. All of them must be TFRecord files.
+
+    Raises:
+        DataFilesError: see ``find`` and ``recognized``, or a file has another format.
+        DataUnreadableError: a file cannot be read.
+    """
+    found = [recognized(path) for path in find(paths)]
+    for one in found:
+        if one.format != TFRECORD:
+            raise DataFilesError("{} is a {} file, and only TFRecord files are supported here. Nothing was read. "
+                                 "Convert the file to TFRecord".format(one.path, one.format.upper()))
+    return found
+
+
+def _format(path: str, content: bytes) -> str:
+    if content.startswith(_PARQUET_MAGIC):
+        return PARQUET
+    if _is_tfrecord(content):
+        return TFRECORD
+    name = os.path.basename(path).lower()
+    by_name = [kind for kind, pattern in _NAMES if pattern.search(name)]
+    if by_name:
+        return by_name[0]
+    if not content:
+        return TFRECORD  # which has no records
+    if b"\0" not in content and _is_text(content):
+        return TSV if b"\t" in content.partition(b"\n")[0] else CSV
+    raise DataFilesError("The format of {} is unknown: it begins with the bytes {}. Nothing was read. Supported "
+                         "formats are TFRecord (plain, GZIP or ZLIB), CSV, TSV and Parquet".format(
+                             path, content[:8].hex()))
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start > 0 and error.reason == "unexpected end of data"  # the content was cut within a character
+    return True
+
+
+def _compression(data: bytes) -> str:
+    if data[:2] == b"\x1f\x8b":
+        return GZIP
+    is_zlib = len(data) > 1 and data[0] & 15 == 8 and data[0] >> 4 <= 7 and (data[0] << 8 | data[1]) % 31 == 0
+    return ZLIB if is_zlib and _decompressed(data) else PLAIN
+
+
+def _decompressed(data: bytes) -> bytes:
+    """Return the first bytes of the content, or nothing if the data is damaged."""
+    try:
+        return zlib.decompressobj(15 + 32).decompress(data, _LOOK_BYTES)
+    except zlib.error:
+        return b""
+
+
+def _is_tfrecord(data: bytes) -> bool:
+    """Return whether the data begins with a length and its checksum."""
+    if len(data) < _HEADER_BYTES:
+        return False
+    crc = 0xFFFFFFFF
+    for byte in data[:8]:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return masked == int.from_bytes(data[8:12], "little")

@@ -1,0 +1,37 @@
+"""Explanations of the errors of training data."""
+from typing import Dict
+
+from ascpipe.errors.usage_explanations import NOTHING, Explanation
+
+_STEP = "A step that needs the record trained nothing. Files are not changed."
+_WHERE = " (docs/how-to/training_data.md)."
+
+DATA: Dict[str, Explanation] = {
+    "E330": Explanation(
+        "A record or a compressed stream of a file is damaged or truncated, or the file is not a TFRecord file. The "
+        "message has the file, the record, the byte offset, and the expected and the actual value.", _STEP,
+        "`ascpipe data check FILE` lists the damaged records. Write or copy the file again" + _WHERE),
+    "E331": Explanation(
+        "Size or modification time of a file changed while it was read, so its records may belong to two versions.",
+        _STEP, "Read the file again when no other process writes it. Replace files by renaming complete files."),
+    "E332": Explanation(
+        "A file cannot be opened, read or decompressed. The cause is the path, its permissions, the disk, or a missing "
+        "zlib.", _STEP, "The message has the reason. For compressed files, install zlib (Debian, Ubuntu: zlib1g)."),
+    "E333": Explanation(
+        "An index of records is damaged, or was built from other data. A compressed file cannot have an index.", _STEP,
+        "`ascpipe data index FILE` builds the index again. Decompress compressed files" + _WHERE),
+    "E334": Explanation(
+        "Records cannot be divided into batches. The batch size, the number of ranks or the number of epochs is not "
+        "allowed, an epoch has no full batch, or a position is not one of these records.", NOTHING,
+        "The message has the value and the limit. Use a smaller batch, fewer ranks or more data."),
+    "E335": Explanation(
+        "An index of records cannot be written, neither beside the data nor in the cache directory.",
+        "The data and existing indexes are unchanged.",
+        "Free some space, or set ASCPIPE_CACHE_DIR to a directory that you can write" + _WHERE),
+    "E336": Explanation(
+        "A record is not a tf.train.Example. Its checksum is right.", NOTHING,
+        "Read the record with the program that wrote it. `ascpipe data` supports only tf.train.Example."),
+    "E339": Explanation(
+        "Training data cannot be read for a reason that has no other code.", _STEP,
+        "The message has the reason and the file."),
+}

@@ -1,0 +1,72 @@
+// Order of the records of a training run: which records each rank reads in each batch.
+//
+// An epoch has a sequence of all records, in file order or permuted. A global batch takes the next batch_size * ranks
+// records of the sequence, and rank r takes the r-th batch_size records of these. Batches do not cross the end of an
+// epoch. If fewer records are left, the remainder of the epoch is dropped (drop_remainder), or it becomes one or two
+// smaller global batches:
+//
+// - A smaller batch is divided evenly: the sizes of the ranks differ by at most one, and lower ranks get more.
+// - No rank gets an empty batch. If fewer records than ranks would remain after a full global batch, this batch leaves
+//   `ranks` records for one more batch. Only if batch_size is 1, or an epoch has fewer records than ranks, the last
+//   records (fewer than ranks) of the sequence are dropped.
+//
+// All ranks have the same number of batches. A position is an epoch and the number of records that all ranks together
+// have consumed of it, so a run may continue in the middle of an epoch with other numbers of ranks and batch sizes, and
+// no record of the epoch is repeated or lost.
+#ifndef ASCPIPE_INPUT_BATCH_PLAN_H_
+#define ASCPIPE_INPUT_BATCH_PLAN_H_
+
+#include <cstdint>
+
+#include "core/calls.gen.h"
+#include "core/core_status.h"
+
+namespace ascpipe {
+
+struct EpochPosition {
+  std::int64_t epoch;     // counted from 0
+  std::int64_t consumed;  // records of the epoch's sequence, by all ranks together
+};
+
+// Part of the sequence of an epoch.
+struct SequencePart {
+  std::int64_t first, count;
+};
+
+// A pure function of its arguments and of positions.
+class BatchPlan {
+ public:
+  static constexpr std::int64_t kEndless = -1;                  // number of epochs
+  static constexpr std::int64_t kMost = std::int64_t{1} << 61;  // of epochs, batches and records of a batch
+
+  // Returns kE334 if an argument is not allowed, or if an epoch has no batch.
+  static CoreStatus Check(const BatchPlanArguments& of);
+
+  // The arguments have passed Check.
+  explicit BatchPlan(const BatchPlanArguments& arguments) : of_(arguments) {}
+
+  // Number of global batches in the rest of an epoch. `consumed` is between 0 and the number of records.
+  std::int64_t BatchesAfter(std::int64_t consumed) const;
+
+  // Moves a position forward by a number of global batches. The result is a position with a batch. Sets `is_end` if all
+  // epochs have ended.
+  CoreStatus Move(EpochPosition from, std::int64_t batches, EpochPosition* to, bool* is_end) const;
+
+  // Returns the part of the epoch's sequence that a rank reads, and the position after the global batch. `position` is
+  // a result of Move.
+  SequencePart PartOf(EpochPosition position, std::int64_t rank, EpochPosition* next) const;
+
+  // Writes the record numbers of a part of an epoch's sequence to `records`.
+  void RecordsOf(std::int64_t epoch, SequencePart part, std::int64_t* records) const;
+
+ private:
+  std::int64_t full() const { return of_.batch_size * of_.ranks; }
+  // Whether the last full global batch leaves some of its records for one more batch.
+  bool LeavesRecords(std::int64_t left) const;
+
+  BatchPlanArguments of_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_BATCH_PLAN_H_

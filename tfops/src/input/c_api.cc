@@ -1,0 +1,221 @@
+// C interface of training data: records, indexes, permutations and batch plans. Python uses the interface through
+// ctypes. ascpipe/layout/calls.py defines the structs.
+//
+// Every call with an `err` argument returns 0 if it succeeds. Otherwise the call writes a UTF-8 text to err[err_bytes]
+// and returns the number of a TensorFlow error code.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "core/calls.gen.h"
+#include "core/core_status.h"
+#include "core/error_codes.gen.h"
+#include "input/batch_plan.h"
+#include "input/example_schema.h"
+#include "input/permutation.h"
+#include "input/record_file.h"
+#include "input/record_index.h"
+
+#define ASC_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using ascpipe::BatchPlan;
+using ascpipe::BatchPlanArguments;
+using ascpipe::ByteRange;
+using ascpipe::Compression;
+using ascpipe::CoreStatus;
+using ascpipe::EpochPosition;
+using ascpipe::Error;
+using ascpipe::ExampleSchema;
+using ascpipe::FeatureFacts;
+using ascpipe::FeatureSummary;
+using ascpipe::Permutation;
+using ascpipe::RecordFile;
+using ascpipe::RecordIndex;
+using ascpipe::RecordIndexWriter;
+using ascpipe::RecordPlace;
+using ascpipe::SequencePart;
+
+static_assert(sizeof(RecordPlace) == 3 * sizeof(std::int64_t), "Python passes arrays of three numbers");
+static_assert(sizeof(EpochPosition) == 2 * sizeof(std::int64_t), "Python passes arrays of two numbers");
+
+int Answer(const CoreStatus& status, char* err, int err_bytes) {
+  if (err != nullptr && err_bytes > 0) {
+    const std::size_t bytes = std::min(status.text().size(), static_cast<std::size_t>(err_bytes - 1));
+    std::memcpy(err, status.text().data(), bytes);
+    err[bytes] = '\0';
+  }
+  return static_cast<int>(status.code());
+}
+
+// Moves an opened object to the caller, which owns it.
+template <typename Object>
+int Give(const CoreStatus& status, std::unique_ptr<Object> opened, Object** out, char* err, int err_bytes) {
+  if (status.ok()) *out = opened.release();
+  return Answer(status, err, err_bytes);
+}
+
+}  // namespace
+
+// `compression` is a number of Compression.
+ASC_EXPORT int asc_data_open(const char* path, int compression, RecordFile** file, char* err, int err_bytes) {
+  std::unique_ptr<RecordFile> opened;
+  const CoreStatus status = RecordFile::Open(path, static_cast<Compression>(compression), &opened);
+  return Give(status, std::move(opened), file, err, err_bytes);
+}
+
+ASC_EXPORT void asc_data_close(RecordFile* file) { delete file; }
+
+ASC_EXPORT int asc_data_compression(const RecordFile* file) { return static_cast<int>(file->compression()); }
+
+// Reads the next record. The bytes are valid until the next call with the same file. At the end, *data is null.
+ASC_EXPORT int asc_data_next(RecordFile* file, RecordPlace* place, const char** data, char* err, int err_bytes) {
+  ByteRange range{nullptr, 0};
+  bool is_end = false;
+  const CoreStatus status = file->Next(place, &range, &is_end);
+  *data = status.ok() && !is_end ? range.data : nullptr;
+  return Answer(status, err, err_bytes);
+}
+
+// Skips a record, also a record with damaged data. At the end, sets *is_end to 1.
+ASC_EXPORT int asc_data_skip(RecordFile* file, RecordPlace* place, int* is_end, char* err, int err_bytes) {
+  bool ended = false;
+  const CoreStatus status = file->Skip(place, &ended);
+  *is_end = ended ? 1 : 0;
+  return Answer(status, err, err_bytes);
+}
+
+ASC_EXPORT int asc_data_read_at(RecordFile* file, const RecordPlace* place, const char** data, char* err,
+                                int err_bytes) {
+  ByteRange range{nullptr, 0};
+  const CoreStatus status = file->ReadAt(*place, &range);
+  *data = range.data;
+  return Answer(status, err, err_bytes);
+}
+
+// Reads and checks records of at least `bytes` bytes in total, but at most `records`. Adds them to `schema`, and
+// subtracts them from *records. *not_example is the first record that is not a tf.train.Example, if it was -1 before.
+// *position is the offset of the next record. At the end, sets *is_end to 1.
+ASC_EXPORT int asc_data_check(RecordFile* file, ExampleSchema* schema, std::int64_t bytes, std::int64_t* records,
+                              std::int64_t* not_example, std::int64_t* position, int* is_end, char* err,
+                              int err_bytes) {
+  bool ended = false;
+  CoreStatus status;
+  const std::int64_t until = file->position() + bytes;
+  while (status.ok() && !ended && *records > 0 && file->position() < until) {
+    RecordPlace place;
+    ByteRange data;
+    status = file->Next(&place, &data, &ended);
+    if (!status.ok() || ended) continue;
+    --*records;
+    if (!schema->Add(data, place.number) && *not_example < 0) *not_example = place.number;
+  }
+  *is_end = ended ? 1 : 0;
+  *position = file->position();
+  return Answer(status, err, err_bytes);
+}
+
+ASC_EXPORT ExampleSchema* asc_data_schema_new() { return new ExampleSchema; }
+
+ASC_EXPORT void asc_data_schema_free(ExampleSchema* schema) { delete schema; }
+
+ASC_EXPORT std::int64_t asc_data_schema_records(const ExampleSchema* schema) { return schema->records(); }
+
+// Returns the number of features, and writes the facts about the first `count` features.
+ASC_EXPORT std::int64_t asc_data_schema_features(const ExampleSchema* schema, std::int64_t count, FeatureFacts* facts) {
+  const std::int64_t all = static_cast<std::int64_t>(schema->features().size());
+  for (std::int64_t i = 0; i < std::min(all, count); ++i) {
+    const FeatureSummary& feature = schema->features()[static_cast<std::size_t>(i)];
+    facts[i] = {const_cast<char*>(feature.name.data()),
+                static_cast<std::int64_t>(feature.name.size()),
+                feature.type,
+                feature.records,
+                feature.least,
+                feature.most,
+                feature.first,
+                feature.other};
+  }
+  return all;
+}
+
+ASC_EXPORT int asc_data_index_begin(const char* data_path, const char* index_path, RecordIndexWriter** writer,
+                                    char* err, int err_bytes) {
+  std::unique_ptr<RecordIndexWriter> begun;
+  const CoreStatus status = RecordIndexWriter::Begin(data_path, index_path, &begun);
+  return Give(status, std::move(begun), writer, err, err_bytes);
+}
+
+// Scans about `bytes` bytes. After the last step, which sets *is_done to 1, the index file exists.
+ASC_EXPORT int asc_data_index_step(RecordIndexWriter* writer, std::int64_t bytes, std::int64_t* position, int* is_done,
+                                   char* err, int err_bytes) {
+  bool done = false;
+  const CoreStatus status = writer->Step(bytes, &done);
+  *position = writer->data().position();
+  *is_done = done ? 1 : 0;
+  return Answer(status, err, err_bytes);
+}
+
+// Frees a writer. An index that is not complete is removed.
+ASC_EXPORT void asc_data_index_end(RecordIndexWriter* writer) { delete writer; }
+
+ASC_EXPORT int asc_data_index_open(const char* path, std::int64_t data_bytes, std::int64_t data_modified_ns,
+                                   RecordIndex** index, char* err, int err_bytes) {
+  std::unique_ptr<RecordIndex> opened;
+  const CoreStatus status = RecordIndex::Open(path, {data_bytes, data_modified_ns}, &opened);
+  return Give(status, std::move(opened), index, err, err_bytes);
+}
+
+ASC_EXPORT void asc_data_index_close(RecordIndex* index) { delete index; }
+
+ASC_EXPORT std::int64_t asc_data_index_records(const RecordIndex* index) { return index->records(); }
+
+ASC_EXPORT int asc_data_index_find(const RecordIndex* index, std::int64_t first, std::int64_t count,
+                                   RecordPlace* places, char* err, int err_bytes) {
+  return Answer(index->Find(first, count, places), err, err_bytes);
+}
+
+// Writes the numbers at `count` positions of a permutation of [0, of), beginning with position `first`.
+ASC_EXPORT int asc_data_permutation(const BatchPlanArguments* of, std::int64_t epoch, std::int64_t first,
+                                    std::int64_t count, std::int64_t* numbers, char* err, int err_bytes) {
+  if (of->records < 1 || first < 0 || count < 0 || first > of->records || count > of->records - first) {
+    return Answer(Error(ascpipe::kE334, "A permutation of ", of->records, " numbers has no ", count,
+                        " positions that begin with ", first),
+                  err, err_bytes);
+  }
+  const Permutation permutation(of->seed, static_cast<std::uint64_t>(epoch), of->records);
+  for (std::int64_t i = 0; i < count; ++i) numbers[i] = permutation.At(first + i);
+  return Answer(CoreStatus(), err, err_bytes);
+}
+
+// Moves *position forward by `batches` global batches.
+ASC_EXPORT int asc_data_plan_move(const BatchPlanArguments* of, std::int64_t batches, EpochPosition* position,
+                                  int* is_end, char* err, int err_bytes) {
+  CoreStatus status = BatchPlan::Check(*of);
+  bool ended = false;
+  if (status.ok()) status = BatchPlan(*of).Move(*position, batches, position, &ended);
+  *is_end = ended ? 1 : 0;
+  return Answer(status, err, err_bytes);
+}
+
+// Writes the record numbers of a rank's batch at *position, a result of asc_data_plan_move, to records[batch_size].
+// Then moves *position behind the global batch.
+ASC_EXPORT int asc_data_plan_batch(const BatchPlanArguments* of, std::int64_t rank, EpochPosition* position,
+                                   std::int64_t* records, std::int64_t* count, char* err, int err_bytes) {
+  EpochPosition begin = *position;
+  bool is_end = false;
+  CoreStatus status = BatchPlan::Check(*of);
+  if (status.ok()) status = BatchPlan(*of).Move(begin, 0, &begin, &is_end);
+  if (status.ok() && (is_end || rank < 0 || rank >= of->ranks)) {
+    status = Error(ascpipe::kE334, "Rank ", rank, " of ", of->ranks, " has no batch in epoch ", begin.epoch,
+                   ": the data has ", of->epochs, " epochs. Pass a rank and a position of this data");
+  }
+  if (!status.ok()) return Answer(status, err, err_bytes);
+  const BatchPlan plan(*of);
+  const SequencePart part = plan.PartOf(begin, rank, position);
+  plan.RecordsOf(begin.epoch, part, records);
+  *count = part.count;
+  return Answer(status, err, err_bytes);
+}

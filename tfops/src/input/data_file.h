@@ -1,0 +1,49 @@
+// File of training data, which must not change while it is read.
+#ifndef ASCPIPE_INPUT_DATA_FILE_H_
+#define ASCPIPE_INPUT_DATA_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/core_status.h"
+
+namespace ascpipe {
+
+// Size and modification time of a file. An index belongs to the file with the stamp that it was built from.
+struct FileStamp {
+  std::int64_t bytes;
+  std::int64_t modified_ns;
+};
+
+// The file is read by pread and never mapped into memory: access to a mapped file that has become shorter is a SIGBUS,
+// and pread of such a file is an error. Const methods may be called by several threads.
+class DataFile {
+ public:
+  // Opens a regular file. Other files are refused.
+  static CoreStatus Open(const std::string& path, std::unique_ptr<DataFile>* file);
+  ~DataFile();
+  DataFile(const DataFile&) = delete;
+  DataFile& operator=(const DataFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  const FileStamp& stamp() const { return stamp_; }  // at the time of Open
+
+  // Reads `count` bytes at `offset`, or fewer at the end of the file. Fails if the file has changed since Open.
+  CoreStatus Read(std::int64_t offset, std::size_t count, char* buffer, std::size_t* got) const;
+
+  // Returns an error if size or modification time have changed since Open.
+  CoreStatus CheckUnchanged() const;
+
+ private:
+  DataFile(int fd, const std::string& path, const FileStamp& stamp) : fd_(fd), path_(path), stamp_(stamp) {}
+
+  const int fd_;
+  const std::string path_;
+  const FileStamp stamp_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_DATA_FILE_H_

@@ -1,0 +1,66 @@
+// Facts about the features of tf.train.Example records: types, and numbers of values.
+#ifndef ASCPIPE_INPUT_EXAMPLE_SCHEMA_H_
+#define ASCPIPE_INPUT_EXAMPLE_SCHEMA_H_
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "input/example_parser.h"
+#include "input/wire.h"
+
+namespace ascpipe {
+
+struct FeatureSummary {
+  std::string name;
+  int type = 0;                      // a ValueType; 0 if the feature has no list of values in any record
+  std::int64_t records = 0;          // that have the feature
+  std::int64_t least = 0, most = 0;  // number of values in these records
+  std::int64_t first = -1;           // first record with this type
+  std::int64_t other = -1;           // first record with another type; -1 if there is none
+};
+
+// Collects facts about records. Lists of numbers may be packed or not. If a record has a feature twice, only the last
+// one counts, as in TensorFlow.
+class ExampleSchema {
+ public:
+  // More features are not the features of a program. The limit bounds the memory.
+  static constexpr std::size_t kMostFeatures = 100000;
+
+  // Adds a record. `record` is larger than in the call before. Returns false, and does not count the record, if its
+  // bytes are not a tf.train.Example, or have unknown fields.
+  bool Add(ByteRange bytes, std::int64_t record);
+
+  std::int64_t records() const { return records_; }
+
+  // Features in the order of their first occurrence. Features that occur only in records that were not counted have no
+  // records.
+  const std::vector<FeatureSummary>& features() const { return features_; }
+
+ private:
+  struct Occurrence {
+    std::size_t feature;
+    int type;
+    std::int64_t count;
+  };
+
+  // Last record that has a feature, and the position of the feature in found_ then.
+  struct Last {
+    std::int64_t record;
+    std::size_t position;
+  };
+
+  bool AddEntry(ByteRange entry, std::int64_t record);
+
+  std::int64_t records_ = 0;
+  std::vector<FeatureSummary> features_;
+  std::vector<Last> last_;                                // of each feature
+  std::unordered_map<std::string, std::size_t> numbers_;  // name -> position in features_
+  std::vector<Occurrence> found_;                         // in the current record
+  std::string name_;                                      // keeps its memory from record to record
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_EXAMPLE_SCHEMA_H_
