@@ -1,0 +1,89 @@
+#include "input/record_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error_codes.gen.h"
+
+namespace ascpipe {
+
+CoreStatus RecordSet::Open(std::vector<Source> sources, std::unique_ptr<RecordSet>* set) {
+  std::unique_ptr<RecordSet> opened(new RecordSet);
+  for (const Source& source : sources) {
+    std::unique_ptr<DataFile> file;
+    std::unique_ptr<RecordIndex> index;
+    CoreStatus status = DataFile::Open(source.path, &file);
+    if (status.ok()) status = RecordIndex::Open(source.index_path, file->stamp(), &index);
+    if (!status.ok()) return status;
+    opened->firsts_.push_back(opened->records() + index->records());
+    opened->indexes_.push_back(std::move(index));
+    opened->stamps_.push_back(file->stamp());
+  }
+  opened->sources_ = std::move(sources);
+  *set = std::move(opened);
+  return CoreStatus();
+}
+
+std::size_t RecordSet::FileOf(std::int64_t record) const {
+  return static_cast<std::size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), record) - firsts_.begin()) - 1;
+}
+
+RecordSetReader::RecordSetReader(const RecordSet& set) : set_(set), files_(set.sources_.size()) {}
+
+CoreStatus RecordSetReader::Read(const std::vector<std::int64_t>& numbers, std::vector<ByteRange>* records) {
+  wanted_.clear();
+  for (std::size_t i = 0; i < numbers.size(); ++i) wanted_.push_back({numbers[i], i});
+  const auto is_before = [](const Wanted& a, const Wanted& b) { return a.number < b.number; };
+  if (!std::is_sorted(wanted_.begin(), wanted_.end(), is_before)) {
+    std::sort(wanted_.begin(), wanted_.end(), is_before);
+  }
+  bytes_.clear();
+  offsets_.assign(numbers.size() + 1, 0);
+  records->assign(numbers.size(), {nullptr, 0});
+  for (std::size_t begin = 0; begin < wanted_.size();) {
+    // A run of consecutive records of one file is found by one search in the index.
+    const std::size_t file = set_.FileOf(wanted_[begin].number);
+    std::size_t end = begin + 1;
+    while (end < wanted_.size() && wanted_[end].number == wanted_[end - 1].number + 1 &&
+           wanted_[end].number < set_.firsts_[file + 1]) {
+      ++end;
+    }
+    const CoreStatus status = ReadRun(file, wanted_.data() + begin, end - begin, records);
+    if (!status.ok()) return status;
+    begin = end;
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) (*records)[i].data = bytes_.data() + offsets_[i];
+  return CoreStatus();
+}
+
+CoreStatus RecordSetReader::ReadRun(std::size_t file, const Wanted* wanted, std::size_t count,
+                                    std::vector<ByteRange>* records) {
+  places_.resize(count);
+  const auto run = static_cast<std::int64_t>(count);
+  CoreStatus status = set_.indexes_[file]->Find(wanted->number - set_.firsts_[file], run, places_.data());
+  if (status.ok() && files_[file] == nullptr) status = OpenFile(file);
+  for (std::size_t i = 0; i < count && status.ok(); ++i) {
+    ByteRange data;
+    status = files_[file]->ReadAt(places_[i], &data);
+    if (!status.ok()) break;
+    offsets_[wanted[i].place] = bytes_.size();
+    (*records)[wanted[i].place].size = data.size;
+    bytes_.insert(bytes_.end(), data.data, data.data + data.size);
+  }
+  return status;
+}
+
+CoreStatus RecordSetReader::OpenFile(std::size_t file) {
+  std::unique_ptr<RecordFile> opened;
+  const CoreStatus status = RecordFile::Open(set_.sources_[file].path, Compression::kNone, &opened);
+  if (!status.ok()) return status;
+  const FileStamp &before = set_.stamps_[file], &now = opened->file().stamp();
+  if (before.bytes != now.bytes || before.modified_ns != now.modified_ns) {
+    return Error(kE331, opened->file().path(), " has changed while the dataset reads it: it had ", before.bytes,
+                 " bytes, and now has ", now.bytes, ". No batch has records of the new file. Start the program again");
+  }
+  files_[file] = std::move(opened);
+  return CoreStatus();
+}
+
+}  // namespace ascpipe

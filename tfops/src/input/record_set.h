@@ -1,0 +1,74 @@
+// The records of several TFRecord files with indexes, as one sequence.
+#ifndef ASCPIPE_INPUT_RECORD_SET_H_
+#define ASCPIPE_INPUT_RECORD_SET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/core_status.h"
+#include "input/record_file.h"
+#include "input/record_index.h"
+#include "input/wire.h"
+
+namespace ascpipe {
+
+// Records are numbered through all files, in the order of the files. Const methods may be called by several threads.
+class RecordSet {
+ public:
+  // A file and the path of its index.
+  struct Source {
+    std::string path, index_path;
+  };
+
+  // Opens the indexes. Fails if an index does not belong to its file, as RecordIndex::Open.
+  static CoreStatus Open(std::vector<Source> sources, std::unique_ptr<RecordSet>* set);
+
+  std::int64_t records() const { return firsts_.back(); }
+
+ private:
+  friend class RecordSetReader;
+
+  RecordSet() : firsts_{0} {}
+
+  // Number of the file that has a record.
+  std::size_t FileOf(std::int64_t record) const;
+
+  std::vector<Source> sources_;
+  std::vector<FileStamp> stamps_;
+  std::vector<std::unique_ptr<RecordIndex>> indexes_;
+  std::vector<std::int64_t> firsts_;  // number of the first record of each file, and the number of all records
+};
+
+// Reads records of a set. Each reader has open files of its own, and is used by one thread at a time.
+class RecordSetReader {
+ public:
+  explicit RecordSetReader(const RecordSet& set);
+
+  // Reads records and checks their checksums. `records[i]` becomes the record with number `numbers[i]`, and is valid
+  // until the next call. Records are read in the order of the files, whatever the order of `numbers` is.
+  CoreStatus Read(const std::vector<std::int64_t>& numbers, std::vector<ByteRange>* records);
+
+ private:
+  // Part of the batch in the order of the files.
+  struct Wanted {
+    std::int64_t number;
+    std::size_t place;  // in `numbers`
+  };
+
+  // Reads consecutive records of one file.
+  CoreStatus ReadRun(std::size_t file, const Wanted* wanted, std::size_t count, std::vector<ByteRange>* records);
+  CoreStatus OpenFile(std::size_t file);
+
+  const RecordSet& set_;
+  std::vector<std::unique_ptr<RecordFile>> files_;  // null: not opened yet
+  std::vector<Wanted> wanted_;
+  std::vector<RecordPlace> places_;
+  std::vector<char> bytes_;           // of all records of the batch
+  std::vector<std::size_t> offsets_;  // of each record in bytes_
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_RECORD_SET_H_
