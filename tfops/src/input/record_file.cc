@@ -31,7 +31,7 @@ bool HasLengthChecksum(const char* header) {
 
 // A plain file may begin with the bytes of a compressed file, but then its first length does not have its checksum.
 Compression DetectedCompression(const char* bytes, std::size_t count) {
-  if (count < 2 || (count >= static_cast<std::size_t>(kHeaderBytes) && HasLengthChecksum(bytes))) {
+  if (count < 2 || (count >= static_cast<std::size_t>(kRecordHeaderBytes) && HasLengthChecksum(bytes))) {
     return Compression::kNone;
   }
   const unsigned first = static_cast<unsigned char>(bytes[0]), second = static_cast<unsigned char>(bytes[1]);
@@ -47,7 +47,7 @@ CoreStatus RecordFile::Open(const std::string& path, Compression compression, st
   CoreStatus status = DataFile::Open(path, &data);
   if (!status.ok()) return status;
   if (compression == Compression::kDetect) {
-    char header[kHeaderBytes];
+    char header[kRecordHeaderBytes];
     std::size_t got;
     status = data->Read(0, sizeof(header), header, &got);
     if (!status.ok()) return status;
@@ -78,7 +78,7 @@ CoreStatus RecordFile::Next(RecordPlace* place, ByteRange* data, bool* is_end) {
   if (!status.ok() || *is_end) return status;
   status = ReadData(length, data);
   if (!status.ok()) return status;
-  *place = {number_, position_, length + kFrameBytes};
+  *place = {number_, position_, length + kRecordFrameBytes};
   Advance(place->bytes);
   return CoreStatus();
 }
@@ -87,7 +87,7 @@ CoreStatus RecordFile::Skip(RecordPlace* place, bool* is_end) {
   std::int64_t length;
   CoreStatus status = ReadHeader(&length, is_end);
   if (!status.ok() || *is_end) return status;
-  *place = {number_, position_, length + kFrameBytes};
+  *place = {number_, position_, length + kRecordFrameBytes};
   if (is_plain()) {
     Jump(number_ + 1, position_ + place->bytes);
     return CoreStatus();
@@ -108,8 +108,8 @@ CoreStatus RecordFile::ReadAt(const RecordPlace& place, ByteRange* data) {
         " has no index, because the records of a compressed file can only be read in order. Decompress the file");
   }
   const std::int64_t bytes = file_->stamp().bytes;
-  if (place.number < 0 || place.offset < 0 || place.bytes < kFrameBytes || place.offset > bytes ||
-      place.bytes > bytes - place.offset || place.bytes > kMostRecordBytes + kFrameBytes) {
+  if (place.number < 0 || place.offset < 0 || place.bytes < kRecordFrameBytes || place.offset > bytes ||
+      place.bytes > bytes - place.offset || place.bytes > kMostRecordBytes + kRecordFrameBytes) {
     return Error(kE333, file_->path(), ": there is no record ", place.number, " of ", place.bytes, " bytes at byte ",
                  place.offset, ", because the file has ", bytes, " bytes. Build the index again");
   }
@@ -121,9 +121,9 @@ CoreStatus RecordFile::ReadAt(const RecordPlace& place, ByteRange* data) {
   bool is_end;
   status = ReadHeader(&length, &is_end);
   if (!status.ok()) return status;
-  if (length + kFrameBytes != place.bytes) {
+  if (length + kRecordFrameBytes != place.bytes) {
     return Error(kE333, file_->path(), ": record ", place.number, " at byte ", place.offset, " has ",
-                 length + kFrameBytes, " bytes, but the index has ", place.bytes, ". Build the index again");
+                 length + kRecordFrameBytes, " bytes, but the index has ", place.bytes, ". Build the index again");
   }
   status = ReadData(length, data);
   if (status.ok()) Advance(place.bytes);
@@ -131,12 +131,13 @@ CoreStatus RecordFile::ReadAt(const RecordPlace& place, ByteRange* data) {
 }
 
 CoreStatus RecordFile::ReadHeader(std::int64_t* length, bool* is_end) {
-  CoreStatus status = Fill(static_cast<std::size_t>(kHeaderBytes));
+  CoreStatus status = Fill(static_cast<std::size_t>(kRecordHeaderBytes));
   if (!status.ok()) return status;
   *is_end = available() == 0;
   if (*is_end) return file_->CheckUnchanged();
-  if (available() < static_cast<std::size_t>(kHeaderBytes)) {
-    return Damaged("expected a header of ", kHeaderBytes, " bytes, found only ", available(), " bytes before the end");
+  if (available() < static_cast<std::size_t>(kRecordHeaderBytes)) {
+    return Damaged("expected a header of ", kRecordHeaderBytes, " bytes, found only ", available(),
+                   " bytes before the end");
   }
   const std::uint64_t found = NumberAt<std::uint64_t>(at());
   if (!HasLengthChecksum(at())) {
@@ -148,7 +149,7 @@ CoreStatus RecordFile::ReadHeader(std::int64_t* length, bool* is_end) {
     return Damaged("its length is ", found, " bytes, and the limit is ", kMostRecordBytes);
   }
   *length = static_cast<std::int64_t>(found);
-  const std::int64_t left = file_->stamp().bytes - position_ - kFrameBytes;
+  const std::int64_t left = file_->stamp().bytes - position_ - kRecordFrameBytes;
   if (is_plain() && *length > left) {
     return Damaged("expected ", *length, " bytes of data and a checksum, but the file of ", file_->stamp().bytes,
                    " bytes ends ", *length - left, " bytes too early");
@@ -157,14 +158,14 @@ CoreStatus RecordFile::ReadHeader(std::int64_t* length, bool* is_end) {
 }
 
 CoreStatus RecordFile::ReadData(std::int64_t length, ByteRange* data) {
-  const std::size_t needed = static_cast<std::size_t>(length + kFrameBytes);
+  const std::size_t needed = static_cast<std::size_t>(length + kRecordFrameBytes);
   CoreStatus status = Fill(needed);
   if (!status.ok()) return status;
   if (available() < needed) {
     return Damaged("expected ", length, " bytes of data and a checksum, found only ",
-                   available() - static_cast<std::size_t>(kHeaderBytes), " bytes of both");
+                   available() - static_cast<std::size_t>(kRecordHeaderBytes), " bytes of both");
   }
-  const char* const begin = at() + kHeaderBytes;
+  const char* const begin = at() + kRecordHeaderBytes;
   const std::uint32_t expected = Masked(Crc32c(begin, static_cast<std::size_t>(length)));
   const std::uint32_t found = NumberAt<std::uint32_t>(begin + length);
   if (expected != found) {

@@ -19,9 +19,9 @@
 
 namespace ascpipe {
 
-constexpr std::int64_t kMostRecordBytes = std::int64_t{1} << 30;  // of the data of a record
-constexpr std::int64_t kHeaderBytes = 12, kFooterBytes = 4;       // before and after the data
-constexpr std::int64_t kFrameBytes = kHeaderBytes + kFooterBytes;
+constexpr std::int64_t kMostRecordBytes = std::int64_t{1} << 30;         // of the data of a record
+constexpr std::int64_t kRecordHeaderBytes = 12, kRecordFooterBytes = 4;  // before and after the data
+constexpr std::int64_t kRecordFrameBytes = kRecordHeaderBytes + kRecordFooterBytes;
 
 // Position of a record in the content of a file.
 struct RecordPlace {

@@ -103,7 +103,7 @@ CoreStatus RecordIndexWriter::Step(std::int64_t bytes, bool* is_done) {
       return Finish();
     }
     if (block_.records == 0) block_.offset = place.offset;
-    block_.lengths[block_.records++] = static_cast<std::uint32_t>(place.bytes - kFrameBytes);
+    block_.lengths[block_.records++] = static_cast<std::uint32_t>(place.bytes - kRecordFrameBytes);
     ++records_;
     if (block_.records == IndexBlock::kRecords) {
       status = EndBlock();
@@ -207,8 +207,8 @@ CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
                     header.stamp.modified_ns, " ns since 1970, but the file now has ", data.bytes,
                     " bytes, modified at ", data.modified_ns, " ns");
   }
-  // A record has at least kFrameBytes, so the numbers below cannot overflow.
-  const bool is_possible = header.records >= 0 && header.records <= data.bytes / kFrameBytes;
+  // A record has at least kRecordFrameBytes, so the numbers below cannot overflow.
+  const bool is_possible = header.records >= 0 && header.records <= data.bytes / kRecordFrameBytes;
   const std::int64_t blocks = is_possible ? BlocksFor(header.records) : 0;
   const std::int64_t expected = kIndexHeaderBytes + blocks * kBlockBytes;
   if (!is_possible || file.st_size != expected) {
@@ -227,7 +227,7 @@ CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
         return Unusable("record ", records, " is at byte ", offset, ", not at byte ", block.offset);
       }
       records += block.records;
-      for (std::uint32_t i = 0; i < block.records; ++i) offset += block.lengths[i] + kFrameBytes;
+      for (std::uint32_t i = 0; i < block.records; ++i) offset += block.lengths[i] + kRecordFrameBytes;
     }
     if (keeps) kept_.insert(kept_.end(), read.begin(), read.end());
   }
@@ -270,11 +270,11 @@ CoreStatus RecordIndex::Find(std::int64_t first, std::int64_t count, RecordPlace
     }
     const IndexBlock& block = kept_.empty() ? read : kept_[static_cast<std::size_t>(block_number)];
     std::int64_t i = number % IndexBlock::kRecords;
-    std::int64_t offset = block.offset + i * kFrameBytes;
+    std::int64_t offset = block.offset + i * kRecordFrameBytes;
     for (std::int64_t before = 0; before < i; ++before) offset += block.lengths[before];
     for (; i < block.records && number < first + count; ++i, ++number) {
-      *places++ = {number, offset, block.lengths[i] + kFrameBytes};
-      offset += block.lengths[i] + kFrameBytes;
+      *places++ = {number, offset, block.lengths[i] + kRecordFrameBytes};
+      offset += block.lengths[i] + kRecordFrameBytes;
     }
   }
   return CoreStatus();
