@@ -39,8 +39,7 @@ def test_facts_are_those_of_the_parser_in_python(tmp_path_factory, records):
     expected = {}
     for number, one in enumerate(data):
         parsed = example.parse(one)
-        assert repr(parsed) == repr({name: (made[0], made[1]) for name, made in dict(records[number]).items()}).replace(
-            "(", "FeatureValues(type=", 0) or len(parsed) == len(dict(records[number]))
+        assert set(parsed) == {name for name, _ in records[number]}
         for name, (dtype, values) in parsed.items():
             known = expected.setdefault(name, Feature(name, dtype, 0, len(values), len(values)))
             other = number if dtype != known.type and known.other is None else known.other

@@ -1,6 +1,7 @@
 #include "input/example_schema.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ascpipe {
 namespace {
@@ -110,22 +111,7 @@ bool ExampleSchema::AddEntry(ByteRange entry, std::int64_t record) {
       if (!ReadFeature(part, &occurrence.type, &occurrence.count)) return false;
     }
   }
-  if (name.size == 0) {
-    name_.clear();
-  } else {
-    name_.assign(name.data, name.size);
-  }
-  const auto known = numbers_.find(name_);
-  if (known != numbers_.end()) {
-    occurrence.feature = known->second;
-  } else {
-    if (features_.size() == kMostFeatures) return false;
-    occurrence.feature = features_.size();
-    numbers_.emplace(name_, features_.size());
-    features_.emplace_back();
-    features_.back().name = name_;
-    last_.push_back({-1, 0});
-  }
+  if (!FindFeature(name, &occurrence.feature)) return false;
   Last* const last = &last_[occurrence.feature];
   if (last->record == record) {
     found_[last->position] = occurrence;
@@ -133,6 +119,39 @@ bool ExampleSchema::AddEntry(ByteRange entry, std::int64_t record) {
     *last = {record, found_.size()};
     found_.push_back(occurrence);
   }
+  return true;
+}
+
+// Finds a feature, or adds it. Returns false if there are too many features.
+bool ExampleSchema::FindFeature(ByteRange name, std::size_t* feature) {
+  const std::int32_t indexed = index_.Find(name);
+  if (indexed >= 0) {
+    *feature = static_cast<std::size_t>(indexed);
+    return true;
+  }
+  // The index is built again after as many misses as it has names, so that building it costs little per lookup.
+  if (++misses_ > features_.size()) {
+    std::vector<std::string> names;
+    for (const FeatureSummary& known : features_) names.push_back(known.name);
+    index_ = FeatureIndex(std::move(names));
+    misses_ = 0;
+  }
+  if (name.size == 0) {
+    name_.clear();
+  } else {
+    name_.assign(name.data, name.size);
+  }
+  const auto known = numbers_.find(name_);
+  if (known != numbers_.end()) {
+    *feature = known->second;
+    return true;
+  }
+  if (features_.size() == kMostFeatures) return false;
+  *feature = features_.size();
+  numbers_.emplace(name_, features_.size());
+  features_.emplace_back();
+  features_.back().name = name_;
+  last_.push_back({-1, 0});
   return true;
 }
 
