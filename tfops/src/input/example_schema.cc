@@ -124,7 +124,7 @@ bool ExampleSchema::AddEntry(ByteRange entry, std::int64_t record) {
 
 // Finds a feature, or adds it. Returns false if there are too many features.
 bool ExampleSchema::FindFeature(ByteRange name, std::size_t* feature) {
-  const std::int32_t indexed = index_.Find(name);
+  const std::int32_t indexed = index_.Find(name, name.data + name.size);
   if (indexed >= 0) {
     *feature = static_cast<std::size_t>(indexed);
     return true;

@@ -8,7 +8,8 @@ namespace {
 
 constexpr int kLeastBits = 4;
 constexpr std::size_t kPlacesPerName = 8;
-constexpr int kTries = 256;                                      // multipliers
+constexpr std::size_t kMostTries = 256;                          // multipliers
+constexpr std::size_t kMostPlaced = 1 << 16;                     // names that all tries together place
 constexpr std::uint64_t kFirstMultiplier = 0x9e3779b97f4a7c15u;  // 2^64 / golden ratio (Knuth, TAOCP 3, 6.4)
 
 }  // namespace
@@ -21,7 +22,8 @@ FeatureIndex::FeatureIndex(std::vector<std::string> names) : names_(std::move(na
   places_.resize(std::size_t{1} << bits);
   std::uint64_t multiplier = kFirstMultiplier, best = multiplier;
   std::size_t fewest = names_.size() + 1;
-  for (int i = 0; i < kTries && fewest > 0; ++i) {
+  const std::size_t tries = std::min(kMostTries, 1 + kMostPlaced / std::max<std::size_t>(1, names_.size()));
+  for (std::size_t i = 0; i < tries && fewest > 0; ++i) {
     const std::size_t collisions = Fill(multiplier);
     if (collisions < fewest) {
       fewest = collisions;
