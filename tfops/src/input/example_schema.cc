@@ -132,6 +132,7 @@ bool ExampleSchema::FindFeature(ByteRange name, std::size_t* feature) {
   // The index is built again after as many misses as it has names, so that building it costs little per lookup.
   if (++misses_ > features_.size()) {
     std::vector<std::string> names;
+    names.reserve(features_.size());
     for (const FeatureSummary& known : features_) names.push_back(known.name);
     index_ = FeatureIndex(std::move(names));
     misses_ = 0;
