@@ -182,7 +182,7 @@ bench: dev-setup
 	@$(PY) -m bench $(ARGS)
 
 # Programs as users write them: their figures, and what else has goals beside them, in one run.
-USUAL := usual usual_cpu columns cells scale startup idle
+USUAL := usual usual_cpu columns input cells scale startup idle
 
 bench-usual: dev-setup
 	@mkdir -p build

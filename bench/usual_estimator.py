@@ -4,7 +4,7 @@ from typing import Any, Callable, Dict, List
 
 from bench import usual_model
 from bench.sessions import tf
-from bench.usual_model import CEILING, OURS, PLAIN, PREFETCH, Setting
+from bench.usual_model import CEILING, OURS, PLAIN, Setting
 
 
 class Turns(tf.estimator.SessionRunHook):
@@ -54,7 +54,7 @@ class _Model:
             from mx_rec.core.asc.helper import get_asc_insert_func
 
             dataset = dataset.map(get_asc_insert_func(tgt_key_specs=self._specs, is_training=True))
-        return dataset.prefetch(PREFETCH)
+        return dataset.prefetch(self._setting.prefetch)
 
     def of_tables(self, features: Dict[str, Any], labels: Any, mode: str) -> Any:
         """Build the model with our tables."""

@@ -13,6 +13,14 @@ OURS = "ours"
 PLAIN = "plain"
 CEILING = "ceiling"
 ON_DISK = "on_disk"
+# Sources of batches
+MEMORY = "memory"
+RECORDS = "records"
+SINGLE_RECORDS = "single_records"
+SHUFFLED_RECORDS = "shuffled_records"
+LINES = "lines"
+LABEL = "label"
+DENSE = "dense"
 HOME_PART = 4  #: one in HOME_PART rows of a table on disk has a home row or is on the device
 PREFETCH = 32
 RATE = .05
@@ -39,6 +47,9 @@ class Setting(NamedTuple):
         delay_ms: latency of the disk of ON_DISK. With 0 the rows are in the folder for temporary files.
         compute_ms: duration of a wait in each of our steps, between the rows and the loss. The wait uses no processor
             time.
+        source: source of the batches of a ``tf.Session`` loop: MEMORY, or a source of ``bench/usual_input.py``.
+        data: path of the file of the source.
+        prefetch: number of prefetched batches.
     """
 
     side: str
@@ -54,6 +65,9 @@ class Setting(NamedTuple):
     batches: int = 16
     delay_ms: int = 0
     compute_ms: int = 0
+    source: str = MEMORY
+    data: str = ""
+    prefetch: int = PREFETCH
 
 
 def names(setting: Setting) -> List[str]:
@@ -138,6 +152,11 @@ def loss_of(tf: Any, columns: List[Any], label: Any) -> Any:
         inputs = tf.layers.dense(inputs, units, tf.nn.relu, kernel_initializer=tf.glorot_uniform_initializer(number))
     logits = tf.layers.dense(inputs, 1, kernel_initializer=tf.glorot_uniform_initializer(len(UNITS)))
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=tf.squeeze(logits, axis=1)))
+
+
+def with_dense(columns: List[Any], batch: Dict[str, Any]) -> List[Any]:
+    """Return the inputs of the MLP: the rows, and the dense feature if the batch has one."""
+    return [*columns, batch[DENSE]] if DENSE in batch else columns
 
 
 def _initial_rows(tf: Any, seed: int) -> Any:

@@ -20,11 +20,13 @@ class Turns:
     """Protocol of the requested numbers of steps.
 
     Args:
-        side: side of the program. Only OURS and ON_DISK have additional processes.
+        side: side of the program. The other sides must not import ascpipe's library for TensorFlow.
+        has_workers: whether the sides OURS and ON_DISK have additional processes.
     """
 
-    def __init__(self, side: str) -> None:
+    def __init__(self, side: str, *, has_workers: bool = True) -> None:
         self._is_ours = side in (OURS, ON_DISK)
+        self._has_workers = has_workers and self._is_ours
         self._is_on_disk = side == ON_DISK
         self._made_s = time.perf_counter()
         self._first_step_s = 0.0
@@ -35,6 +37,7 @@ class Turns:
         """Print the answer for the completed steps, and return the next number of steps. 0 is the end of the input."""
         if not self._clocks:
             self._first_step_s = time.perf_counter() - self._made_s
+            self._require_plain()
             self._clocks = self._clocks_of_processes()
             self._began_s = self._used_s()
         print(json.dumps({"used_s": self._used_s() - self._began_s, "first_step_s": self._first_step_s,
@@ -49,11 +52,17 @@ class Turns:
         status = Process.current().running_pipeline().link.status()
         return {name: sum(counted[name] for counted in status[kind]) for kind, name in _OF_DISKS}
 
+    def _require_plain(self) -> None:
+        """Raise ``RuntimeError`` if a side without ascpipe has imported it. The import changes how datasets run."""
+        found = [name for name in sys.modules if name.startswith(("ascpipe.tf", "mx_rec"))]
+        if found and not self._is_ours:
+            raise RuntimeError("plain TensorFlow was to be measured, but {} is imported".format(found[0]))
+
     def _used_s(self) -> float:
         return sum(clock() for clock in self._clocks)
 
     def _clocks_of_processes(self) -> List[Callable[[], float]]:
-        if not self._is_ours:
+        if not self._has_workers:
             return [time.process_time]
         from bench import processes
 

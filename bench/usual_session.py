@@ -1,13 +1,11 @@
-"""Model of ``bench/usual_model.py`` in a ``tf.Session`` loop, with ids and labels in memory and default settings."""
+"""Model of ``bench/usual_model.py`` in a ``tf.Session`` loop with default settings. ``bench/usual_input.py`` has its
+datasets.
+"""
 import contextlib
-from typing import Any, Callable, ContextManager, Dict, Iterator
+from typing import Any, Callable, ContextManager, Iterator
 
-import numpy as np
-
-from bench import usual_model
-from bench.usual_model import CEILING, ON_DISK, OURS, PLAIN, PREFETCH, Setting
-
-_LABEL = "label"
+from bench import usual_input, usual_model
+from bench.usual_model import CEILING, LABEL, ON_DISK, OURS, PLAIN, Setting
 
 
 def step_of(setting: Setting, directory: str = "") -> ContextManager[Callable[[], object]]:
@@ -30,11 +28,11 @@ def _ours(setting: Setting, directory: str) -> Iterator[Callable[[], object]]:
 
     init()
     tables = usual_model.tables(tf, setting, directory)
-    dataset = tf.data.Dataset.from_tensor_slices(_drawn(setting)).repeat()
+    dataset = usual_input.dataset_of(tf, setting)
     specs = [FeatureSpec(name, table_name=name) for name in usual_model.names(setting)]
     if not setting.modifies_graph:
         dataset = dataset.map(get_asc_insert_func(specs, is_training=True))
-    iterator = tf.data.make_initializable_iterator(dataset.prefetch(PREFETCH))
+    iterator = tf.data.make_initializable_iterator(dataset.prefetch(setting.prefetch))
     batch = iterator.get_next()
     if setting.modifies_graph:
         columns = [sparse_lookup(table, batch[name], is_train=True, modify_graph=True)
@@ -43,7 +41,7 @@ def _ours(setting: Setting, directory: str) -> Iterator[Callable[[], object]]:
         columns = [sparse_lookup(table, spec, batch=batch, is_train=True) for table, spec in zip(tables, specs)]
     if setting.compute_ms:
         columns = [after(1e-3 * setting.compute_ms, tf.concat(columns, axis=1))]
-    loss = usual_model.loss_of(tf, columns, batch[_LABEL])
+    loss = usual_model.loss_of(tf, usual_model.with_dense(columns, batch), batch[LABEL])
     train = usual_model.update_tables(tf, setting, loss)
     if setting.modifies_graph:
         modify_graph_and_start_emb_cache()
@@ -64,7 +62,7 @@ def _plain(setting: Setting) -> Iterator[Callable[[], object]]:
     iterator = _iterator(tf, setting)
     batch = iterator.get_next()
     columns = usual_model.columns_of_variables(tf, setting, batch)
-    loss = usual_model.loss_of(tf, columns, batch[_LABEL])
+    loss = usual_model.loss_of(tf, usual_model.with_dense(columns, batch), batch[LABEL])
     with _running(tf, iterator.initializer, loss, usual_model.update_variables(tf, setting, loss)) as step:
         yield step
 
@@ -75,22 +73,17 @@ def _ceiling(setting: Setting) -> Iterator[Callable[[], object]]:
     from bench.sessions import tf
 
     iterator = _iterator(tf, setting)
+    batch = iterator.get_next()
     columns = usual_model.columns_at_hand(tf, setting)
-    loss = usual_model.loss_of(tf, columns, iterator.get_next()[_LABEL])
+    loss = usual_model.loss_of(tf, usual_model.with_dense(columns, batch), batch[LABEL])
     with _running(tf, iterator.initializer, loss,
                   *usual_model.update_dense_part(tf, setting, loss, columns)) as step:
         yield step
 
 
-def _drawn(setting: Setting) -> Dict[str, np.ndarray]:
-    """Return the batches. The key of the labels is ``_LABEL``."""
-    features, labels = usual_model.batches(setting)
-    return {**features, _LABEL: labels}
-
-
 def _iterator(tf: Any, setting: Setting) -> Any:
-    dataset = tf.data.Dataset.from_tensor_slices(_drawn(setting)).repeat()
-    return tf.data.make_initializable_iterator(dataset.prefetch(PREFETCH))
+    dataset = usual_input.dataset_of(tf, setting)
+    return tf.data.make_initializable_iterator(dataset.prefetch(setting.prefetch))
 
 
 @contextlib.contextmanager

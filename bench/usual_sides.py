@@ -2,21 +2,31 @@
 import contextlib
 import json
 import sys
+import threading
+import time
 from typing import Callable, Dict, Iterator, List, Optional, Sequence
 
-from bench import usual_program, workloads
+from bench import processes, usual_program, workloads
 from bench.harness import median
 from bench.programs import Program
 from bench.usual_model import CEILING, ON_DISK, OURS, PLAIN, PREFETCH, Setting
 
-LEAD = PREFETCH + 2  #: steps of a turn that are not timed; they consume the batches that were prepared before the turn
+IN_PROGRESS = 2  #: batches that a dataset prepares behind its prefetched batches
+LEAD = PREFETCH + IN_PROGRESS  #: steps of a turn that are not timed; they consume batches from before the turn
 NAMES = {OURS: "ascpipe", PLAIN: "tf.Variable, embedding_lookup", CEILING: "rows at hand, the dense part alone",
          ON_DISK: "ascpipe, three quarters of the rows on disk"}
+_LOOK_S = .1
+_IDLE = .05  # share of a processor that an idle process may need
 _APART = ("unshare", "-m")  #: command that mounts a disk in a separate namespace
 
 
 class Side(Program):
     """One side. Its process answers like ``bench/usual_program.py``.
+
+    Args:
+        command: command of the process.
+        environment: environment of the process.
+        lead_steps: steps of a turn that are not timed.
 
     Attributes:
         counts: answers of each turn. ``used_s`` is the processor time of the side's processes. With rows on disk, there
@@ -24,8 +34,10 @@ class Side(Program):
             ``written_bytes``.
     """
 
-    def __init__(self, command: Sequence[str], *, environment: Optional[Dict[str, str]] = None) -> None:
+    def __init__(self, command: Sequence[str], *, environment: Optional[Dict[str, str]] = None,
+                 lead_steps: int = LEAD) -> None:
         super().__init__(command, environment=environment)
+        self._lead_steps = lead_steps
         self._now: Dict[str, float] = {}
         self.counts: List[Dict[str, float]] = []
 
@@ -50,7 +62,19 @@ class Side(Program):
 
     def lead(self) -> None:
         """Train the steps that are not timed."""
-        self.train(workloads.sized(LEAD, 2))
+        self.train(workloads.sized(self._lead_steps, 2))
+
+    def wait_until_idle(self) -> None:
+        """Wait until the side's process has filled the buffers of its dataset, and needs no processor time."""
+        read = processes.cpu_clock([self._running().pid])
+        deadline = time.monotonic() + self.limit_s
+        is_idle = False
+        while not is_idle:
+            if time.monotonic() > deadline:
+                raise self._failure("did not become idle within {:g} s and was killed".format(self.limit_s))
+            before_s = read()
+            threading.Event().wait(_LOOK_S)
+            is_idle = read() - before_s < _IDLE * _LOOK_S
 
     def turn(self, steps: int) -> Callable[[], object]:
         """Return a function that trains some steps."""

@@ -25,6 +25,7 @@ SLEEPS = {
     "bench/cases/idle.py": "measures what processes cost that do nothing",
     "bench/cases/swap.py": "lets the processor's clock settle between two measurements",
     "bench/sessions.py": "a model that computes, and an input that comes late",
+    "bench/usual_sides.py": "looks again whether a process has filled its buffers",
     "bench/processes.py": "looks again whether all workers have begun",
 }
 CPP_SLEEP = re.compile(r"\b(u|nano)?sleep\(|\bsleep_(for|until)\(")

@@ -16,7 +16,8 @@ VARIANTS = {case.name: list(case.variants) for case, _ in command.selected("*")
 OF_OTHERS = ("usual_cpu", "ranks_cpu")  #: programs of `usual` and `ranks`, by another clock: that of `train_cpu`
 FIRST = ["{}/{}".format(name, variants[0]) for name, variants in VARIANTS.items() if name not in OF_OTHERS]
 OTHERS = ["{}/{}".format(name, variant) for name, variants in VARIANTS.items()
-          for variant in variants[0 if name in OF_OTHERS else 1:] if name != "cells"]
+          for variant in variants[0 if name in OF_OTHERS else 1:] if name not in ("cells", "input")]
+OF_INPUT = ["input/{}".format(variant) for variant in VARIANTS["input"][1:]]
 CORNERS = ["cells/1x4096-dim-64-host", "cells/100x64-dim-16-host"]  #: some sizes of many
 
 
@@ -51,3 +52,11 @@ def test_the_usual_program_runs_in_an_estimator_too(tmp_path):
 @pytest.mark.timeout_s(600)
 def test_the_other_variants_run(tmp_path):
     check(OTHERS + CORNERS, tmp_path / "results.json")
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(600)
+def test_the_other_variants_of_the_input_run_and_remove_their_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    check(OF_INPUT, tmp_path / "results.json")
+    assert not list(tmp_path.glob("bench-data-*"))
