@@ -18,9 +18,11 @@ pytestmark = [pytest.mark.timeout_s(400), pytest.mark.skipif(
 
 def said(tree, case):
     """What the program says that trains, or restores, in a tree."""
+    # TensorFlow 2 sets TF2_BEHAVIOR when it is imported, and TensorFlow 1 reads it.
+    environment = {name: value for name, value in running.environment().items() if name != "TF2_BEHAVIOR"}
     done = subprocess.run(
         [str(tree / ".venv/bin/python"), "-m", "tests.support.programs.resuming", json.dumps(case)], cwd=str(tree),
-        env=running.environment(), capture_output=True, text=True, timeout=150)
+        env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
