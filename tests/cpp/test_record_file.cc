@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -224,4 +225,40 @@ TEST(MutatedFilesAreSafe) {
     }
   }
   CHECK(whole < 1000);
+}
+
+namespace {
+
+// Returns how often this process has called read or pread.
+std::int64_t ReadCalls() {
+  std::ifstream file("/proc/self/io");
+  std::string name;
+  for (std::int64_t count; file >> name >> count;) {
+    if (name == "syscr:") return count;
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST(RecordsInOrderAreReadInLargePieces) {
+  const Folder folder;
+  const std::string path = folder.path() + "/a";
+  record_files::Write(path, record_files::Content(record_files::RandomRecords(5000, 800, 3)));
+  std::vector<RecordPlace> places;
+  const auto file = record_files::Open(path);
+  RecordPlace place;
+  ByteRange data;
+  for (bool is_end = false; !is_end;) {
+    CHECK_EQ(file->Next(&place, &data, &is_end).text(), "");
+    if (!is_end) places.push_back(place);
+  }
+  CHECK_EQ(places.size(), 5000u);
+  for (const std::size_t step : {1, 3}) {
+    const auto again = record_files::Open(path);
+    const std::int64_t before = ReadCalls();
+    CHECK(before >= 0);
+    for (std::size_t i = 0; i < places.size(); i += step) CHECK_EQ(again->ReadAt(places[i], &data).text(), "");
+    CHECK(ReadCalls() - before < 30);
+  }
 }

@@ -47,9 +47,11 @@ bool PassesOn(const Node* node) {
 }
 
 bool ReadElements(const Node* dataset, Elements* elements) {
-  *elements = {};  // GetNodeAttr appends to vectors.
+  elements->types.clear();  // GetNodeAttr appends to vectors.
+  elements->shapes.clear();
   if (Is(dataset, {"TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset", "FixedLengthRecordDatasetV2"})) {
-    *elements = {{tensorflow::DT_STRING}, {PartialTensorShape(std::vector<tensorflow::int64>{})}};
+    elements->types.push_back(tensorflow::DT_STRING);
+    elements->shapes.emplace_back(std::vector<tensorflow::int64>{});
     return true;
   }
   const tensorflow::AttrSlice attrs = dataset->attrs();

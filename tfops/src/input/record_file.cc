@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::int64_t kFarBytes = 1 << 16;  // a longer gap between two reads is not read
+constexpr std::int64_t kFarBytes = 1 << 14;  // a longer gap between two reads is not read
 
 // TFRecord files have masked checksums, because the CRC of bytes that contain their own CRC is a constant.
 std::uint32_t Masked(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
@@ -114,7 +114,6 @@ CoreStatus RecordFile::ReadAt(const RecordPlace& place, ByteRange* data) {
                  place.offset, ", because the file has ", bytes, " bytes. Build the index again");
   }
   Jump(place.number, place.offset);
-  if (available() == 0) read_ahead_ = 0;
   CoreStatus status = Fill(static_cast<std::size_t>(place.bytes));
   if (!status.ok()) return status;
   std::int64_t length;
@@ -188,7 +187,7 @@ void RecordFile::Jump(std::int64_t number, std::int64_t offset) {
     begin_ = static_cast<std::size_t>(static_cast<std::int64_t>(begin_) + distance);
   } else {
     const std::int64_t gap = distance - static_cast<std::int64_t>(available());
-    if (gap < 0 || gap > kFarBytes) read_ahead_ = kPageBytes;
+    if (gap < 0 || gap > kFarBytes) read_ahead_ = 0;
     begin_ = filled_ = 0;
     source_->Seek(offset);
   }
