@@ -43,7 +43,7 @@ VARIANTS = {
     "train-records": _Variant(_train(RECORDS), 40, 1.5),
     "train-single-records": _Variant(_train(SINGLE_RECORDS), 20, 6),
     "train-shuffled-records": _Variant(_train(SHUFFLED_RECORDS), 20, 6),
-    "train-lines": _Variant(_train(LINES), 20, 1),
+    "train-lines": _Variant(_train(LINES), 20, 4),
 }
 _SLOW = ("parse-26-one-by-one", "train-single-records", "train-shuffled-records", "train-lines")
 
