@@ -29,18 +29,24 @@ def command() -> None:
 @command.command("index", help="Build the index of each plain TFRecord file. An index has the place of each record, "
                                "and is needed to shuffle records. A file that has an index keeps it.")
 @_files
-def index(files: Tuple[str, ...]) -> None:
-    """Print one line per file as soon as its index exists."""
+@_as_json
+def index(files: Tuple[str, ...], as_json: bool) -> None:
+    """Print one line per file as soon as its index exists, or JSON of all files."""
     from ascpipe.cli.checked_data import progress_of
     from ascpipe.data.files import tfrecords
     from ascpipe.data.index import indexed
 
+    shown = []
     for file in tfrecords(files):
         with progress_of(file) as progress:
             built = indexed(file.path, progress)
         with built.opened as opened:
-            click.echo(one_line("{}  {}  {}: {}".format(
-                "new " if built.is_new else "kept", file.path, counted(opened.records, "record"), opened.path)))
+            shown.append({"path": file.path, "index": opened.path, "records": opened.records, "is_new": built.is_new})
+            if not as_json:
+                click.echo(one_line("{}  {}  {}: {}".format(
+                    "new " if built.is_new else "kept", file.path, counted(opened.records, "record"), opened.path)))
+    if as_json:
+        click.echo(json.dumps({"files": shown}, indent=2))
 
 
 @command.command("head", help="Show the first records, and the feature specs that read them.")

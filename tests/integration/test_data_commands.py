@@ -40,6 +40,9 @@ def test_an_index_is_built_once(folder):
     place = folder / ".a.tfrecord.ascindex"
     assert ascpipe("index", "a.tfrecord") == (0, "new   a.tfrecord  1000 records: {}\n".format(place), "")
     assert ascpipe("index", "a.tfrecord") == (0, "kept  a.tfrecord  1000 records: {}\n".format(place), "")
+    code, text, _ = ascpipe("index", "a.tfrecord", "--json")
+    assert (code, json.loads(text)) == (0, {"files": [
+        {"path": "a.tfrecord", "index": str(place), "records": 1000, "is_new": False}]})
     assert place.stat().st_mode & 0o777 == (folder / "a.tfrecord").stat().st_mode & 0o444 | 0o600
     code, _, error = ascpipe("index", "b.tfrecord.gz")
     assert code == 1 and error.startswith("ascpipe: E333: b.tfrecord.gz has no index")

@@ -40,7 +40,7 @@ def test_the_help_has_every_verb_once_below_the_title_of_its_group():
     assert listed == VERBS
     titles = [line for line in done.output.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert titles == ["Options:", "Daemons and programs:", "While it trains:", "Checkpoints and tables:",
-                      "This machine:", "Help:"]
+                      "Training data:", "This machine:", "Help:"]
 
 
 @pytest.mark.parametrize("words, command", ALL, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
