@@ -25,6 +25,7 @@ class Setting(NamedTuple):
         most_values: maximum number of values of such a feature in a record. If it is 1, all records have one value.
         floats: number of values of the feature DENSE. With 0 there is no such feature.
         one_by_one: whether records are parsed one by one and then batched.
+        reads: whether the side OURS reads by ``asc.data.read``. Otherwise, both sides have the same dataset.
         rows: records of a batch.
         batches: number of different batches, which are repeated.
         keys: number of different values of a feature.
@@ -38,6 +39,7 @@ class Setting(NamedTuple):
     most_values: int = 1
     floats: int = 0
     one_by_one: bool = False
+    reads: bool = False
     rows: int = 4096
     batches: int = 16
     keys: int = 100000
@@ -73,6 +75,10 @@ def dataset_of(tf: Any, setting: Setting) -> Any:
         spec[DENSE] = tf.io.FixedLenFeature([setting.floats], tf.float32)
     feature = tf.io.FixedLenFeature([], tf.int64) if setting.most_values == 1 else tf.io.VarLenFeature(tf.int64)
     spec.update(dict.fromkeys(names(setting), feature))
+    if setting.reads and setting.side == OURS:
+        import ascpipe.tf as asc
+
+        return asc.data.read(setting.data, spec, setting.rows, epochs=None, drop_remainder=True)
     dataset = tf.data.TFRecordDataset(setting.data).repeat()
     if setting.one_by_one:
         dataset = dataset.map(lambda record: tf.io.parse_single_example(record, spec), num_parallel_calls=CALLS)

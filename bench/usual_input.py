@@ -37,6 +37,11 @@ def write_file(setting: Setting, path: str) -> None:
 
 def dataset_of(tf: Any, setting: Setting) -> Any:
     """Return the repeated batches of the setting's source: a dict from feature name to tensor."""
+    if setting.reads and setting.side != usual_model.PLAIN:
+        import ascpipe.tf as asc
+
+        return asc.data.read(setting.data, _spec(tf, setting), setting.rows, epochs=None, drop_remainder=True,
+                             shuffle=setting.source != RECORDS)
     return {MEMORY: _of_memory, RECORDS: _of_records, SINGLE_RECORDS: _of_single_records,
             SHUFFLED_RECORDS: _of_shuffled_records, LINES: _of_lines}[setting.source](tf, setting)
 

@@ -48,6 +48,7 @@ class Setting(NamedTuple):
         compute_ms: duration of a wait in each of our steps, between the rows and the loss. The wait uses no processor
             time.
         source: source of the batches of a ``tf.Session`` loop: MEMORY, or a source of ``bench/usual_input.py``.
+        reads: whether our side reads the file by ``asc.data.read``.
         data: path of the file of the source.
         prefetch: number of prefetched batches.
     """
@@ -66,6 +67,7 @@ class Setting(NamedTuple):
     delay_ms: int = 0
     compute_ms: int = 0
     source: str = MEMORY
+    reads: bool = False
     data: str = ""
     prefetch: int = PREFETCH
 

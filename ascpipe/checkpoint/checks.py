@@ -3,7 +3,16 @@ import math
 import re
 from typing import Any, Iterable, Pattern
 
-from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, SlotSpec, TablePosition, TableSpec
+from ascpipe.checkpoint.contents import (
+    InitialRows,
+    Link,
+    Policies,
+    Position,
+    ReadPosition,
+    SlotSpec,
+    TablePosition,
+    TableSpec,
+)
 from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME, has_control_characters
 from ascpipe.checkpoint.table_folders import OURS
 from ascpipe.errors.base import shown
@@ -43,6 +52,12 @@ def check_position(position: Position, tables: Iterable[str]) -> None:
     for stream, batches in position.trained_batches.items():
         _text("name of a stream", stream, _NAME)
         _integer("trained_batches of stream {}".format(shown(stream)), batches, 0)
+    for stream, read in position.reads.items():
+        _text("name of a stream", stream, _NAME)
+        _kind("reading position of stream {}".format(shown(stream)), read, ReadPosition)
+        _text("data of stream {}".format(shown(stream)), read.data, _RUN_ID)
+        for name in ("pass_number", "epoch", "consumed"):
+            _integer("{} of stream {}".format(name, shown(stream)), getattr(read, name), 0)
 
 
 def check_stem(stem: str) -> None:

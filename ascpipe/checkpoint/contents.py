@@ -208,6 +208,22 @@ class Slice(NamedTuple):
 WHOLE = Slice()  #: the slice of a run with one rank
 
 
+class ReadPosition(NamedTuple):
+    """Position of the dataset that feeds a stream, after the batch that was trained last.
+
+    Attributes:
+        data: identification of the records and their order. A position belongs to it.
+        pass_number: number of iterators that read the data before.
+        epoch: number of the epoch in the pass.
+        consumed: records of the epoch that all ranks together have read.
+    """
+
+    data: str
+    pass_number: int
+    epoch: int
+    consumed: int
+
+
 class Position(NamedTuple):
     """Training position.
 
@@ -216,8 +232,10 @@ class Position(NamedTuple):
         tables: positions by table name.
         trained_batches: by stream name, the number of batches trained since the tables were initialized,
             including earlier runs. The number is the argument of ``dataset.skip(n)`` when training resumes.
+        reads: by stream name, the positions of datasets that ``asc.data.read`` created.
     """
 
     run_id: str
     tables: Dict[str, TablePosition]
     trained_batches: Dict[str, int]
+    reads: Dict[str, ReadPosition] = {}

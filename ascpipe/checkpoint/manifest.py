@@ -7,7 +7,17 @@ so a directory with a pair record is complete. The functions are pure.
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from ascpipe.checkpoint import checks, sealed_json
-from ascpipe.checkpoint.contents import InitialRows, Link, Policies, Position, Slice, SlotSpec, TablePosition, TableSpec
+from ascpipe.checkpoint.contents import (
+    InitialRows,
+    Link,
+    Policies,
+    Position,
+    ReadPosition,
+    Slice,
+    SlotSpec,
+    TablePosition,
+    TableSpec,
+)
 from ascpipe.checkpoint.digests import digest_of
 from ascpipe.checkpoint.keys import check_rank
 from ascpipe.checkpoint.table_folders import Piece, all_pieces
@@ -262,13 +272,18 @@ def _spec(content: Any) -> TableSpec:
 
 def _position_json(position: Position) -> Dict[str, Any]:
     tables = {name: dict(table._asdict()) for name, table in position.tables.items()}
-    return {"run_id": position.run_id, "tables": tables, "trained_batches": dict(position.trained_batches)}
+    content = {"run_id": position.run_id, "tables": tables, "trained_batches": dict(position.trained_batches)}
+    if position.reads:  # manifests without positions of datasets are as before
+        content["reads"] = {name: dict(read._asdict()) for name, read in position.reads.items()}
+    return content
 
 
 def _position(content: Any) -> Position:
-    found = sealed_json.fields(content, Position._fields)
-    if not isinstance(found["tables"], dict) or not isinstance(found["trained_batches"], dict):
-        raise ValueError("its position has no tables or no trained_batches")
+    found = sealed_json.fields({"reads": {}, **content} if isinstance(content, dict) else content, Position._fields)
+    if not all(isinstance(found[name], dict) for name in ("tables", "trained_batches", "reads")):
+        raise ValueError("its position has no tables, no trained_batches or no reads")
     tables = {name: TablePosition(**sealed_json.fields(table, TablePosition._fields))
               for name, table in found["tables"].items()}
-    return Position(found["run_id"], tables, found["trained_batches"])
+    reads = {name: ReadPosition(**sealed_json.fields(read, ReadPosition._fields))
+             for name, read in found["reads"].items()}
+    return Position(found["run_id"], tables, found["trained_batches"], reads)

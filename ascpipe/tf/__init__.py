@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, List
 
 if TYPE_CHECKING:
     from ascpipe.checkpoint.reader import trained_batches
-    from ascpipe.tf import feature_column, optimizers
+    from ascpipe.tf import data, feature_column, optimizers
     from ascpipe.tf.api.columns import use_for_feature_columns
     from ascpipe.tf.api.lifecycle import StartHook, init, pipeline, reset, shutdown, start
     from ascpipe.tf.api.tables import create_table, insert_function, lookup_sparse, sparse_lookup, table_variables
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOptimizer", "EvictHook", "FeatureSpec",
            "GraphModifierHook", "LookupSubgraphSlicerHook", "Optimizer", "OrphanLookupKeySlicerHook", "Saver",
            "StartHook", "SummaryHook", "Table", "broadcast_global_variables", "clip_by_global_norm", "create_table",
-           "export_tables", "feature_column", "global_norm", "init", "insert_function", "lookup_concat",
+           "data", "export_tables", "feature_column", "global_norm", "init", "insert_function", "lookup_concat",
            "lookup_sparse", "optimizers", "pipeline", "reset", "serving_tables", "set_threshold", "shutdown",
            "sparse_lookup", "start", "table_variables", "trained_batches", "trigger_evict", "use_for_feature_columns",
            "wait_for_save", "warm_start"]

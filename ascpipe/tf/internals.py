@@ -219,9 +219,9 @@ RefVariable = _first("RefVariable", "tensorflow.python.ops.ref_variable", variab
 
 # ---- datasets --------------------------------------------------------------------------------------------
 
-def dataset_of(variant: tf.Tensor, specs: Sequence[tf.TensorSpec]) -> Any:
-    """Return a dataset with a given variant tensor and element specs."""
-    return dataset_ops._VariantDataset(variant, tuple(specs))
+def dataset_of(variant: tf.Tensor, specs: Any) -> Any:
+    """Return a dataset with a given variant tensor and element specs, which may be nested."""
+    return dataset_ops.DatasetV1Adapter(dataset_ops._VariantDataset(variant, specs))
 
 
 def variant_of(dataset: Any) -> tf.Tensor:

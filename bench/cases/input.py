@@ -30,8 +30,8 @@ class _Variant(NamedTuple):
     ratio: float
 
 
-def _train(source: str) -> usual_model.Setting:
-    return usual_model.Setting(OURS, 26, 4096, batches=_BATCHES, source=source, prefetch=PREFETCH)
+def _train(source: str, *, reads: bool = False) -> usual_model.Setting:
+    return usual_model.Setting(OURS, 26, 4096, batches=_BATCHES, source=source, reads=reads, prefetch=PREFETCH)
 
 
 VARIANTS = {
@@ -40,12 +40,18 @@ VARIANTS = {
     "parse-39": _Variant(ParseSetting(OURS, 39), 100, 2),
     "parse-26-lists": _Variant(ParseSetting(OURS, 26, most_values=20, batches=_FEW_BATCHES), 40, 1),
     "parse-300": _Variant(ParseSetting(OURS, 300, batches=_FEW_BATCHES), 20, 2),
+    "read-26": _Variant(ParseSetting(OURS, 26, floats=FLOATS, batches=_BATCHES, reads=True), 100, 5),
+    "read-26-one-by-one": _Variant(
+        ParseSetting(OURS, 26, floats=FLOATS, batches=_BATCHES, one_by_one=True, reads=True), 20, 80),
+    "train-read-records": _Variant(_train(RECORDS, reads=True), 40, 2.6),
+    "train-read-shuffled-records": _Variant(_train(SHUFFLED_RECORDS, reads=True), 20, 10),
     "train-records": _Variant(_train(RECORDS), 40, 1.5),
     "train-single-records": _Variant(_train(SINGLE_RECORDS), 20, 6),
     "train-shuffled-records": _Variant(_train(SHUFFLED_RECORDS), 20, 6),
     "train-lines": _Variant(_train(LINES), 20, 4),
 }
-_SLOW = ("parse-26-one-by-one", "train-single-records", "train-shuffled-records", "train-lines")
+_SLOW = ("parse-26-one-by-one", "train-single-records", "train-shuffled-records", "train-lines",
+         "read-26-one-by-one", "train-read-shuffled-records")
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ MAY_HAVE_MORE = {
     ("ascpipe/tf/graph/features.py", "__init__"): INCUMBENT,
     ("ascpipe/tf/checkpoints/saver.py", "save"): INCUMBENT,
     ("ascpipe/tf/api/lifecycle.py", "init"): API,
+    ("ascpipe/tf/data/reading.py", "read"): API,
     ("ascpipe/tf/api/tables.py", "create_table"): API,
     ("ascpipe/tf/api/tables.py", "sparse_lookup"): API,
     ("ascpipe/tf/api/tables.py", "lookup_sparse"): API,

@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "starting": {"checkpoints", "program", "graph", "running", "ground"},
     "modify": {"starting", "program", "graph", "running", "ground"},
     "checkpoints": {"graph", "running", "ground"},
+    "data": {"running", "ground"},
     "serving": {"graph", "running", "ground"},
     "training": {"modify", "optimizers", "starting", "program", "graph", "running", "ground"},
     "feature_column": {"modify", "optimizers", "starting", "program", "graph", "running", "ground"},

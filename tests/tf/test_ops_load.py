@@ -60,6 +60,7 @@ def test_every_op_is_documented():
         "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineRowsGrad", "AscCombineWeightsGrad",
         "AscCut", "AscCycleEnd", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup",
         "AscLookupGrad", "AscLookupWithInitialRows", "AscNameRows", "AscNextPlan", "AscNothing",
-        "AscOpenServedTable", "AscParseExample", "AscPlans", "AscProvisionalPlan", "AscRead", "AscReadRows",
-        "AscReadsLive", "AscRestoreRows", "AscServedLookup", "AscServedLookupFound", "AscServedTable", "AscSubmit",
+        "AscOpenServedTable", "AscParseExample", "AscPlans", "AscProvisionalPlan", "AscRead", "AscReadDataset",
+        "AscReadPosition", "AscReadRows", "AscReadsLive", "AscRestoreRows", "AscServedLookup", "AscServedLookupFound",
+        "AscServedTable", "AscSubmit",
         "AscSum", "AscTableInit", "AscTurn", "AscUpdate", "AscWithInitialRows", "AscWriteRows"]

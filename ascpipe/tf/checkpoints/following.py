@@ -8,7 +8,7 @@ from ascpipe.checkpoint.contents import Link, Position
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.slice_writer import SliceWriter
-from ascpipe.tf.checkpoints import deltas, loading, saving
+from ascpipe.tf.checkpoints import deltas, loading, positions, saving
 from ascpipe.tf.running import asking
 from ascpipe.tf.running.hold_between_steps import TableState, hold
 from ascpipe.tf.running.pipeline import Pipeline, Tip
@@ -48,7 +48,7 @@ class _Saves:
                 saving.SaveProgress(asked["base"])))
             with hold(alone=False) as held:
                 tables = saving.held_tables(held, known)
-                here = saving.position(pipeline, held, tables, asked["rings"])
+                here = positions.position(pipeline, held, tables, asked["rings"])
                 tip = self._tip(asked)
                 if not asked["background"]:
                     return self._write(number, asked, writer, known, _Held(tables, tip, here))

@@ -10,7 +10,7 @@ from ascpipe.checkpoint.errors import CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint
 from ascpipe.tf.checkpoints import table_rows
 from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
-from ascpipe.tf.checkpoints.saving import position
+from ascpipe.tf.checkpoints.positions import continue_reading, position
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, GRADIENT_SUM, OptimizerSlot
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
@@ -111,6 +111,7 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
     if saved is not None:
         for name, number in rings.items():
             pipeline.native_side.set_trained_batches(number, saved.trained_batches.get(name, 0))
+            continue_reading(pipeline, number, saved, name)
         pipeline.loaded = saved, position_now(pipeline, held, saved)
 
 

@@ -5,7 +5,7 @@ import os
 import time
 from typing import Any, Callable, ContextManager, Dict, List, NamedTuple, Optional, Sequence, Union
 
-from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TablePosition, TableSpec
+from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TableSpec
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.checkpoint.slice_writer import SliceWriter
@@ -16,6 +16,7 @@ from ascpipe.layout.words import TRAIN
 from ascpipe.shm import memory
 from ascpipe.tf import internals
 from ascpipe.tf.checkpoints import deltas, table_rows
+from ascpipe.tf.checkpoints.positions import position
 from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables, frozen_tables
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
@@ -305,15 +306,6 @@ def require_memory(pipeline: Pipeline, tables: Dict[str, TableState], prefix: st
             prefix, "a background save needs {} bytes of memory for copies. Available: {}. Save in the foreground, "
             "which needs no copies".format(needed, error.have), 0, needed, "Earlier checkpoints are unchanged."
         ) from error
-
-
-def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:
-    """Return the current training position of the given tables and rings."""
-    return Position(
-        run_id=pipeline.run_id,
-        tables={name: TablePosition(int(at.header["retired"]), int(at.header["cut_applied"]))
-                for name, at in tables.items()},
-        trained_batches={name: held.trained_batches(number) for name, number in rings.items()})
 
 
 def _which(told: Optional[deltas.Changes]) -> table_rows.Which:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ascpipe.errors import DatasetError
 from ascpipe.tf import internals
+from ascpipe.tf.running.shapes import ReadSource
 
 #: Output of a dataset or iterator -> number of the stream whose ticket the output contains.
 Tickets = Dict[int, int]
@@ -45,6 +46,15 @@ class Marker(NamedTuple):
     op: str
     attribute: str
 
+
+READ = "AscReadDataset"  #: op of the datasets that read files
+
+#: Stages that return batches of their input in order. A dataset that starts in the middle of its records then returns
+#: the rest of the batches.
+_KEEP_POSITION = frozenset((
+    *OPTION_STAGES, "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "PrefetchDataset", "TakeDataset",
+    "FilterDataset", "FilterByLastComponentDataset", "TakeWhileDataset", "AssertNextDataset",
+    "AssertCardinalityDataset", "Identity", "WrapDatasetVariant", "UnwrapDatasetVariant"))
 
 ASC_SUBMIT = Marker("AscSubmit", "stream")
 
@@ -104,6 +114,23 @@ class DatasetGraph:
             if carried == stream:
                 return get_next.outputs[output]
         return None
+
+    def has_reads(self) -> bool:
+        """Return whether the graph has a dataset that reads files."""
+        return any(op.type == READ for op in self._graph.get_operations())
+
+    def reads(self, stream: int) -> List[ReadSource]:
+        """Return the datasets from files whose batches are submitted to a stream."""
+        found = [read for get_next in self.get_nexts() if stream in self.tickets(get_next).values()
+                 for _, node in self._datasets(self.iterator(get_next)) for read in self._reads(node, None)]
+        return list(dict.fromkeys(found))
+
+    def _reads(self, node: _Node, stage: Optional[str]) -> List[ReadSource]:
+        if node.kind == READ:
+            return [ReadSource(node.definition.attr["source"].i, node.definition.attr["data"].s.decode(), stage)]
+        if node.kind not in _KEEP_POSITION:
+            stage = _name(node)
+        return [read for source in node.inputs() if _is_dataset(source) for read in self._reads(source, stage)]
 
     def run_ahead(self, get_next: tf.Operation) -> Optional[int]:
         """Return the number of submitted batches that ``prefetch`` buffers, or None if the number is not constant."""

@@ -135,7 +135,7 @@ def _rebuild(dataset: tf.Tensor, specs: List[tf.TensorSpec], extend: Extend) -> 
     else:
         behind = stages[:next((place for place, kind in enumerate(kinds) if kind not in OPTION_STAGES), len(stages))]
     source = behind[-1].inputs[0] if behind else dataset
-    mapped = internals.dataset_of(source, specs).map(extend)
+    mapped = internals.dataset_of(source, tuple(specs)).map(extend)
     new_specs = list(mapped.element_spec)
     if not prefetches:
         mapped = mapped.prefetch(READ_AHEAD)

@@ -9,6 +9,7 @@ from ascpipe.errors import ArgumentError, FeatureError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph import batch_structure
+from ascpipe.tf.graph.dataset_graph import DatasetGraph
 from ascpipe.tf.graph.features import Feature, FeatureSpec, require_same
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.ids import Ids, are_ids, as_keys
@@ -138,7 +139,21 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
     with tf.device("/device:CPU:0"):
         return native.ops().asc_submit(
             ids=[as_keys(ids.values) for _, ids in found],
-            timestamp=[tf.cast(time.given, tf.int64) for _, time in stamps], stream=stream.number)
+            timestamp=[tf.cast(time.given, tf.int64) for _, time in stamps],
+            position=_positions(channel, state.datasets, [ids.values for _, ids in found]), stream=stream.number)
+
+
+def _positions(channel: int, datasets: DatasetGraph, ids: List[tf.Tensor]) -> List[tf.Tensor]:
+    """Return the position of a batch in a list. The list is empty if the graph has no dataset that reads files.
+
+    If the ids are computed, another tensor of the batch has the position, for example the labels. Therefore all inputs
+    of the function that is being traced are looked at.
+    """
+    if channel != TRAIN or not datasets.has_reads():
+        return []
+    inputs = getattr(tf.compat.v1.get_default_graph(), "inputs", [])
+    of_memory = [tensor for tensor in [*ids, *inputs] if tensor.dtype not in (tf.variant, tf.resource)]
+    return [native.ops().asc_read_position(of_memory)]
 
 
 def _outermost_graph(graph: tf.Graph) -> tf.Graph:

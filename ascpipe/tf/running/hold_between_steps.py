@@ -1,7 +1,7 @@
 """``hold``, which stops the trainer between two training steps, so that tables can be read or replaced."""
 import contextlib
 import ctypes
-from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -115,6 +115,16 @@ class Hold:
         The number includes batches that were trained before the restored checkpoint was saved.
         """
         return native.number("asc_stream_trained", self._number, stream)
+
+    def read_position(self, stream: int) -> Optional[Tuple[int, int, int, int]]:
+        """Return the position of the dataset after the batch that a stream has trained last, or None if it is unknown.
+
+        The result has the source number of the dataset, and the pass, the epoch and the consumed records.
+        """
+        position = (ctypes.c_int64 * 4)()
+        native.call("asc_stream_position", self._number, stream, position)
+        source, pass_number, epoch, consumed = position
+        return (source, pass_number, epoch, consumed) if source else None
 
     def begin_load(self, table: int, entries: int, rows: int) -> None:
         """Delete the content of a table. Until ``end_load``, the caller writes the new entries and rows.

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from ascpipe.checkpoint.contents import ReadPosition
 from ascpipe.control.trainer_link import Piece
 from ascpipe.errors import api_names
 from ascpipe.layout import calls
@@ -105,6 +106,10 @@ class NativePipeline:
         """
         call("asc_stream_began_after", stream, batches)
 
+    def read_from(self, source: int, position: ReadPosition) -> None:
+        """Let the next iterator of a dataset start at a position."""
+        call("asc_read_starts_at", source, position.pass_number, position.epoch, position.consumed)
+
     def set_unapplied_keys(self, table: int, keys: np.ndarray) -> None:
         """Add distinct keys, int64[n], to the next cycle of a trained table. The cycle then needs their rows, too."""
         keys = np.ascontiguousarray(keys, np.int64)
@@ -185,6 +190,8 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
         ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_char_p)],
     "asc_pipeline_accumulate": [ctypes.c_int, ctypes.c_int64],
     "asc_stream_began_after": [ctypes.c_int, ctypes.c_int64],
+    "asc_read_starts_at": [ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64],
+    "asc_stream_position": [ctypes.c_int64, ctypes.c_int, _INT64],
     "asc_stream_began_with": [ctypes.c_int, _INT64, ctypes.c_int64],
     "asc_pipeline_set_ranks": [
         ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64],

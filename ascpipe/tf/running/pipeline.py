@@ -13,7 +13,7 @@ from ascpipe.ranks import cause_of_end
 from ascpipe.tf.running import asking, native
 from ascpipe.tf.running.asking import Follower
 from ascpipe.tf.running.save_thread import SaveThread
-from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, StreamShape, TableShape
+from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, ReadSource, StreamShape, TableShape
 
 _LOCAL_RINGS = 1 << 20  # the local ring of a stream has this number plus the number of the stream
 
@@ -76,6 +76,7 @@ class Pipeline:
             that rank.
         save_log_bytes: maximum memory in which a background save stores images of rows that change.
         read_ahead: recommended prefetch depth of datasets, in batches.
+        reads: number of a ring -> datasets from files that feed the training stream of the newest graph.
         follower: thread that executes requests of rank 0, or None on rank 0.
     """
 
@@ -91,6 +92,7 @@ class Pipeline:
         self._bell = session[first:first + structs.BELL.itemsize].view(structs.BELL)
         self.streams = list(streams)
         self.rings = {stream.number: stream.number for stream in streams}
+        self.reads: Dict[int, List[ReadSource]] = {}
         self.run_id = uuid.uuid4().hex
         self.tables: Dict[str, KnownTable] = {}
         self.seeds: Dict[str, int] = {}

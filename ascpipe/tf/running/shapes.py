@@ -114,3 +114,17 @@ class KnownTable(NamedTuple):
     is_save: bool
     slots: Tuple[SlotSpec, ...]
     thresholds: Thresholds
+
+
+class ReadSource(NamedTuple):
+    """A dataset that reads files.
+
+    Attributes:
+        source: number of the dataset in this process.
+        data: identification of its records and their order.
+        stage: first stage after the dataset because of which a position cannot be restored, or None.
+    """
+
+    source: int
+    data: str
+    stage: Optional[str]

@@ -110,18 +110,27 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
         join(process.pipeline, state)
         _accumulate(process.pipeline.native_side, state)
         complete_graph(state)
+        _note_reads(process.pipeline, state)
         _mark_started(state, graph)
         return
     pipeline = _start(process, state, graph)
     try:
         _accumulate(pipeline.native_side, state)
         complete_graph(state)
+        _note_reads(pipeline, state)
     except BaseException:
         end_quietly(pipeline.close, "a pipeline that did not start")
         raise
     process.pipeline = pipeline
     process.at_end(pipeline.close)
     _mark_started(state, graph)
+
+
+def _note_reads(pipeline: Pipeline, state: GraphState) -> None:
+    """Note the datasets whose positions are in checkpoints."""
+    for stream in state.streams():
+        if stream.channel == TRAIN:
+            pipeline.reads[pipeline.rings[stream.number]] = state.datasets.reads(stream.number)
 
 
 def _accumulate(running: native.NativePipeline, state: GraphState) -> None:

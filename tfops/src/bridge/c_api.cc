@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bridge/pipeline.h"
+#include "bridge/read_starts.h"
 #include "bridge/thread_wait.h"
 #include "core/calls.gen.h"
 #include "core/claim.h"
@@ -141,6 +142,18 @@ ASC_EXPORT int asc_stream_began_after(int stream, std::int64_t batches, char* er
     found->BeganAfter(batches);
     return CoreStatus();
   });
+}
+
+// Lets the next iterator of a dataset start at a position.
+ASC_EXPORT int asc_read_starts_at(std::int64_t source, std::int64_t pass, std::int64_t epoch, std::int64_t consumed,
+                                  char*, int) {
+  ascpipe::ReadPosition position;
+  position.source = source;
+  position.pass = pass;
+  position.epoch = epoch;
+  position.consumed = consumed;
+  ascpipe::ReadStarts::Get()->Restore(position);
+  return 0;
 }
 
 ASC_EXPORT int asc_stream_began_with(int table, const std::int64_t* keys, std::int64_t n, char* err, int err_bytes) {

@@ -190,6 +190,21 @@ ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* t
   });
 }
 
+// Sets position[4] to source, pass, epoch and consumed records: the position of the dataset after the batch that a
+// stream has trained last. The source is 0 if there is none.
+ASC_EXPORT int asc_stream_position(std::int64_t hold, int stream, std::int64_t* position, char* err, int err_bytes) {
+  return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
+    const ascpipe::Stream* const found = held->pipeline().stream(stream);
+    if (found == nullptr) return Error(Code::kInvalidArgument, "there is no stream ", stream);
+    const ascpipe::ReadPosition at = found->TrainedPosition();
+    position[0] = at.source;
+    position[1] = at.pass;
+    position[2] = at.epoch;
+    position[3] = at.consumed;
+    return CoreStatus();
+  });
+}
+
 // Begins a snapshot of the entries and home rows of `tables`. The snapshot lasts until asc_save_end. `log_bytes` is
 // the memory for images of home rows that training changes during the save. Training waits if this memory is full.
 ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, std::int64_t log_bytes,

@@ -6,9 +6,17 @@
 #include <string>
 
 #include "bridge/compatibility.h"
-#include "bridge/parallel.h"
+
+// TensorFlow's library contains FarmHash, but its headers differ between versions.
+namespace util {
+std::uint64_t Fingerprint64(const char* data, std::size_t size);
+}
 
 namespace ascpipe {
+
+constexpr std::int64_t ExampleFeatures::kNotHashed;
+constexpr std::int64_t ExampleFeatures::kFingerprint;
+
 namespace {
 
 using tensorflow::Tensor;
@@ -34,8 +42,18 @@ std::int64_t* Numbers(Tensor* tensor) {
   return reinterpret_cast<std::int64_t*>(tensor->flat<tensorflow::int64>().data());
 }
 
+std::int64_t HashOf(const char* data, std::size_t size, std::int64_t buckets) {
+  const std::uint64_t print = util::Fingerprint64(data, size);
+  if (buckets == ExampleFeatures::kFingerprint) return static_cast<std::int64_t>(print & INT64_MAX);
+  return static_cast<std::int64_t>(print % static_cast<std::uint64_t>(buckets));
+}
+
 void CopyStrings(const ByteRange* strings, std::int64_t count, TensorString* out) {
   for (std::int64_t i = 0; i < count; ++i) out[i].assign(strings[i].data, strings[i].size);
+}
+
+void HashStrings(const ByteRange* strings, std::int64_t count, std::int64_t buckets, std::int64_t* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = HashOf(strings[i].data, strings[i].size, buckets);
 }
 
 // Copies the default value of a feature to a record.
@@ -57,24 +75,29 @@ void CopyDefault(const Tensor& value, std::int64_t record, Tensor* out) {
 // Batch that is being parsed. Each block of records has columns of its own; fixed counts share the output tensors.
 class ExampleBatch {
  public:
-  ExampleBatch(const ExampleParser& parser, const tensorflow::example::FastParseExampleConfig& config,
-               const Tensor& serialized, tensorflow::example::Result* result)
+  ExampleBatch(const ExampleParser& parser, const ExampleFeatures& features, const std::vector<ByteRange>& records,
+               tensorflow::Allocator* allocator, tensorflow::example::Result* result)
       : parser_(parser),
-        config_(config),
-        records_(serialized.flat<TensorString>().data()),
-        count_(serialized.NumElements()),
+        features_(features),
+        config_(features.config),
+        records_(records.data()),
+        count_(static_cast<std::int64_t>(records.size())),
+        allocator_(allocator),
         block_(std::max(kLeastRecords, (count_ + kMostBlocks - 1) / kMostBlocks)),
         columns_((count_ + block_ - 1) / block_, std::vector<Column>(parser.features().size())),
         result_(result) {
     for (auto* const tensors : {&result->sparse_indices, &result->sparse_values, &result->sparse_shapes}) {
-      tensors->resize(config.sparse.size());
+      tensors->resize(config_.sparse.size());
     }
-    result->dense_values.reserve(config.dense.size());
-    for (const auto& dense : config.dense) {
+    result->dense_values.reserve(config_.dense.size());
+    for (std::size_t i = 0; i < config_.dense.size(); ++i) {
+      const auto& dense = config_.dense[i];
       TensorShape shape;
       dense.shape.AsTensorShape(&shape);
       shape.InsertDim(0, count_);
-      result->dense_values.emplace_back(dense.dtype, shape);
+      result->dense_values.emplace_back(allocator, TypeOfTensor(i, dense.dtype), shape);
+      defaults_.push_back(IsHashed(i) ? Hashed(dense.default_value, features.BucketsOf(i), allocator)
+                                      : dense.default_value);
     }
   }
 
@@ -101,12 +124,13 @@ class ExampleBatch {
         most = std::max(most, count);
       }
     }
-    Tensor places(tensorflow::DT_INT64, TensorShape({total, 2})), shape(tensorflow::DT_INT64, TensorShape({2}));
-    Tensor values(config_.sparse[number].dtype, TensorShape({total}));
+    Tensor places(allocator_, tensorflow::DT_INT64, TensorShape({total, 2}));
+    Tensor shape(allocator_, tensorflow::DT_INT64, TensorShape({2}));
+    Tensor values(allocator_, TypeOfTensor(index, config_.sparse[number].dtype), TensorShape({total}));
     std::int64_t* place = Numbers(&places);
     std::int64_t record = 0, at = 0;
     for (const std::vector<Column>& block : columns_) {
-      at += CopyValues(block[index], at, &values);
+      at += CopyValues(block[index], features_.BucketsOf(index), at, &values);
       for (const std::int64_t count : block[index].counts) {
         for (std::int64_t i = 0; i < count; ++i) {
           *place++ = record;
@@ -123,38 +147,51 @@ class ExampleBatch {
   }
 
  private:
+  bool IsHashed(std::size_t feature) const { return features_.BucketsOf(feature) != ExampleFeatures::kNotHashed; }
+
+  tensorflow::DataType TypeOfTensor(std::size_t feature, tensorflow::DataType dtype) const {
+    return IsHashed(feature) ? tensorflow::DT_INT64 : dtype;
+  }
+
   bool ParseBlock(std::int64_t begin, std::int64_t end) {
     std::vector<Column>& columns = columns_[begin / block_];
     std::vector<std::vector<ByteRange>> strings(config_.dense.size());
     for (std::size_t i = 0; i < config_.dense.size(); ++i) {
       Tensor* const out = &result_->dense_values[i];
       const std::int64_t count = parser_.features()[i].count;
-      if (out->dtype() == tensorflow::DT_INT64) columns[i].numbers = Numbers(out) + begin * count;
-      if (out->dtype() == tensorflow::DT_FLOAT) columns[i].floats = out->flat<float>().data() + begin * count;
-      if (out->dtype() == tensorflow::DT_STRING) {
+      if (config_.dense[i].dtype == tensorflow::DT_STRING) {
         strings[i].resize((end - begin) * count);
         columns[i].strings = strings[i].data();
+      } else if (out->dtype() == tensorflow::DT_INT64) {
+        columns[i].numbers = Numbers(out) + begin * count;
+      } else {
+        columns[i].floats = out->flat<float>().data() + begin * count;
       }
     }
     for (std::int64_t record = begin; record < end; ++record) {
-      const TensorString& bytes = records_[record];
-      if (!parser_.Parse({bytes.data(), bytes.size()}, record - begin, &columns)) return false;
+      if (!parser_.Parse(records_[record], record - begin, &columns)) return false;
     }
     for (std::size_t i = 0; i < config_.dense.size(); ++i) {
       Tensor* const out = &result_->dense_values[i];
-      if (out->dtype() == tensorflow::DT_STRING) {
-        CopyStrings(strings[i].data(), static_cast<std::int64_t>(strings[i].size()),
-                    out->flat<TensorString>().data() + begin * parser_.features()[i].count);
+      const auto count = static_cast<std::int64_t>(strings[i].size());
+      const std::int64_t first = begin * parser_.features()[i].count;
+      if (IsHashed(i)) {
+        HashStrings(strings[i].data(), count, features_.BucketsOf(i), Numbers(out) + first);
+      } else if (out->dtype() == tensorflow::DT_STRING) {
+        CopyStrings(strings[i].data(), count, out->flat<TensorString>().data() + first);
       }
-      for (const std::int64_t record : columns[i].missing_in) {
-        CopyDefault(config_.dense[i].default_value, begin + record, out);
-      }
+      for (const std::int64_t record : columns[i].missing_in) CopyDefault(defaults_[i], begin + record, out);
     }
     return true;
   }
 
   // Copies the values of a block to position `at` of a tensor. Returns their number.
-  static std::int64_t CopyValues(const Column& column, std::int64_t at, Tensor* values) {
+  static std::int64_t CopyValues(const Column& column, std::int64_t buckets, std::int64_t at, Tensor* values) {
+    const auto count = static_cast<std::int64_t>(column.more_strings.size());
+    if (buckets != ExampleFeatures::kNotHashed) {
+      HashStrings(column.more_strings.data(), count, buckets, Numbers(values) + at);
+      return count;
+    }
     if (values->dtype() == tensorflow::DT_INT64) {
       std::copy(column.more_numbers.begin(), column.more_numbers.end(), Numbers(values) + at);
       return static_cast<std::int64_t>(column.more_numbers.size());
@@ -163,34 +200,45 @@ class ExampleBatch {
       std::copy(column.more_floats.begin(), column.more_floats.end(), values->flat<float>().data() + at);
       return static_cast<std::int64_t>(column.more_floats.size());
     }
-    const auto count = static_cast<std::int64_t>(column.more_strings.size());
     CopyStrings(column.more_strings.data(), count, values->flat<TensorString>().data() + at);
     return count;
   }
 
   const ExampleParser& parser_;
+  const ExampleFeatures& features_;
   const tensorflow::example::FastParseExampleConfig& config_;
-  const TensorString* const records_;
+  const ByteRange* const records_;
   const std::int64_t count_;
+  tensorflow::Allocator* const allocator_;
   const std::int64_t block_;
   std::vector<std::vector<Column>> columns_;  // by block and feature
+  std::vector<Tensor> defaults_;              // of dense features
   tensorflow::example::Result* const result_;
   std::atomic<bool> unusual_{false};
 };
 
 }  // namespace
 
-bool ParseCommonForm(tensorflow::OpKernelContext* ctx, const ExampleParser& parser,
-                     const tensorflow::example::FastParseExampleConfig& config, const Tensor& serialized,
+bool ParseCommonForm(const ShareWork& share, const ExampleParser& parser, const ExampleFeatures& features,
+                     const std::vector<ByteRange>& records, tensorflow::Allocator* allocator,
                      tensorflow::example::Result* result) {
-  ExampleBatch batch(parser, config, serialized, result);
-  ShareBlocks(ctx, serialized.NumElements(), batch.block(),
-              [&batch](std::int64_t begin, std::int64_t end) { batch.Parse(begin, end); });
+  ExampleBatch batch(parser, features, records, allocator, result);
+  share(static_cast<std::int64_t>(records.size()), batch.block(),
+        [&batch](std::int64_t begin, std::int64_t end) { batch.Parse(begin, end); });
   if (batch.is_unusual()) return false;
-  ShareBlocks(ctx, static_cast<std::int64_t>(config.sparse.size()), 1, [&batch](std::int64_t begin, std::int64_t end) {
+  share(static_cast<std::int64_t>(features.config.sparse.size()), 1, [&batch](std::int64_t begin, std::int64_t end) {
     for (std::int64_t number = begin; number < end; ++number) batch.Join(number);
   });
   return true;
+}
+
+Tensor Hashed(const Tensor& strings, std::int64_t buckets, tensorflow::Allocator* allocator) {
+  Tensor hashed(allocator, tensorflow::DT_INT64, strings.shape());
+  const auto values = strings.flat<TensorString>();
+  for (std::int64_t i = 0; i < values.size(); ++i) {
+    Numbers(&hashed)[i] = HashOf(values(i).data(), values(i).size(), buckets);
+  }
+  return hashed;
 }
 
 std::vector<WantedFeature> CommonFeatures(const tensorflow::example::FastParseExampleConfig& config) {

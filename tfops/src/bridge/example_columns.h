@@ -2,23 +2,48 @@
 #ifndef ASCPIPE_BRIDGE_EXAMPLE_COLUMNS_H_
 #define ASCPIPE_BRIDGE_EXAMPLE_COLUMNS_H_
 
+#include <cstdint>
+#include <functional>
 #include <vector>
 
+#include "core/blocks.h"
 #include "input/example_parser.h"
-#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/util/example_proto_fast_parsing.h"
 
 namespace ascpipe {
 
-// Parses a batch on the threads of TensorFlow's pool. `parser` reads the features of `config`: first `config.dense`,
-// then `config.sparse`. No dense feature has a variable length. Returns false if a record is unusual. `result` is then
-// undefined.
-bool ParseCommonForm(tensorflow::OpKernelContext* ctx, const ExampleParser& parser,
-                     const tensorflow::example::FastParseExampleConfig& config, const tensorflow::Tensor& serialized,
+// Features of a batch of records. `config` is the argument of TensorFlow's parser.
+struct ExampleFeatures {
+  // Values of `buckets`, except numbers of buckets.
+  static constexpr std::int64_t kNotHashed = -1;
+  static constexpr std::int64_t kFingerprint = 0;
+
+  tensorflow::example::FastParseExampleConfig config;
+  // For each feature (config.dense, then config.sparse), the number of buckets to which strings are hashed. Empty: no
+  // feature is hashed.
+  std::vector<std::int64_t> buckets;
+
+  std::int64_t BucketsOf(std::size_t feature) const { return buckets.empty() ? kNotHashed : buckets[feature]; }
+};
+
+// Calls work(begin, end) for all blocks of [0, total), possibly on several threads.
+using ShareWork = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
+
+// Parses a batch of records. `parser` reads the features CommonFeatures(features.config), which must not be empty.
+// Tensors are allocated by `allocator`. Returns false if a record is unusual. `result` is then undefined.
+bool ParseCommonForm(const ShareWork& share, const ExampleParser& parser, const ExampleFeatures& features,
+                     const std::vector<ByteRange>& records, tensorflow::Allocator* allocator,
                      tensorflow::example::Result* result);
 
 // Returns the features that `config` reads, or an empty vector if ParseCommonForm does not support `config`.
 std::vector<WantedFeature> CommonFeatures(const tensorflow::example::FastParseExampleConfig& config);
+
+// Hashes the strings of a tensor: int64 tensor of the same shape.
+//
+// The result is that of tf.strings.to_hash_bucket_fast(strings, buckets), which is FarmHash's Fingerprint64 modulo the
+// number of buckets. For kFingerprint, the result is the fingerprint without its highest bit.
+tensorflow::Tensor Hashed(const tensorflow::Tensor& strings, std::int64_t buckets, tensorflow::Allocator* allocator);
 
 }  // namespace ascpipe
 

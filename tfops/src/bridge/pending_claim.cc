@@ -4,11 +4,11 @@
 
 namespace ascpipe {
 
-PendingClaim::PendingClaim(const PartView& part, const Ticket* ticket, std::unique_ptr<PlanMoves> moves)
-    : part_(part), ticket_(ticket), moves_(std::move(moves)) {}
+PendingClaim::PendingClaim(Stream* stream, const PartView& part, const Ticket* ticket, std::unique_ptr<PlanMoves> moves)
+    : stream_(stream), part_(part), ticket_(ticket), moves_(std::move(moves)) {}
 
 void PendingClaim::Commit() const {
-  CountTrained(part_.ring(), part_.frame());
+  stream_->CountTrained(ticket_->record());
   FinishClaim(part_, ticket_->number());
 }
 

@@ -8,6 +8,7 @@
 #include "bridge/plan_moves.h"
 #include "core/atomics.h"
 #include "core/part_view.h"
+#include "core/stream.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
@@ -18,16 +19,11 @@ inline void FinishClaim(const PartView& part, std::int64_t ticket) {
   Exchange(part.word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
 }
 
-// Counts a trained batch in the ring. Call CountTrained after a claim, never before.
-inline void CountTrained(const RingView& ring, std::int64_t frame) {
-  if (Exchange(&ring.frame(frame)->trained, 1u) == 0) FetchAdd(&ring.header()->trained, std::int64_t{1});
-}
-
 // A claim whose rows were moved. Other processes do not see the moves before Commit, because the moves change only
 // where the row of a key is stored.
 class PendingClaim {
  public:
-  PendingClaim(const PartView& part, const Ticket* ticket, std::unique_ptr<PlanMoves> moves);
+  PendingClaim(Stream* stream, const PartView& part, const Ticket* ticket, std::unique_ptr<PlanMoves> moves);
 
   const PartView& part() const { return part_; }
   const Ticket& ticket() const { return *ticket_; }
@@ -46,6 +42,7 @@ class PendingClaim {
   tensorflow::Status CarryOutAgain(tensorflow::OpKernelContext* ctx) const;
 
  private:
+  Stream* stream_;
   PartView part_;
   const Ticket* ticket_;  // the step has a ticket hold
   std::unique_ptr<PlanMoves> moves_;

@@ -115,11 +115,10 @@ class ClaimPolicy : public PlanPolicy {
   // that it does not compete for processors with the threads that move rows.
   Status Claimed(PlanWait* wait, std::unique_ptr<PlanMoves> moves) {
     PlanRequest& request = batch_.request();
-    const std::int64_t number = batch_.frame();
-    if (!request.pends) CountTrained(batch_.ring(), number);  // after the CAS, never before
+    if (!request.pends) request.stream->CountTrained(request.ticket->record());
     const Status status = moves->CarryOut(wait->ctx());
     if (status.ok() && request.pends) {
-      wait->step().Pends(PendingClaim(batch_.part(), request.ticket.get(), std::move(moves)));
+      wait->step().Pends(PendingClaim(request.stream, batch_.part(), request.ticket.get(), std::move(moves)));
     } else if (status.ok()) {
       FinishClaim(batch_.part(), wait->ticket);
       if (request.rings) RingUnlessPausing(wait->pipeline().TableWorkerBell(*request.stream, batch_.index()));

@@ -11,6 +11,7 @@
 
 #include "core/cycle_ids.h"
 #include "core/layout.h"
+#include "core/read_position.h"
 
 namespace ascpipe {
 
@@ -20,6 +21,7 @@ struct FrameRecord {
   std::vector<layout::Spec> specs;      // of the features of all parts
   std::vector<std::size_t> first_spec;  // [tables]: the first spec of each part
   CyclePlace cycle;                     // position of the batch in the cycles of gradient accumulation
+  ReadPosition read;                    // position of the dataset after the batch
 };
 
 }  // namespace ascpipe

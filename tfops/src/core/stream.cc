@@ -67,6 +67,7 @@ CoreStatus Stream::Park(std::unique_ptr<Batch> batch, Ticket** ticket) {
   CyclePlace cycle = cycles_.Pass(sequence_ + 1, open.first, batch.get());
   std::unique_ptr<FrameRecord> record = LayOut(*batch);
   record->cycle = std::move(cycle);
+  record->read = batch->read;
   Ticket* fresh = new Ticket(TicketNumber(run_, ++sequence_), gate_);
   fresh->Ref();
   live_[fresh->number()] = fresh;
@@ -87,6 +88,7 @@ void Stream::BeganAfter(std::int64_t batches) {
   std::lock_guard<std::mutex> lock(mutex_);
   cycles_.SetBefore(batches, OpenBatches().last);
   trained_before_ = batches - LoadAcquire(&ring_.header()->trained);
+  trained_position_ = ReadPosition();
 }
 
 void Stream::BeganWith(int table, std::vector<std::int64_t> keys) {
@@ -97,6 +99,18 @@ void Stream::BeganWith(int table, std::vector<std::int64_t> keys) {
 std::int64_t Stream::TrainedBatches() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return trained_before_ + LoadAcquire(&ring_.header()->trained);
+}
+
+void Stream::CountTrained(const FrameRecord& record) {
+  if (Exchange(&ring_.frame(record.frame.number)->trained, 1u) != 0) return;
+  FetchAdd(&ring_.header()->trained, std::int64_t{1});
+  std::lock_guard<std::mutex> lock(mutex_);
+  trained_position_ = record.read;
+}
+
+ReadPosition Stream::TrainedPosition() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return trained_position_;
 }
 
 bool Stream::IsOfBefore(std::int64_t ticket, std::int64_t steps) const {

@@ -12,6 +12,7 @@
 #include "core/core_status.h"
 #include "core/cycle_ids.h"
 #include "core/frame_record.h"
+#include "core/read_position.h"
 #include "core/ring.h"
 #include "core/ring_growth.h"
 #include "core/segment.h"
@@ -42,6 +43,7 @@ class Batch {
   std::vector<FeatureIds> features;  // one per input of AscSubmit, then the appended ids
   std::int64_t timestamp = 0;        // 0: none
   std::int64_t source = 0;           // number of the iterator in this process
+  ReadPosition read;                 // position of the dataset after the batch
 
  private:
   struct Appended {
@@ -82,6 +84,11 @@ class Stream {
   void BeganWith(int table, std::vector<std::int64_t> keys);
   // Returns the number of trained batches, including the batches before a restore.
   std::int64_t TrainedBatches() const;
+  // Counts a batch as trained, if it was not counted before. Call CountTrained after a claim, never before.
+  void CountTrained(const FrameRecord& record);
+  // Returns the position of the dataset after the batch that was trained last. The position has no source if no batch
+  // was trained since BeganAfter, or if the last batch has no position.
+  ReadPosition TrainedPosition() const;
   // Returns true if a restore has changed the cycle of a batch that was submitted before the restore. Only cycles of
   // `steps` batches are considered.
   bool IsOfBefore(std::int64_t ticket, std::int64_t steps) const;
@@ -140,6 +147,7 @@ class Stream {
   std::int64_t source_ = 0;  // source of the last batch
   CycleIds cycles_;
   std::int64_t trained_before_ = 0;  // argument of the last BeganAfter, minus `trained` of the ring at that time
+  ReadPosition trained_position_;
   std::deque<Parked> parked_;
   std::unordered_map<std::int64_t, Ticket*> live_;  // one reference each, until closed
 };

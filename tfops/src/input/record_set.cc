@@ -1,6 +1,7 @@
 #include "input/record_set.h"
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "core/error_codes.gen.h"
@@ -26,6 +27,16 @@ CoreStatus RecordSet::Open(std::vector<Source> sources, std::unique_ptr<RecordSe
 
 std::size_t RecordSet::FileOf(std::int64_t record) const {
   return static_cast<std::size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), record) - firsts_.begin()) - 1;
+}
+
+std::string RecordSet::Describe(std::int64_t record) const {
+  const std::size_t file = FileOf(record);
+  RecordPlace place = {record - firsts_[file], -1, 0};
+  indexes_[file]->Find(place.number, 1, &place);  // a damaged index leaves the offset unknown
+  std::ostringstream text;
+  text << "record " << place.number << " of " << sources_[file].path;
+  if (place.offset >= 0) text << " (" << place.bytes << " bytes at byte " << place.offset << ")";
+  return text.str();
 }
 
 RecordSetReader::RecordSetReader(const RecordSet& set) : set_(set), files_(set.sources_.size()) {}

@@ -27,6 +27,9 @@ class RecordSet {
 
   std::int64_t records() const { return firsts_.back(); }
 
+  // Describes the place of a record for messages: its number in its file, the path, and the byte offset.
+  std::string Describe(std::int64_t record) const;
+
  private:
   friend class RecordSetReader;
 

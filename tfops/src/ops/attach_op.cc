@@ -6,6 +6,7 @@
 #include "bridge/cut.h"
 #include "bridge/instance.h"
 #include "bridge/pipeline.h"
+#include "bridge/read_starts.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -167,6 +168,7 @@ class ResetWait : public CutWait {
     if (stream != nullptr) {
       stream->BeganWith(index, {});
       stream->BeganAfter(0);
+      ReadStarts::Get()->Forget();
     }
     ctx()->set_output(0, reset_.RowsTensor());
     End(OkStatus());

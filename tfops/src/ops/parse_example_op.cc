@@ -7,6 +7,7 @@
 
 #include "bridge/compatibility.h"
 #include "bridge/example_columns.h"
+#include "bridge/parallel.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -63,14 +64,19 @@ class ParseExampleOp : public tensorflow::OpKernel {
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     const Tensor *serialized, *names;
-    tensorflow::example::FastParseExampleConfig config;
+    ExampleFeatures features;
+    tensorflow::example::FastParseExampleConfig& config = features.config;
     OP_REQUIRES_OK(ctx, ctx->input("serialized", &serialized));
     OP_REQUIRES_OK(ctx, ctx->input("names", &names));
     OP_REQUIRES_OK(ctx, RequireShapes(*serialized, *names));
     OP_REQUIRES_OK(ctx, ReadConfig(ctx, &config));
     tensorflow::example::Result result;
     const std::shared_ptr<const ExampleParser> parser = ParserOf(config);
-    if (parser != nullptr && ParseCommonForm(ctx, *parser, config, *serialized, &result)) {
+    const ShareWork share = [ctx](std::int64_t total, std::int64_t block, const Blocks::Work& work) {
+      ShareBlocks(ctx, total, block, work);
+    };
+    if (parser != nullptr && ParseCommonForm(share, *parser, features, RecordsOf(*serialized),
+                                             ctx->get_allocator(tensorflow::AllocatorAttributes()), &result)) {
       unusual_.store(0, std::memory_order_relaxed);
     } else {
       if (parser != nullptr) unusual_.fetch_add(1, std::memory_order_relaxed);
@@ -88,6 +94,13 @@ class ParseExampleOp : public tensorflow::OpKernel {
   }
 
  private:
+  static std::vector<ByteRange> RecordsOf(const Tensor& serialized) {
+    std::vector<ByteRange> records;
+    records.reserve(static_cast<std::size_t>(serialized.NumElements()));
+    for (const TensorString& record : Strings(serialized)) records.push_back({record.data(), record.size()});
+    return records;
+  }
+
   static tensorflow::gtl::ArraySlice<TensorString> Strings(const Tensor& tensor) {
     const auto strings = tensor.flat<TensorString>();
     return {strings.data(), static_cast<std::size_t>(strings.size())};

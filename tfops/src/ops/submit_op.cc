@@ -12,9 +12,11 @@
 REGISTER_OP("AscSubmit")
     .Input("ids: Tids")
     .Input("timestamp: n_stamps * int64")
+    .Input("position: n_positions * int64")
     .Output("ticket: int64")
     .Attr("Tids: list({int32, int64}) >= 1")
     .Attr("n_stamps: int >= 0 = 0")
+    .Attr("n_positions: int >= 0 = 0")
     .Attr("stream: int")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
@@ -26,8 +28,10 @@ ticket tensor is released, the batch can no longer be trained, and its frame is 
 
 ids: One int32 or int64 tensor of at most 6 dimensions per feature, in the order in which the stream declares them.
 timestamp: None, or one int64 scalar greater than 0: the time of the batch.
+position: None, or the result of AscReadPosition: the position of the dataset after the batch.
 ticket: int64 scalar. It travels with the batch to the plan ops of the same step.
 n_stamps: 0 or 1.
+n_positions: 0 or 1.
 stream: Number of the stream, as declared when the pipeline was started.
 )doc");
 
@@ -82,8 +86,10 @@ class SubmitOp : public tensorflow::OpKernel {
   explicit SubmitOp(tensorflow::OpKernelConstruction* construction) : OpKernel(construction) {
     OP_REQUIRES_OK(construction, construction->GetAttr("stream", &stream_));
     OP_REQUIRES_OK(construction, construction->GetAttr("n_stamps", &stamps_));
-    OP_REQUIRES(construction, stamps_ <= 1,
-                Refuse(Code::kInvalidArgument, "AscSubmit: ", stamps_, " timestamps, a batch has one or none"));
+    OP_REQUIRES_OK(construction, construction->GetAttr("n_positions", &positions_));
+    OP_REQUIRES(construction, stamps_ <= 1 && positions_ <= 1,
+                Refuse(Code::kInvalidArgument, "AscSubmit: ", stamps_, " timestamps and ", positions_,
+                       " positions, a batch has one or none"));
   }
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
@@ -94,15 +100,17 @@ class SubmitOp : public tensorflow::OpKernel {
                 Refuse(Code::kFailedPrecondition, "AscSubmit: stream ", stream_,
                        " is not of this pipeline; its graph "
                        "was built before the pipeline was started, or for another one"));
-    const std::size_t inputs = static_cast<std::size_t>(ctx->num_inputs() - stamps_);
+    const int ids_inputs = ctx->num_inputs() - stamps_ - positions_;
+    const std::size_t inputs = static_cast<std::size_t>(ids_inputs);
     const FeatureList& declared = pipeline->features(stream_);
     OP_REQUIRES(ctx, inputs == declared.tables.size(),
                 Refuse(Code::kInvalidArgument, "AscSubmit: ", inputs, " features, but stream ", stream_, " has ",
                        declared.tables.size()));
     std::unique_ptr<TensorBatch> batch(new TensorBatch);
     batch->source = source_;
-    if (stamps_ == 1) OP_REQUIRES_OK(ctx, ReadTimestamp(ctx->input(ctx->num_inputs() - 1), &batch->timestamp));
-    for (int i = 0; i < ctx->num_inputs() - stamps_; ++i) {
+    if (stamps_ == 1) OP_REQUIRES_OK(ctx, ReadTimestamp(ctx->input(ids_inputs), &batch->timestamp));
+    if (positions_ == 1) OP_REQUIRES_OK(ctx, ReadPositionOf(ctx->input(ctx->num_inputs() - 1), &batch->read));
+    for (int i = 0; i < ids_inputs; ++i) {
       const tensorflow::Tensor& ids = ctx->input(i);
       OP_REQUIRES(
           ctx, ids.dims() <= layout::kMaxSpecRank,
@@ -131,6 +139,19 @@ class SubmitOp : public tensorflow::OpKernel {
     return run;
   }
 
+  static tensorflow::Status ReadPositionOf(const tensorflow::Tensor& position, ReadPosition* read) {
+    if (position.dims() != 1 || position.NumElements() != 4) {
+      return Refuse(Code::kInvalidArgument, "AscSubmit: the position has shape ", position.shape().DebugString(),
+                    ", expected [4]");
+    }
+    const auto values = position.vec<tensorflow::int64>();
+    read->source = values(0);
+    read->pass = values(1);
+    read->epoch = values(2);
+    read->consumed = values(3);
+    return OkStatus();
+  }
+
   tensorflow::Status ReadTimestamp(const tensorflow::Tensor& stamp, std::int64_t* timestamp) const {
     if (stamp.dims() != 0) {
       return Refuse(Code::kInvalidArgument, "AscSubmit: the timestamp of stream ", stream_, " has shape ",
@@ -145,6 +166,7 @@ class SubmitOp : public tensorflow::OpKernel {
 
   int stream_;
   int stamps_;
+  int positions_;
   const std::int64_t source_ = NewSource();
   std::atomic<std::int64_t> run_{0};  // several ranks: number of the iterator in its stream
 };

@@ -17,6 +17,7 @@ constexpr int kMostBatches = 8;  // per message, so that a step does not wait fo
 struct RankedStream::Entry {
   Ticket* local = nullptr;  // holds a reference; null: not submitted by this rank yet
   bool sent = false;
+  ReadPosition read;  // position of the dataset after the batch
   std::vector<RowShares> shares;
   std::vector<Asked> asked;  // by rank
   Ticket* owned = nullptr;   // holds a reference
@@ -50,11 +51,13 @@ std::int64_t RankedStream::NewRun() {
 CoreStatus RankedStream::Submit(std::int64_t run, std::unique_ptr<Batch> batch, Ticket** ticket) {
   // Submit under the lock, so that names and tickets have the same order.
   std::lock_guard<std::mutex> lock(mutex_);
+  const ReadPosition read = batch->read;
   const CoreStatus status = local_->Submit(std::move(batch), ticket);
   if (!status.ok()) return status;
   const BatchName name = {run, ++submitted_[run]};
   std::unique_ptr<Entry>& entry = entries_[name];
   if (entry == nullptr) entry.reset(new Entry);
+  entry->read = read;
   entry->local = *ticket;
   entry->local->Ref();
   names_[(*ticket)->number()] = name;
@@ -206,6 +209,7 @@ void RankedStream::Complete(const BatchName& name, Entry* entry) {
   batch->keys.resize(tables);
   batch->weights.resize(tables);
   entry->shares.resize(tables);
+  batch->read = entry->read;
   for (Asked& asked : entry->asked) batch->timestamp = std::max(batch->timestamp, asked.timestamp);
   for (std::size_t table = 0; table < tables; ++table) {
     std::vector<std::int64_t>& askers = entry->shares[table].askers;

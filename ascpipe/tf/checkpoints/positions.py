@@ -1,0 +1,87 @@
+"""Training positions in checkpoints, and the datasets that continue from them."""
+import logging
+from typing import Dict, Set
+
+from ascpipe.checkpoint.contents import Position, ReadPosition, TablePosition
+from ascpipe.tf.running.hold_between_steps import Hold, TableState
+from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.shapes import ReadSource
+
+_log = logging.getLogger(__name__)
+
+_FIRST = ("", 0, 0, 0)
+_logged: Set[str] = set()
+
+
+def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:
+    """Return the current training position of the given tables and rings."""
+    return Position(
+        run_id=pipeline.run_id,
+        tables={name: TablePosition(int(at.header["retired"]), int(at.header["cut_applied"]))
+                for name, at in tables.items()},
+        trained_batches={name: held.trained_batches(number) for name, number in rings.items()},
+        reads=_read_positions(pipeline, held, rings))
+
+
+def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Dict[str, ReadPosition]:
+    """Return the positions of the datasets that feed training streams, by stream name.
+
+    The result has no position for a stream whose dataset does not read files, or that has trained no batch yet. If the
+    position of a dataset is unknown, the reason is logged once.
+
+    Args:
+        rings: numbers of the rings of training streams, by stream name in checkpoints.
+    """
+    found = {}
+    for name, ring in rings.items():
+        position = held.read_position(ring)
+        sources = {read.source: read for read in pipeline.reads.get(ring, ())}
+        if position is None:
+            if sources and held.trained_batches(ring):
+                _log_once("The checkpoint has no reading position of stream %r, because no tensor of the batch comes "
+                          "unchanged from asc.data.read. A restored program reads from the first record. Let the maps "
+                          "between asc.data.read and the insert function return one tensor unchanged, for example the "
+                          "labels", name)
+            continue
+        read = sources.get(position[0])
+        if read is not None and _is_restorable(read):
+            found[name] = ReadPosition(read.data, *position[1:])
+    return found
+
+
+def continue_reading(pipeline: Pipeline, ring: int, saved: Position, name: str) -> None:
+    """Let the datasets of a training stream start at the position of a restored checkpoint.
+
+    A dataset with other data, or with a stage after which the position has no meaning, starts at the first record.
+
+    Args:
+        ring: number of the stream's ring.
+        saved: position of the checkpoint.
+        name: name of the stream in the checkpoint.
+    """
+    position = saved.reads.get(name)
+    for read in pipeline.reads.get(ring, ()):
+        start = ReadPosition(*_FIRST)
+        if position is not None and _is_restorable(read):
+            if position.data == read.data:
+                start = position
+                _log.info("reading continues after %d records of epoch %d (pass %d)", position.consumed,
+                          position.epoch, position.pass_number)
+            else:
+                _log.info("the checkpoint was trained on other files, or with another seed. Reading begins with the "
+                          "first record")
+        pipeline.native_side.read_from(read.source, start)
+
+
+def _is_restorable(read: ReadSource) -> bool:
+    if read.stage is not None:
+        _log_once("Checkpoints have no reading position, because of stage %s after asc.data.read. A restored program "
+                  "reads from the first record. Use epochs and batch_size of asc.data.read instead of the stage",
+                  read.stage)
+    return read.stage is None
+
+
+def _log_once(text: str, name: str) -> None:
+    if text % name not in _logged:
+        _logged.add(text % name)
+        _log.warning(text, name)

@@ -1,0 +1,182 @@
+"""Features of records: TensorFlow's specs and hashed strings, as attributes of the dataset op."""
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from ascpipe.errors import FeatureError
+from ascpipe.errors.base import shown
+from ascpipe.tf.validation import Integer, Text
+
+_PARSERS = ("ParseExample", "ParseExampleV2")
+_NOT_HASHED = -1
+_FINGERPRINT = 0
+
+
+class Hashed(NamedTuple):
+    """A string feature that is read as ids. ``hashed`` creates it.
+
+    Attributes:
+        key: name of the feature in the records.
+        buckets: number of ids, or None for fingerprints.
+        shape: shape of the values of a record, or None for any number of values.
+        default_value: string or strings of records without the feature, or None if all records have it.
+    """
+
+    key: str
+    buckets: Optional[int]
+    shape: Optional[Tuple[int, ...]]
+    default_value: Any
+
+
+class RecordFeatures(NamedTuple):
+    """Features of a dataset.
+
+    Attributes:
+        attributes: attributes of the op ``AscReadDataset``.
+        specs: specs of the components of an element. The first dimension of dense features is unknown.
+        names: names of the components, which are all dense, or None.
+        composed: function that returns the features of an element. Its arguments are the components.
+    """
+
+    attributes: Dict[str, Any]
+    specs: List[tf.TensorSpec]
+    names: Optional[List[str]]
+    composed: Callable[..., Dict[str, Any]]
+
+
+def hashed(key: str, buckets: Optional[int] = None, shape: Optional[Sequence[int]] = (),
+           default_value: Any = None) -> Hashed:
+    """Return the spec of a string feature that is read as int64 ids.
+
+    The ids are those of ``tf.strings.to_hash_bucket_fast(strings, buckets)``: FarmHash's Fingerprint64 modulo
+    ``buckets``. Without ``buckets``, they are the fingerprints without the highest bit, so they are not negative.
+
+    Args:
+        key: name of the feature in the records.
+        buckets: number of ids.
+        shape: shape of the values of a record. None reads any number of values into a SparseTensor.
+        default_value: string or strings for records without the feature. Without it, such a record is an error.
+
+    Raises:
+        ArgumentError: an argument has a wrong type or value.
+    """
+    Text(1, 10 ** 6).check("key", key)
+    Integer(1, 2 ** 62, optional=True).check("buckets", buckets)
+    return Hashed(key, buckets, None if shape is None else tuple(shape), default_value)
+
+
+def record_features(features: Mapping[str, Any]) -> RecordFeatures:
+    """Return the features that a dict of specs describes.
+
+    TensorFlow's ``tf.io.parse_example`` checks the specs, and its op has the attributes.
+
+    Raises:
+        FeatureError: there is no feature, a spec has a wrong type, or two features read the same values.
+        ValueError, TypeError: TensorFlow's errors for a spec.
+    """
+    if not isinstance(features, Mapping) or not features:
+        raise FeatureError("The features of asc.data.read are {}. Pass a dict of specs, for example {{\"label\": "
+                           "tf.io.FixedLenFeature([], tf.float32)}}. `ascpipe data head` prints the dict for a "
+                           "file".format(shown(features)))
+    buckets: Dict[str, int] = {}
+    keys: Dict[str, str] = {}
+    specs: Dict[str, Any] = {}
+    for name, spec in features.items():
+        key = name
+        if isinstance(spec, Hashed):
+            key = spec.key
+            buckets[key] = _FINGERPRINT if spec.buckets is None else spec.buckets
+            spec = (tf.io.VarLenFeature(tf.string) if spec.shape is None else
+                    tf.io.FixedLenFeature(spec.shape, tf.string, spec.default_value))
+        elif not isinstance(spec, (tf.io.FixedLenFeature, tf.io.VarLenFeature, tf.io.FixedLenSequenceFeature,
+                                   tf.io.SparseFeature)):
+            raise FeatureError("Feature {!r} of asc.data.read is {}. Pass a tf.io.FixedLenFeature, VarLenFeature, "
+                               "FixedLenSequenceFeature or SparseFeature, or asc.data.hashed()".format(
+                                   name, shown(spec)))
+        if key in specs:
+            raise FeatureError("Features {!r} and {!r} of asc.data.read both read the feature {!r} of the records. "
+                               "Read it once, and map the dataset".format(keys[key], name, key))
+        specs[key] = spec
+        keys[key] = name
+    return _described(specs, keys, buckets)
+
+
+def _described(specs: Dict[str, Any], names: Dict[str, str], buckets: Dict[str, int]) -> RecordFeatures:
+    parsed = _parse_op(specs)
+    dense = sorted(parsed.dense, key=lambda one: names.get(one.key, one.key))
+    plain = not parsed.sparse and {one.key for one in dense} == set(names)
+    attributes = {
+        "dense_keys": [one.key for one in dense], "dense_types": [one.dtype for one in dense],
+        "dense_shapes": [one.shape for one in dense],
+        "dense_defaults": [tf.compat.v1.make_tensor_proto(one.default, one.dtype) for one in dense],
+        "sparse_keys": [key for key, _ in parsed.sparse], "sparse_types": [dtype for _, dtype in parsed.sparse],
+        "buckets": [buckets.get(key, _NOT_HASHED) for key in
+                    [one.key for one in dense] + [key for key, _ in parsed.sparse]]}
+
+    def type_of(key: str, dtype: tf.DType) -> tf.DType:
+        return tf.int64 if key in buckets else dtype
+
+    types = [type_of(key, dtype) for key, dtype in parsed.sparse]
+    elements = [tf.TensorSpec(tf.TensorShape([None]).concatenate(one.shape), type_of(one.key, one.dtype))
+                for one in dense]
+    elements += [tf.TensorSpec([None, 2], tf.int64) for _ in types]
+    elements += [tf.TensorSpec([None], dtype) for dtype in types]
+    elements += [tf.TensorSpec([2], tf.int64) for _ in types]
+
+    def composed(*components: tf.Tensor) -> Dict[str, Any]:
+        raw: Dict[str, Any] = {}
+        count = len(parsed.sparse)
+        for number, (key, _) in enumerate(parsed.sparse):
+            first = len(dense) + number
+            raw[key] = tf.SparseTensor(components[first], components[first + count], components[first + 2 * count])
+        raw.update((one.key, tensor) for one, tensor in zip(dense, components))
+        merged = {key: _merged(raw, spec) for key, spec in specs.items() if isinstance(spec, tf.io.SparseFeature)}
+        return {names[key]: value for key, value in {**raw, **merged}.items() if key in names}
+
+    return RecordFeatures(attributes, elements, [names[one.key] for one in dense] if plain else None, composed)
+
+
+def _merged(parsed: Dict[str, Any], spec: Any) -> tf.SparseTensor:
+    """Return a SparseTensor that is made of two features, as ``tf.io.parse_example`` does it."""
+    keys = spec.index_key
+    indices = [parsed[key] for key in keys] if isinstance(keys, list) else parsed[keys]
+    return tf.compat.v1.sparse_merge(indices, parsed[spec.value_key], spec.size, already_sorted=spec.already_sorted)
+
+
+class _Dense(NamedTuple):
+    key: str
+    dtype: tf.DType
+    shape: tf.TensorShape
+    default: np.ndarray
+
+
+class _Parsed(NamedTuple):
+    dense: List[_Dense]
+    sparse: List[Tuple[str, tf.DType]]
+
+
+def _constant(tensor: tf.Tensor) -> Any:
+    """Return the value of a constant tensor, which may be reshaped, or None for the placeholder of the records."""
+    if tensor.op.type == "Reshape":
+        return _constant(tensor.op.inputs[0]).reshape(tensor.shape.as_list())
+    return tf.get_static_value(tensor)
+
+
+def _parse_op(specs: Dict[str, Any]) -> _Parsed:
+    """Return the features that TensorFlow's parser reads for the specs."""
+    with tf.Graph().as_default() as graph:
+        tf.io.parse_example(tf.compat.v1.placeholder(tf.string, [None]), specs)
+        op = next(op for op in graph.get_operations() if op.type in _PARSERS)
+        inputs = [_constant(tensor) for tensor in op.inputs]
+        types = op.get_attr("sparse_types")
+        dense_types = op.get_attr("Tdense")
+        shapes = [tf.TensorShape(shape) for shape in op.get_attr("dense_shapes")]
+    if op.type == "ParseExample":  # serialized, names, sparse keys, dense keys, dense defaults
+        keys = [value.item() for value in inputs[2:2 + len(types) + len(dense_types)]]
+    else:  # serialized, names, sparse keys, dense keys, ragged keys, dense defaults
+        keys = [*inputs[2], *inputs[3]]
+    keys = [key.decode("utf-8", "surrogateescape") for key in keys]
+    defaults = inputs[len(inputs) - len(dense_types):]
+    return _Parsed([_Dense(*one) for one in zip(keys[len(types):], dense_types, shapes, defaults)],
+                   list(zip(keys, types)))

@@ -1,0 +1,134 @@
+"""``asc.data.read``: a dataset of the batches of files."""
+import hashlib
+import itertools
+import json
+import logging
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import tensorflow as tf
+
+from ascpipe import ranks
+from ascpipe.data import files as data_files
+from ascpipe.data.index import indexed
+from ascpipe.data.records import PLAIN
+from ascpipe.errors import DataFilesError
+from ascpipe.tf import internals
+from ascpipe.tf.data.features import record_features
+from ascpipe.tf.running import native
+from ascpipe.tf.running.process import Process
+from ascpipe.tf.validation import Choice, Instance, Integer, check_all
+
+_log = logging.getLogger(__name__)
+
+_ENDLESS = -1
+_ERROR = "error"  #: values of on_bad_record
+_SKIP = "skip"
+
+#: Numbers of datasets. Ranks run the same program, but their numbers need not be equal.
+_sources = itertools.count(1)
+
+
+def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Mapping[str, Any], batch_size: int, *,
+         shuffle: bool = False, seed: Optional[int] = None, epochs: Optional[int] = 1, drop_remainder: bool = False,
+         readers: int = 1, read_ahead: int = 4, on_bad_record: str = _ERROR) -> Any:
+    """Return a ``tf.data.Dataset`` of the batches of TFRecord files.
+
+    Each element is a dict of the features of one batch, as ``tf.io.parse_example`` returns them. Threads of this
+    process read the records, verify their checksums and parse them, ahead of the program.
+
+    The order of the records is a function of the seed, the epoch and the number of ranks, so that every run reads the
+    same batches. With several ranks, each rank reads a part of each global batch. Batches do not cross epochs. Each
+    iterator of the dataset is a *pass* over all epochs; later passes are shuffled differently.
+
+    The position of the dataset is a part of checkpoints. If a checkpoint is restored before the first batch is read,
+    the dataset continues after the last batch that was trained. If the checkpoint was saved at the end of the last
+    epoch, or belongs to other files or another seed, the dataset begins with the first record.
+
+    Args:
+        files: path or pattern of plain TFRecord files, or a sequence of them. The files of a pattern are sorted by
+            name. An index beside each file is built if it is missing.
+        features: name -> ``tf.io.FixedLenFeature``, ``VarLenFeature``, ``FixedLenSequenceFeature`` or
+            ``SparseFeature``, or ``asc.data.hashed()``.
+        batch_size: number of records of a batch of one rank.
+        shuffle: whether the records of each epoch are permuted. All permutations are possible: there is no buffer.
+        seed: seed of the permutations. By default, the seed of the graph (``tf.set_random_seed``), or 0.
+        epochs: number of epochs, or None for an endless dataset.
+        drop_remainder: whether an epoch has only full batches. The batch dimension of the features is then known.
+            Otherwise, the last batches of an epoch are smaller.
+        readers: number of threads that read batches.
+        read_ahead: maximum number of batches in memory that were read before the program needs them.
+        on_bad_record: "error", or "skip" to skip records that are damaged or do not have the features. Their number
+            is logged. Batches with such records are smaller.
+
+    Raises:
+        ArgumentError, FeatureError: an argument is not allowed.
+        DataFilesError: a path does not exist, is a directory or remote, or a file is not a plain TFRecord file.
+        DamagedRecordsError, DataUnreadableError, IndexNotWrittenError: a file cannot be indexed.
+        tf.errors.OpError: errors of the dataset, when a batch is read. Their messages begin with E330 to E337.
+    """
+    check_all({"batch_size": Integer(1), "shuffle": Instance(bool),
+               "seed": Integer(-2 ** 63, 2 ** 63 - 1, optional=True),
+               "epochs": Integer(1, 2 ** 60, optional=True), "drop_remainder": Instance(bool),
+               "readers": Integer(1, 64), "read_ahead": Integer(1, 10000), "on_bad_record": Choice(_ERROR, _SKIP)},
+              locals())
+    described = record_features(features)
+    paths, indexes, sizes = _opened(files)
+    rank, size = _place()
+    used_seed = _seed_of_graph() if seed is None else seed
+    skips = on_bad_record == _SKIP
+    batch = batch_size if drop_remainder and not skips else None
+    specs = [_with_batch(spec, batch) if number < len(described.attributes["dense_keys"]) else spec
+             for number, spec in enumerate(described.specs)]
+    with tf.device("/device:CPU:0"):
+        variant = native.ops().asc_read_dataset(
+            files=paths, indexes=indexes, batch_size=batch_size, epochs=_ENDLESS if epochs is None else epochs,
+            seed=used_seed, shuffles=shuffle, drop_remainder=drop_remainder, rank=rank, ranks=size, readers=readers,
+            read_ahead=read_ahead, skips_bad_records=skips, source=next(_sources),
+            data=_identity(paths, sizes, used_seed if shuffle else None),
+            output_types=[spec.dtype for spec in specs], output_shapes=[spec.shape for spec in specs],
+            **described.attributes)
+    if described.names is not None:
+        return internals.dataset_of(variant, dict(zip(described.names, specs)))
+    return internals.dataset_of(variant, tuple(specs)).map(described.composed)
+
+
+def _opened(files: Any) -> Tuple[List[str], List[str], List[int]]:
+    """Return the paths of the files, the paths of their indexes, and the numbers of their bytes."""
+    found = data_files.tfrecords(files)
+    indexes = []
+    for one in found:
+        if one.compression != PLAIN:
+            raise DataFilesError("{} is a {} file, and asc.data.read needs plain TFRecord files, because records of a "
+                                 "compressed file can only be read in order. Nothing was read. Decompress the file, "
+                                 "for example with gunzip".format(one.path, one.compression))
+        opened, is_new = indexed(one.path)
+        with opened:
+            if is_new:
+                _log.info("built the index of %s: %d records, %s", one.path, opened.records, opened.path)
+            indexes.append(opened.path)
+    return ([one.path for one in found], indexes, [os.path.getsize(one.path) for one in found])
+
+
+def _place() -> Tuple[int, int]:
+    """Return the rank of this process and the number of ranks."""
+    if Process.is_initialised():
+        configuration = Process.current().configuration
+        return configuration.rank_id, configuration.rank_size
+    return (ranks.get_rank_id(), ranks.get_rank_size()) if ranks.launched() else (0, 1)
+
+
+def _seed_of_graph() -> int:
+    seed = tf.compat.v1.get_default_graph().seed
+    return 0 if seed is None else int(seed)
+
+
+def _with_batch(spec: tf.TensorSpec, batch: Optional[int]) -> tf.TensorSpec:
+    return tf.TensorSpec(tf.TensorShape([batch]).concatenate(spec.shape[1:]), spec.dtype)
+
+
+def _identity(paths: Sequence[str], sizes: Sequence[int], seed: Optional[int]) -> str:
+    """Return an identification of the records and their order. Files may be moved, but not renamed."""
+    content: Dict[str, Any] = {"files": [[os.path.basename(path), size] for path, size in zip(paths, sizes)],
+                               "seed": seed}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -1,0 +1,123 @@
+#include "bridge/batch_reader.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "bridge/read_starts.h"
+#include "bridge/record_batch.h"
+#include "bridge/status.h"
+#include "core/splitmix.h"
+
+namespace ascpipe {
+
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(100);  // between two checks for cancellation
+
+// Seed of the shuffle of a pass. Pass 0 has the seed of the dataset.
+std::uint64_t SeedOf(std::uint64_t seed, std::int64_t pass) {
+  return pass == 0 ? seed : Mix(seed + kGolden * static_cast<std::uint64_t>(pass));
+}
+
+}  // namespace
+
+BatchReader::~BatchReader() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_stopped_ = true;
+  }
+  changed_.notify_all();
+  threads_.clear();  // joins
+}
+
+tensorflow::Status BatchReader::Start() {
+  const ReadPosition start = ReadStarts::Get()->Take(settings_->source);
+  pass_ = start.pass;
+  position_ = {start.epoch, start.consumed};
+  BatchPlanArguments plan = settings_->plan;
+  bool is_end = false;
+  TF_RETURN_IF_ERROR(ToStatus(BatchPlan(plan).Move(position_, 0, &position_, &is_end)));
+  if (is_end && plan.epochs != 0) {  // the checkpoint was saved at the end of a pass
+    ++pass_;
+    position_ = {0, 0};
+  }
+  plan.seed = SeedOf(plan.seed, pass_);
+  plan_.reset(new BatchPlan(plan));
+  for (std::int64_t i = 0; i < settings_->readers; ++i) {
+    threads_.emplace_back(tensorflow::Env::Default()->StartThread({}, "asc_reader", [this] { Run(); }));
+  }
+  is_started_ = true;
+  return OkStatus();
+}
+
+tensorflow::Status BatchReader::Next(tensorflow::CancellationManager* cancellation,
+                                     std::vector<tensorflow::Tensor>* batch, bool* is_end) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!is_started_) TF_RETURN_IF_ERROR(Start());
+  auto found = ready_.find(returned_);
+  while (found == ready_.end()) {
+    if (is_end_ && returned_ == taken_) {
+      *is_end = true;
+      return OkStatus();
+    }
+    if (cancellation != nullptr && cancellation->IsCancelled()) {
+      return Refuse(Code::kCancelled, "the program stopped while the dataset was reading a batch");
+    }
+    changed_.wait_for(lock, kLook);
+    found = ready_.find(returned_);
+  }
+  const Result result = std::move(found->second);
+  ready_.erase(found);
+  ++returned_;
+  lock.unlock();
+  changed_.notify_all();
+  *is_end = false;
+  if (result.status.ok()) *batch = result.tensors;
+  return result.status;
+}
+
+bool BatchReader::TakeWork(Work* work) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return is_stopped_ || is_end_ || taken_ < returned_ + settings_->read_ahead; });
+  if (is_stopped_ || is_end_) return false;
+  EpochPosition here, after;
+  if (!plan_->Move(position_, 0, &here, &is_end_).ok()) is_end_ = true;  // Start has checked the position
+  if (is_end_) {
+    lock.unlock();
+    changed_.notify_all();
+    return false;
+  }
+  work->part = plan_->PartOf(here, settings_->rank, &after);
+  work->number = taken_++;
+  work->epoch = here.epoch;
+  work->after.source = settings_->source;
+  work->after.pass = pass_;
+  work->after.epoch = after.epoch;
+  work->after.consumed = after.consumed;
+  position_ = after;
+  return true;
+}
+
+void BatchReader::Put(std::int64_t number, Result result) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ready_[number] = std::move(result);
+  }
+  changed_.notify_all();
+}
+
+void BatchReader::Run() {
+  RecordBatch batch(*settings_);
+  std::vector<std::int64_t> numbers;
+  Work work;
+  while (TakeWork(&work)) {
+    Result result;
+    numbers.resize(static_cast<std::size_t>(work.part.count));
+    plan_->RecordsOf(work.epoch, work.part, numbers.data());
+    result.status = batch.Read(numbers, work.after, &result.tensors);
+    Put(work.number, std::move(result));
+  }
+}
+
+}  // namespace ascpipe

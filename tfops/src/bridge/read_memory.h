@@ -1,0 +1,44 @@
+// Memory of the tensors of batches that a dataset has read.
+//
+// A batch of a dataset has a position, which must reach the op that submits the ids. Programs map batches between the
+// dataset and this op, and TensorFlow passes only tensors through maps. Therefore the position belongs to the memory of
+// the tensors: a map that returns a tensor of its input, or a slice of it, returns the same memory.
+#ifndef ASCPIPE_BRIDGE_READ_MEMORY_H_
+#define ASCPIPE_BRIDGE_READ_MEMORY_H_
+
+#include <atomic>
+#include <string>
+
+#include "core/read_position.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace ascpipe {
+
+// Allocator of the tensors of one batch. It deletes itself when the owner and the last tensor have released it.
+class ReadMemory : public tensorflow::Allocator {
+ public:
+  static ReadMemory* Make(const ReadPosition& position) { return new ReadMemory(position); }
+  // Releases the owner's reference. The owner must not use the allocator afterwards.
+  void Disown() { Unref(); }
+
+  // Returns the position of the batch whose memory contains the tensor. The position has no source if the tensor is
+  // empty, has strings, or was computed.
+  static ReadPosition PositionOf(const tensorflow::Tensor& tensor);
+
+  std::string Name() override { return "ascpipe_read"; }
+  void* AllocateRaw(size_t alignment, size_t num_bytes) override;
+  void DeallocateRaw(void* ptr) override;
+
+ private:
+  explicit ReadMemory(const ReadPosition& position) : position_(position) {}
+  ~ReadMemory() override = default;
+  void Unref();
+
+  const ReadPosition position_;
+  std::atomic<int> references_{1};
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_READ_MEMORY_H_

@@ -1,0 +1,32 @@
+// Settings of a dataset that reads records.
+#ifndef ASCPIPE_BRIDGE_READ_SETTINGS_H_
+#define ASCPIPE_BRIDGE_READ_SETTINGS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "bridge/example_columns.h"
+#include "input/batch_plan.h"
+#include "input/example_parser.h"
+#include "input/record_set.h"
+
+namespace ascpipe {
+
+// All iterators of a dataset share its settings.
+struct ReadSettings {
+  std::int64_t source = 0;  // number of the dataset in this process
+  std::unique_ptr<const RecordSet> records;
+  BatchPlanArguments plan = {};
+  std::int64_t rank = 0;
+  ExampleFeatures features;
+  std::unique_ptr<const ExampleParser> parser;  // null: the common form does not support the features
+  std::int64_t readers = 1;                     // number of threads
+  std::int64_t read_ahead = 1;                  // maximum number of batches that were read but not returned
+  bool skips_bad_records = false;
+  mutable std::atomic<std::int64_t> skipped_records{0};
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_READ_SETTINGS_H_

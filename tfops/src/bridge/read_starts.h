@@ -1,0 +1,38 @@
+// Positions from which the iterators of datasets start to read.
+#ifndef ASCPIPE_BRIDGE_READ_STARTS_H_
+#define ASCPIPE_BRIDGE_READ_STARTS_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "core/read_position.h"
+
+namespace ascpipe {
+
+// Each iterator of a dataset takes one start. The first iterator after a restore starts at the restored position. Every
+// other iterator starts a new pass. An iterator takes its start when it reads the first batch, because programs create
+// iterators before or after they restore a checkpoint. Methods may be called by several threads.
+class ReadStarts {
+ public:
+  static ReadStarts* Get();
+
+  // The next iterator of `position.source` starts at `position`.
+  void Restore(const ReadPosition& position);
+  // Removes restored positions that no iterator has taken.
+  void Forget();
+  ReadPosition Take(std::int64_t source);
+
+ private:
+  struct Next {
+    ReadPosition at;
+    bool is_restored;
+  };
+
+  std::mutex mutex_;
+  std::map<std::int64_t, Next> next_;  // by source; absent: pass 0
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_READ_STARTS_H_
