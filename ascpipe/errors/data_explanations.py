@@ -34,7 +34,7 @@ DATA: Dict[str, Explanation] = {
     "E337": Explanation(
         "A record does not have the features that `asc.data.read` reads: a feature is missing, has another type, or "
         "has another number of values. The message has the file, the record, the byte offset and the reason.", _STEP,
-        "Correct the features. `ascpipe data head FILE` prints those of the file, and `ascpipe data check` finds "
+        "Correct the features. `ascpipe data head FILE` prints the specs of the file, and `ascpipe data check` finds "
         "features with different types. `on_bad_record=\"skip\"` skips such records" + _WHERE),
     "E339": Explanation(
         "Training data cannot be read for a reason that has no other code.", _STEP,
