@@ -49,9 +49,10 @@ def printed(server, daemon, program, folder, function="python", options=()):
 @pytest.mark.timeout_s(150)
 @pytest.mark.smoke
 def test_the_program_in_the_readme_prints_what_is_printed_below_it(tmp_path):
-    (program,) = programs(README)
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=str(tmp_path), capture_output=True,
-                          text=True, timeout=140)
+    program, writer = programs(README)
+    for text in (writer, program):
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", text], cwd=str(tmp_path), capture_output=True,
+                              text=True, timeout=140)
     assert done.returncode == 0, done.stderr
     line, result = re.search(r"```\n(ascpipe: daemon .*)\n(loss .*)\n```", README).groups()
     assert done.stdout == result + "\n"

@@ -187,10 +187,11 @@ print("MAPPED " + _json.dumps(_mapped))
 
 
 def test_the_readme_program_runs_without_compiler_cache_and_numba(installed, tmp_path):
-    program = re.search(r"```python\n(.*?)```", (tree.ROOT / "README.md").read_text(), re.S).group(1)
+    program, writer = re.findall(r"```python\n(.*?)```", (tree.ROOT / "README.md").read_text(), re.S)
     home, empty = tmp_path / "home", tmp_path / "no_programs"
     home.mkdir()
     empty.mkdir()
+    run(installed, "-W", "ignore", "-c", writer, cwd=str(tmp_path))
     done = run(installed, "-W", "ignore", "-c", program + MAPS, cwd=str(tmp_path),
                env={"HOME": str(home), "PATH": str(empty), "XDG_RUNTIME_DIR": os.environ["XDG_RUNTIME_DIR"]})
     (loss, mapped) = done.stdout.splitlines()[-2:]
