@@ -16,7 +16,7 @@ from ascpipe.errors import (
     IndexNotWrittenError,
     IndexUnusableError,
 )
-from ascpipe.layout.calls import BatchPlanArguments, FeatureFacts
+from ascpipe.layout.calls import BatchPlanArguments, FeatureFacts, RecordFormat
 from ascpipe.tfops.load import files_library
 
 _TEXT_BYTES = 8192  # of an error message, which may contain a path of 4096 bytes
@@ -27,19 +27,23 @@ Place = c_int64 * 3
 #: Epoch and number of consumed records, as in EpochPosition of C++.
 Position = c_int64 * 2
 
+#: Size and modification time of a file, as in FileStamp of C++.
+Stamp = c_int64 * 2
+
 _NUMBERS = POINTER(c_int64)
+_FORMAT = POINTER(RecordFormat)
 _PLAN = POINTER(BatchPlanArguments)
 
 #: arguments of the calls that return an error code, without the buffer for the error message
 _CALLS: Dict[str, Tuple[Any, ...]] = {
-    "asc_data_open": (c_char_p, c_int, POINTER(c_void_p)),
-    "asc_data_next": (c_void_p, Place, POINTER(c_void_p)),
+    "asc_data_open": (c_char_p, _FORMAT, c_int, POINTER(c_void_p)),
+    "asc_data_next": (c_void_p, Place, POINTER(c_void_p), _NUMBERS),
     "asc_data_skip": (c_void_p, Place, POINTER(c_int)),
-    "asc_data_read_at": (c_void_p, Place, POINTER(c_void_p)),
+    "asc_data_read_at": (c_void_p, Place, POINTER(c_void_p), _NUMBERS),
     "asc_data_check": (c_void_p, c_void_p, c_int64, _NUMBERS, _NUMBERS, _NUMBERS, POINTER(c_int)),
-    "asc_data_index_begin": (c_char_p, c_char_p, POINTER(c_void_p)),
+    "asc_data_index_begin": (c_char_p, _FORMAT, c_char_p, POINTER(c_void_p)),
     "asc_data_index_step": (c_void_p, c_int64, _NUMBERS, POINTER(c_int)),
-    "asc_data_index_open": (c_char_p, c_int64, c_int64, POINTER(c_void_p)),
+    "asc_data_index_open": (c_char_p, Stamp, _FORMAT, POINTER(c_void_p)),
     "asc_data_index_find": (c_void_p, c_int64, c_int64, _NUMBERS),
     "asc_data_permutation": (_PLAN, c_int64, c_int64, c_int64, _NUMBERS),
     "asc_data_plan_move": (_PLAN, c_int64, Position, POINTER(c_int)),
