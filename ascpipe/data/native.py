@@ -1,4 +1,4 @@
-"""Calls of the C interface of training data, ``tfops/src/input/c_api.cc``.
+"""Calls of the C interface of training data, ``tfops/src/input/c_api.cc`` and ``c_api_csv.cc``.
 
 ctypes releases the GIL during a call. Objects of the library are used by one thread at a time.
 """
@@ -16,7 +16,7 @@ from ascpipe.errors import (
     IndexNotWrittenError,
     IndexUnusableError,
 )
-from ascpipe.layout.calls import BatchPlanArguments, FeatureFacts, RecordFormat
+from ascpipe.layout.calls import BatchPlanArguments, CsvColumnArguments, FeatureFacts, RecordFormat
 from ascpipe.tfops.load import files_library
 
 _TEXT_BYTES = 8192  # of an error message, which may contain a path of 4096 bytes
@@ -32,6 +32,13 @@ Stamp = c_int64 * 2
 
 _NUMBERS = POINTER(c_int64)
 _FORMAT = POINTER(RecordFormat)
+
+class Range(ctypes.Structure):
+    """Bytes, as in ByteRange of C++."""
+
+    _fields_ = (("data", c_void_p), ("size", ctypes.c_size_t))
+
+
 _PLAN = POINTER(BatchPlanArguments)
 
 #: arguments of the calls that return an error code, without the buffer for the error message
@@ -45,6 +52,7 @@ _CALLS: Dict[str, Tuple[Any, ...]] = {
     "asc_data_index_step": (c_void_p, c_int64, _NUMBERS, POINTER(c_int)),
     "asc_data_index_open": (c_char_p, Stamp, _FORMAT, POINTER(c_void_p)),
     "asc_data_index_find": (c_void_p, c_int64, c_int64, _NUMBERS),
+    "asc_data_csv_new": (_FORMAT, c_char_p, c_int, POINTER(CsvColumnArguments), c_int64, POINTER(c_void_p)),
     "asc_data_permutation": (_PLAN, c_int64, c_int64, c_int64, _NUMBERS),
     "asc_data_plan_move": (_PLAN, c_int64, Position, POINTER(c_int)),
     "asc_data_plan_batch": (_PLAN, c_int64, Position, _NUMBERS, _NUMBERS),
@@ -56,6 +64,8 @@ _OTHERS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "asc_data_index_end": (None, (c_void_p,)),
     "asc_data_index_close": (None, (c_void_p,)),
     "asc_data_index_records": (c_int64, (c_void_p,)),
+    "asc_data_csv_free": (None, (c_void_p,)),
+    "asc_data_csv_parse": (c_int64, (c_void_p, POINTER(Range), c_int64, POINTER(c_void_p), *_TEXT)),
     "asc_data_schema_new": (c_void_p, ()),
     "asc_data_schema_free": (None, (c_void_p,)),
     "asc_data_schema_records": (c_int64, (c_void_p,)),

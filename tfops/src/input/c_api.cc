@@ -1,8 +1,7 @@
 // C interface of training data: records, indexes, permutations and batch plans. Python uses the interface through
 // ctypes. ascpipe/layout/calls.py defines the structs.
-//
-// Every call with an `err` argument returns 0 if it succeeds. Otherwise the call writes a UTF-8 text to err[err_bytes]
-// and returns the number of a TensorFlow error code.
+#include "input/c_api.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -18,10 +17,9 @@
 #include "input/record_index.h"
 #include "input/record_reader.h"
 
-#define ASC_EXPORT extern "C" __attribute__((visibility("default")))
-
 namespace {
 
+using ascpipe::Answer;
 using ascpipe::BatchPlan;
 using ascpipe::BatchPlanArguments;
 using ascpipe::ByteRange;
@@ -33,6 +31,7 @@ using ascpipe::ExampleSchema;
 using ascpipe::FeatureFacts;
 using ascpipe::FeatureSummary;
 using ascpipe::FileStamp;
+using ascpipe::Give;
 using ascpipe::Permutation;
 using ascpipe::RecordFormat;
 using ascpipe::RecordIndex;
@@ -44,22 +43,6 @@ using ascpipe::SequencePart;
 static_assert(sizeof(RecordPlace) == 3 * sizeof(std::int64_t), "Python passes arrays of three numbers");
 static_assert(sizeof(FileStamp) == 2 * sizeof(std::int64_t), "Python passes arrays of two numbers");
 static_assert(sizeof(EpochPosition) == 2 * sizeof(std::int64_t), "Python passes arrays of two numbers");
-
-int Answer(const CoreStatus& status, char* err, int err_bytes) {
-  if (err != nullptr && err_bytes > 0) {
-    const std::size_t bytes = std::min(status.text().size(), static_cast<std::size_t>(err_bytes - 1));
-    std::memcpy(err, status.text().data(), bytes);
-    err[bytes] = '\0';
-  }
-  return static_cast<int>(status.code());
-}
-
-// Moves an opened object to the caller, which owns it.
-template <typename Object>
-int Give(const CoreStatus& status, std::unique_ptr<Object> opened, Object** out, char* err, int err_bytes) {
-  if (status.ok()) *out = opened.release();
-  return Answer(status, err, err_bytes);
-}
 
 }  // namespace
 
