@@ -7,6 +7,7 @@
 #ifndef ASCPIPE_INPUT_CSV_NUMBERS_H_
 #define ASCPIPE_INPUT_CSV_NUMBERS_H_
 
+#include <cfloat>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -29,8 +30,9 @@ constexpr std::size_t kMostFloatBytes = 31;
 bool ParseFloat(ByteRange text, float* value);
 bool ParseDouble(ByteRange text, double* value);
 
-extern const std::int8_t kHexDigits[256];  // value of each digit, or -1
-extern const double kPowersOfTen[23];      // exact
+extern const std::int8_t kHexDigits[256];       // value of each digit, or -1
+extern const double kPowersOfTen[23];           // exact
+extern const long double kWidePowersOfTen[23];  // exact
 constexpr int kMostPowerOfTen = 22;
 
 // Returns the value of a digit. The high bits are set if the byte is no digit.
@@ -124,12 +126,38 @@ inline double Scaled(double digits, int exponent) {
   return exponent < 0 ? digits / kPowersOfTen[-exponent] : digits * kPowersOfTen[exponent];
 }
 
+// Computes digits * 10^exponent with the numbers of 80 bits that x86 has. Returns false if the rounded result is not
+// certain.
+inline bool ScaleWide(std::uint64_t digits, int exponent, double* value) {
+#if LDBL_MANT_DIG == 64
+  // The digits and the power are exact, so the quotient or product is wrong by at most half a unit. Rounding it to a
+  // double is correct unless the boundary between two doubles is that near.
+  const auto wide = static_cast<long double>(digits);
+  const long double scaled = exponent < 0 ? wide / kWidePowersOfTen[-exponent] : wide * kWidePowersOfTen[exponent];
+  constexpr std::uint64_t kHalf = std::uint64_t{1} << 10, kError = 1;
+  std::uint64_t bits;
+  std::memcpy(&bits, &scaled, sizeof(bits));
+  *value = static_cast<double>(scaled);
+  return (bits & (2 * kHalf - 1)) - (kHalf - kError) > 2 * kError;
+#else
+  static_cast<void>(digits);
+  static_cast<void>(exponent);
+  static_cast<void>(value);
+  return false;
+#endif
+}
+
 inline const char* ShortDouble(const char* at, const char* end, double* value) {
   ShortDecimal decimal;
   at = ReadShortDecimal(at, end, &decimal);
-  // Both numbers are exact, so the result is rounded once (Clinger 1990).
-  if (at == nullptr || decimal.digits > std::uint64_t{1} << 53) return nullptr;
-  const double positive = Scaled(static_cast<double>(decimal.digits), decimal.exponent);
+  if (at == nullptr) return nullptr;
+  double positive;
+  if (decimal.digits <= std::uint64_t{1} << 53) {
+    // Both numbers are exact, so the result is rounded once (Clinger 1990).
+    positive = Scaled(static_cast<double>(decimal.digits), decimal.exponent);
+  } else if (!ScaleWide(decimal.digits, decimal.exponent, &positive)) {
+    return nullptr;
+  }
   *value = decimal.is_negative ? -positive : positive;
   return at;
 }

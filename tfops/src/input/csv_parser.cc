@@ -1,5 +1,9 @@
 #include "input/csv_parser.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <cstring>
 #include <utility>
 
@@ -44,7 +48,8 @@ CoreStatus CsvParser::Make(CsvOptions options, std::unique_ptr<CsvParser>* parse
   return status;
 }
 
-CsvParser::CsvParser(CsvOptions options) : options_(std::move(options)) {
+CsvParser::CsvParser(CsvOptions options)
+    : options_(std::move(options)), quote_(options_.use_quotes ? '"' : options_.delimiter) {
   for (std::size_t i = 0; i < options_.columns.size(); ++i) {
     column_of_.resize(static_cast<std::size_t>(options_.columns[i].field), kUnread);
     column_of_.push_back(i);
@@ -116,10 +121,27 @@ const char* CsvParser::ParseShort(const char* at, const char* end, std::size_t c
   return nullptr;
 }
 
+// Returns the first special byte, or `end`.
+const char* CsvParser::FindSpecial(const char* at, const char* end) const {
+#ifdef __SSE2__
+  const __m128i delimiter = _mm_set1_epi8(options_.delimiter), quote = _mm_set1_epi8(quote_);
+  const __m128i newline = _mm_set1_epi8('\n'), cr = _mm_set1_epi8('\r');
+  for (; end - at >= 16; at += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i ends = _mm_or_si128(_mm_cmpeq_epi8(bytes, delimiter), _mm_cmpeq_epi8(bytes, quote));
+    const __m128i lines = _mm_or_si128(_mm_cmpeq_epi8(bytes, newline), _mm_cmpeq_epi8(bytes, cr));
+    const int found = _mm_movemask_epi8(_mm_or_si128(ends, lines));
+    if (found != 0) return at + __builtin_ctz(static_cast<unsigned>(found));
+  }
+#endif
+  while (at != end && !is_special_[static_cast<unsigned char>(*at)]) ++at;
+  return at;
+}
+
 // Finds the text of a field, and returns the end of the field. Returns null if the field is unusual.
 const char* CsvParser::FindField(const char* at, const char* end, ByteRange* text, CsvValues* values) const {
   const char* const begin = at;
-  while (at != end && !is_special_[static_cast<unsigned char>(*at)]) ++at;
+  at = FindSpecial(at, end);
   *text = {begin, static_cast<std::size_t>(at - begin)};
   if (IsEnd(at, end)) return at;
   if (at != begin || *at != '"') return nullptr;

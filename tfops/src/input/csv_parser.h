@@ -68,6 +68,7 @@ class CsvParser {
                          CsvValues* values) const;
   const char* ParseShort(const char* at, const char* end, std::size_t column, std::int64_t place,
                          CsvValues* values) const;
+  const char* FindSpecial(const char* at, const char* end) const;
   const char* FindField(const char* at, const char* end, ByteRange* text, CsvValues* values) const;
 
   // All records, and the errors. Fields are found before the first value is converted, as in decode_csv.
@@ -81,6 +82,7 @@ class CsvParser {
   bool StoreDefault(std::size_t column, std::int64_t place, CsvValues* values) const;
 
   const CsvOptions options_;
+  const char quote_;                    // the delimiter if quotes have no meaning
   std::vector<std::size_t> column_of_;  // of each field up to the last column, or kUnread
   bool is_special_[256] = {};           // bytes that end an unquoted field, or make the record invalid
 };
