@@ -1,7 +1,7 @@
-"""Columns of text records. C++ parses them (``tfops/src/input/csv_parser.h``), with the values of ``tf.io.decode_csv``."""
+"""Columns of text records. ``tfops/src/input/csv_parser.h`` parses them with the values of ``tf.io.decode_csv``."""
 import ctypes
-from ctypes import c_void_p
-from typing import Any, List, NamedTuple, Optional, Sequence, Union
+from ctypes import c_char_p, c_void_p
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from ascpipe.data import native
 from ascpipe.data.formats import Format
@@ -17,8 +17,9 @@ HEX = "hex"  #: hexadecimal digits without prefix; the values are int64
 Default = Union[int, float, bytes]
 
 _NUMBERS = {INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3, STRING: 4, HEX: 5}  # CsvType of C++
-_ARRAYS = {INT32: ctypes.c_int32, INT64: ctypes.c_int64, FLOAT32: ctypes.c_float, FLOAT64: ctypes.c_double,
-           STRING: native.Range, HEX: ctypes.c_int64}
+TYPES = {number: name for name, number in _NUMBERS.items()}  #: CsvType of C++ -> type
+_ARRAYS: Dict[str, Any] = {INT32: ctypes.c_int32, INT64: ctypes.c_int64, FLOAT32: ctypes.c_float,
+                           FLOAT64: ctypes.c_double, STRING: native.Range, HEX: ctypes.c_int64}
 _TEXT_BYTES = 65536  # of an error, which contains the text of a field
 
 
@@ -78,7 +79,8 @@ class ColumnParser:
 
     def parse(self, records: Sequence[bytes]) -> Parsed:
         """Parse records, up to the first invalid record."""
-        ranges = (native.Range * len(records))(*[(ctypes.cast(one, c_void_p), len(one)) for one in records])
+        ranges = (native.Range * len(records))(*[native.Range(ctypes.cast(c_char_p(one), c_void_p), len(one))
+                                                 for one in records])
         arrays = [(_ARRAYS[of] * len(records))() for of in self._types]
         addresses = (c_void_p * len(arrays))(*map(ctypes.addressof, arrays))
         text = ctypes.create_string_buffer(_TEXT_BYTES)

@@ -88,6 +88,11 @@ class RecordFile:
         self.checked = 0
         self.not_example: Optional[int] = None
 
+    @property
+    def handle(self) -> c_void_p:
+        """Return the file for calls of the library."""
+        return self._file
+
     def __enter__(self) -> "RecordFile":
         return self
 

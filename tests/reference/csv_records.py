@@ -1,4 +1,4 @@
-"""Values of text records as tf.io.decode_csv parses them, in plain Python: the twin of ``tfops/src/input/csv_parser.h``."""
+"""Values of text records as tf.io.decode_csv parses them: the twin of ``tfops/src/input/csv_parser.h``."""
 import math
 import re
 from fractions import Fraction

@@ -33,7 +33,8 @@ def real(draw):
         bits = draw.getrandbits(31)
         text = "%.17g" % (sum(struct.unpack("<2f", struct.pack("<2I", bits, bits + 1))) / 2)
     elif kind == 3:  # the least normal float
-        text = "%.*e" % (draw.randint(8, 22), 2.0 ** -126 * (1 + draw.choice([0, 1, -1]) * 2.0 ** -draw.randint(20, 52)))
+        factor = 1 + draw.choice([0, 1, -1]) * 2.0 ** -draw.randint(20, 52)
+        text = "%.*e" % (draw.randint(8, 22), 2.0 ** -126 * factor)
     elif kind == 4:
         text = _digits(draw, 17) + "e" + draw.choice(["", "-", "+"]) + str(draw.choice([3, 20, 45, 320, 99999]))
     elif kind == 5:
@@ -51,11 +52,13 @@ def field(draw, kind):
     if chance < 0.2:
         return draw.choice([b" ", b"x", b"1.5", b"+1", b"1 2", b"12345678901", b"-", b"\xc3\xa9", b"1\0", b"0x1f"])
     if kind == STRING:
-        return draw.choice([b"text", b"a,b", b"a\tb", b"a\nb", b"a\r\nb", b'say "no"', b"\xff\xfe", b'"', b" a ", b"x" * 40])
+        return draw.choice([b"text", b"a,b", b"a\tb", b"a\nb", b"a\r\nb", b'say "no"', b"\xff\xfe", b'"', b" a ",
+                            b"x" * 40])
     if kind == HEX:
         return "{:0{}x}".format(draw.getrandbits(draw.choice([32, 32, 4, 64])), draw.choice([1, 8])).encode()
     if kind in (FLOAT32, FLOAT64):
         text = real(draw)
     else:
-        text = str(draw.choice([draw.randint(-999, 999), draw.choice(_LIMITS) * draw.choice([1, -1]) + draw.randint(-2, 2)]))
+        limit = draw.choice(_LIMITS) * draw.choice([1, -1])
+        text = str(draw.choice([draw.randint(-999, 999), limit + draw.randint(-2, 2)]))
     return (draw.choice(["", "", "", " ", "\t "]) + text + draw.choice(["", "", "", " "])).encode()

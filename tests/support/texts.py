@@ -1,8 +1,8 @@
 """Random contents of text files: correct CSV, and mutated CSV."""
 import random
 
-ODD = [b"", b" ", b"a", b"1", b"-7", b"x y", b"\xff\xfe", b"\xc3\xa9", b"a,b", b"a\nb", b"a\r\nb", b'say "no"', b'"', b",",
-       b"\n", b"\t", b"0" * 50]
+ODD = [b"", b" ", b"a", b"1", b"-7", b"x y", b"\xff\xfe", b"\xc3\xa9", b"a,b", b"a\nb", b"a\r\nb", b'say "no"', b'"',
+       b",", b"\n", b"\t", b"0" * 50]
 
 
 def quoted(field, delimiter, draw):
@@ -24,7 +24,7 @@ def content(of_rows, draw, delimiter=b",", line_end=b"\n"):
 
 
 def mutated(whole, draw):
-    """Return a copy of a content with one to three changes: quotes, delimiters and line ends are inserted or removed."""
+    """Return a copy of a content with one to three changes, most often to quotes, delimiters and line ends."""
     changed = bytearray(whole)
     for _ in range(draw.randint(1, 3)):
         place = draw.randrange(len(changed) + 1)

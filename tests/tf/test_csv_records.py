@@ -84,7 +84,8 @@ def test_records_are_those_of_csv_dataset(tmp_path, number, settings, seed):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         rows = Rows(*settings, compression)
         for _ in range(150):
-            whole = texts.content(texts.rows(draw, 6, 3), draw, settings[0].encode(), draw.choice([b"\n", b"\r\n", b"\r"]))
+            whole = texts.content(texts.rows(draw, 6, 3), draw, settings[0].encode(),
+                                  draw.choice([b"\n", b"\r\n", b"\r"]))
             content = draw.choice([whole, texts.mutated(whole, draw), texts.mutated(whole, draw), texts.soup(draw, 40)])
             with open(path, "wb") as file:
                 file.write(tfrecords.compressed(content, compression))
@@ -94,7 +95,8 @@ def test_records_are_those_of_csv_dataset(tmp_path, number, settings, seed):
                 continue  # an empty file, or a header that CsvDataset refuses
             assert len(ours) == len(expected), content
             for one, theirs in zip(ours, expected):
-                assert one == theirs or (isinstance(theirs, str) and (OPEN_QUOTE not in theirs or one == OPEN_QUOTE)), content
+                is_refused = isinstance(theirs, str) and (OPEN_QUOTE not in theirs or one == OPEN_QUOTE)
+                assert one == theirs or is_refused, content
             invalid += any(isinstance(one, str) for one in expected)
     assert invalid > 10 or not settings[1]
 

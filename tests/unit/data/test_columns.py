@@ -62,7 +62,8 @@ def test_random_records_have_the_values_and_errors_of_the_twin(seed):
 def test_any_bytes_have_the_values_and_errors_of_the_twin(record, use_quotes, select_cols):
     columns = [Column("a", STRING, b"d"), Column("b", INT64, 3)]
     parser = ColumnParser(columns, formats.text(",", use_quotes), b"", select_cols)
-    assert of_parser(parser, record, columns) == of_twin(record, columns, use_quotes=use_quotes, select_cols=select_cols)
+    expected = of_twin(record, columns, use_quotes=use_quotes, select_cols=select_cols)
+    assert of_parser(parser, record, columns) == expected
 
 
 @pytest.mark.parametrize("kind", [INT32, INT64, FLOAT32, FLOAT64, HEX])
@@ -94,16 +95,17 @@ def test_a_batch_is_parsed_up_to_its_first_invalid_record():
     parser = ColumnParser(columns, CSV)
     assert parser.parse([b"1,a,ff", b',"say ""no""",', b"3,,0000000A"]) == (
         [[1, 0, 3], [b"a", b'say "no"', b"none"], [255, 5, 10]], None)
-    assert parser.parse([b"1,a,ff", b"2,b", b"3,c,1"]) == ([[1], [b"a"], [255]], "Expect 3 fields but have 2 in record 1")
+    assert parser.parse([b"1,a,ff", b"2,b", b"3,c,1"]) == (
+        [[1], [b"a"], [255]], "Expect 3 fields but have 2 in record 1")
     assert parser.parse([b"1,a,ff", b"2,b,xyz"])[1] == "Field 2 in record 1 is not a valid hexadecimal int64: xyz"
     assert parser.parse([]) == ([[], [], []], None)
 
 
 def test_errors_show_bytes_that_are_not_utf_8_escaped_and_long_fields_cut():
     parser = ColumnParser([Column("x", INT32)], CSV)
-    for text, shown in ((b"a\xff", r"a\xff"), ("\u00e9\U0001f600".encode(), "\u00e9\U0001f600"), (b"\xed\xa0\x80", r"\xed\xa0\x80"),
-                        (b"\xc3", r"\xc3"), (b"\xf4\x90\x80\x80", r"\xf4\x90\x80\x80"), (b"\0", r"\x00"),
-                        (b"y" * 5000, "y" * 1000 + "...")):
+    for text, shown in ((b"a\xff", r"a\xff"), ("\u00e9\U0001f600".encode(), "\u00e9\U0001f600"),
+                        (b"\xed\xa0\x80", r"\xed\xa0\x80"), (b"\xc3", r"\xc3"), (b"\0", r"\x00"),
+                        (b"\xf4\x90\x80\x80", r"\xf4\x90\x80\x80"), (b"y" * 5000, "y" * 1000 + "...")):
         assert parser.parse([text])[1] == "Field 0 in record 0 is not a valid int32: " + shown
 
 

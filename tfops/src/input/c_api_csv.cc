@@ -1,4 +1,4 @@
-// C interface of the parser of text records. See c_api.cc.
+// C interface of the fields of text records. See c_api.cc.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -8,9 +8,11 @@
 
 #include "core/calls.gen.h"
 #include "core/core_status.h"
+#include "core/error_codes.gen.h"
 #include "input/c_api.h"
 #include "input/csv_parser.h"
 #include "input/record_reader.h"
+#include "input/text_schema.h"
 
 namespace {
 
@@ -21,7 +23,11 @@ using ascpipe::CsvOptions;
 using ascpipe::CsvParser;
 using ascpipe::CsvType;
 using ascpipe::CsvValues;
+using ascpipe::FieldSummary;
 using ascpipe::RecordFormat;
+using ascpipe::RecordPlace;
+using ascpipe::RecordReader;
+using ascpipe::TextSchema;
 
 // A parser, and the memory of the strings that it returned last.
 struct CsvHandle {
@@ -63,4 +69,47 @@ ASC_EXPORT std::int64_t asc_data_csv_parse(CsvHandle* handle, const ByteRange* r
   while (parsed < count && handle->parser->Parse(records[parsed], parsed, &handle->values, &error)) ++parsed;
   ascpipe::WriteText(error, err, err_bytes);
   return parsed;
+}
+
+ASC_EXPORT TextSchema* asc_data_text_schema_new(const RecordFormat* format) { return new TextSchema(*format); }
+
+ASC_EXPORT void asc_data_text_schema_free(TextSchema* schema) { delete schema; }
+
+// Returns the number of fields. For the first `count` fields, writes the number of records in which the field is not
+// empty, and the CsvType of its values.
+ASC_EXPORT std::int64_t asc_data_text_schema_fields(const TextSchema* schema, std::int64_t count, std::int64_t* facts) {
+  const auto all = static_cast<std::int64_t>(schema->fields().size());
+  for (std::int64_t i = 0; i < std::min(all, count); ++i) {
+    const FieldSummary& field = schema->fields()[static_cast<std::size_t>(i)];
+    facts[2 * i] = field.records;
+    facts[2 * i + 1] = static_cast<std::int64_t>(field.type());
+  }
+  return all;
+}
+
+// Adds records of at least `bytes` bytes in total, but at most *records, to `schema`. Subtracts the valid records from
+// *records. Fails at the first invalid record; the next call continues with the record after it. *position is the
+// offset of the next record. At the end of the file, or if the rest of the file cannot be read, sets *is_end to 1.
+ASC_EXPORT int asc_data_text_check(RecordReader* file, TextSchema* schema, std::int64_t bytes, std::int64_t* records,
+                                   std::int64_t* position, int* is_end, char* err, int err_bytes) {
+  bool ended = false;
+  CoreStatus status;
+  const std::int64_t until = file->position() + bytes;
+  while (status.ok() && !ended && *records > 0 && file->position() < until) {
+    RecordPlace place;
+    ByteRange data;
+    std::string error;
+    status = file->Next(&place, &data, &ended);
+    ended = ended || !status.ok();
+    if (ended) continue;
+    if (schema->Add(data, place.number, &error)) {
+      --*records;
+    } else {
+      status = ascpipe::Error(ascpipe::kE330, file->file().path(), ": record ", place.number, " at byte ", place.offset,
+                              " is invalid: ", error, ". Correct the record");
+    }
+  }
+  *is_end = ended ? 1 : 0;
+  *position = file->position();
+  return ascpipe::Answer(status, err, err_bytes);
 }

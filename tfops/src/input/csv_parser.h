@@ -57,6 +57,9 @@ class CsvParser {
   // Differences to decode_csv: it does not have the type kHex, and its errors may contain bytes that are not UTF-8.
   bool Parse(ByteRange record, std::int64_t place, CsvValues* values, std::string* error) const;
 
+  // Finds the texts of the fields of a record: of the columns, or of all fields if the options do not select.
+  bool FindFields(ByteRange record, std::vector<std::string>* fields, std::string* error) const;
+
  private:
   static constexpr std::size_t kUnread = ~std::size_t{0};
 
@@ -73,7 +76,6 @@ class CsvParser {
 
   // All records, and the errors. Fields are found before the first value is converted, as in decode_csv.
   bool ParseExactly(ByteRange record, std::int64_t place, CsvValues* values, std::string* error) const;
-  bool FindFields(ByteRange record, std::vector<std::string>* fields, std::string* error) const;
   bool FindQuoted(ByteRange record, std::size_t* at, std::string* field, std::string* error) const;
 
   bool IsMissing(ByteRange text) const;
