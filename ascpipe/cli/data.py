@@ -18,6 +18,9 @@ _SHOWN_VALUES = 8  # of a feature in the text of `head`
 _SHOWN_BYTES = 40  # of a string there
 
 _files = click.argument("files", metavar="FILE...", nargs=-1, required=True)
+_header = click.option("--header", is_flag=True, help="The first record of each text file has the names of its fields.")
+_no_quotes = click.option("--no-quotes", is_flag=True, help="Quotes have no meaning in text files: each line is a "
+                                                            "record.")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -26,20 +29,23 @@ def command() -> None:
     """Group of commands. Each command imports its modules when it is called."""
 
 
-@command.command("index", help="Build the index of each plain TFRecord file. An index has the place of each record, "
-                               "and is needed to shuffle records. A file that has an index keeps it.")
+@command.command("index", help="Build the index of each plain TFRecord, CSV or TSV file. An index has the place of "
+                               "each record, and is needed to shuffle records. A file that has an index keeps it.")
 @_files
+@_header
+@_no_quotes
 @_as_json
-def index(files: Tuple[str, ...], as_json: bool) -> None:
+def index(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) -> None:
     """Print one line per file as soon as its index exists, or JSON of all files."""
     from ascpipe.cli.checked_data import progress_of
-    from ascpipe.data.files import tfrecords
+    from ascpipe.cli.text_data import format_of
+    from ascpipe.data.files import readable
     from ascpipe.data.index import indexed
 
     shown = []
-    for file in tfrecords(files):
+    for file in readable(files):
         with progress_of(file) as progress:
-            built = indexed(file.path, progress)
+            built = indexed(file.path, progress, format_of(file, header, not no_quotes))
         with built.opened as opened:
             shown.append({"path": file.path, "index": opened.path, "records": opened.records, "is_new": built.is_new})
             if not as_json:
@@ -49,18 +55,25 @@ def index(files: Tuple[str, ...], as_json: bool) -> None:
         click.echo(json.dumps({"files": shown}, indent=2))
 
 
-@command.command("head", help="Show the first records, and the feature specs that read them.")
+@command.command("head", help="Show the first records, and the feature specs that read them, or the types of fields.")
 @_files
 @click.option("--records", default=3, show_default=True, type=click.IntRange(1, 100000),
               help="Number of records, of all files together.")
+@_header
+@_no_quotes
 @_as_json
-def head(files: Tuple[str, ...], records: int, as_json: bool) -> None:
+def head(files: Tuple[str, ...], records: int, header: bool, no_quotes: bool, as_json: bool) -> None:
     """Show records. A record that is not a tf.train.Example is shown with the reason."""
     from ascpipe.cli.checked_data import first_records, spec_dict
-    from ascpipe.data.files import tfrecords
+    from ascpipe.data.files import TFRECORD, of_one_kind
     from ascpipe.data.schema import spec_lines
 
-    found = tfrecords(files)
+    found = of_one_kind(files)
+    if found[0].format != TFRECORD:
+        from ascpipe.cli.shown_texts import show_head
+
+        show_head(found, (header, not no_quotes), records, as_json)
+        return
     shown, features, examples = first_records(found, records)
     if as_json:
         click.echo(json.dumps({"records": [_record_json(*one) for one in shown],
@@ -82,18 +95,27 @@ def head(files: Tuple[str, ...], records: int, as_json: bool) -> None:
                        *spec_lines(features, examples)], [])
 
 
-@command.command("check", help="Verify all records, and compare their features. The exit code is 1 if a record is "
-                               "damaged, or if a feature has different types in different records.")
+@command.command("check", help="Verify all records, and compare their features or fields. The exit code is 1 if a "
+                               "record is damaged, or if a feature has different types in different records.")
 @_files
+@_header
+@_no_quotes
 @_as_json
-def check(files: Tuple[str, ...], as_json: bool) -> None:
+def check(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) -> None:
     """Print one line per file as soon as it is checked, then the features."""
     from ascpipe.cli.checked_data import checked_file, progress_of, spec_dict
-    from ascpipe.data.files import tfrecords
+    from ascpipe.data.files import TFRECORD, of_one_kind
     from ascpipe.data.schema import merged, spec_lines
 
+    found = of_one_kind(files)
+    if found[0].format != TFRECORD:
+        from ascpipe.cli.shown_texts import show_check
+
+        if not show_check(found, (header, not no_quotes), as_json):
+            sys.exit(_FAILED)
+        return
     checked: List[CheckedFile] = []
-    for file in tfrecords(files):
+    for file in found:
         with progress_of(file) as progress:
             checked.append(checked_file(file, progress))
         if not as_json:

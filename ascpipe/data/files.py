@@ -123,6 +123,36 @@ def tfrecords(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
     return found
 
 
+def readable(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
+    """Return the files that paths and patterns name. All of them must be TFRecord, CSV or TSV files.
+
+    Raises:
+        DataFilesError: see ``find`` and ``recognized``, or a file has another format.
+        DataUnreadableError: a file cannot be read.
+    """
+    found = [recognized(path) for path in find(paths)]
+    for one in found:
+        if one.format == PARQUET:
+            raise DataFilesError("{} is a PARQUET file, and only TFRecord, CSV and TSV files are supported here. "
+                                 "Nothing was read. Convert the file to TFRecord or CSV".format(one.path))
+    return found
+
+
+def of_one_kind(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
+    """Return the files as ``readable``. Either all of them are TFRecord files, or none.
+
+    Raises:
+        DataFilesError, DataUnreadableError: see ``readable``.
+    """
+    found = readable(paths)
+    for one in found:
+        if (one.format == TFRECORD) != (found[0].format == TFRECORD):
+            raise DataFilesError("{} is a {} file, and {} is a {} file. Nothing was read. Pass TFRecord files and text "
+                                 "files in separate commands".format(
+                                     found[0].path, found[0].format.upper(), one.path, one.format.upper()))
+    return found
+
+
 def _format(path: str, content: bytes) -> str:
     if content.startswith(_PARQUET_MAGIC):
         return PARQUET

@@ -1,7 +1,8 @@
-"""Index files, which have the place of each record of a plain TFRecord file.
+"""Index files, which have the place of each record of a plain TFRecord or text file.
 
 An index lies beside its data file. If that directory cannot be written, the index lies in the cache directory. An index
-belongs to a file of one size and modification time; otherwise, or if it is damaged, it is built again.
+belongs to a file of one size and modification time, and to one format. Otherwise, or if the index is damaged, it is
+built again.
 """
 import ctypes
 import hashlib
@@ -11,6 +12,7 @@ from typing import Callable, List, NamedTuple, Optional
 
 from ascpipe.data import native
 from ascpipe.data.files import INDEX_SUFFIX
+from ascpipe.data.formats import TFRECORD, Format
 from ascpipe.data.records import Place
 from ascpipe.directories import cache_dir, make_safe_dir
 from ascpipe.errors import DaemonError, DataUnreadableError, IndexNotWrittenError, IndexUnusableError
@@ -28,20 +30,21 @@ class RecordIndex:
         records: number of records.
     """
 
-    def __init__(self, path: str, data: os.stat_result) -> None:
+    def __init__(self, path: str, data: os.stat_result, record_format: Format = TFRECORD) -> None:
         """Open an index, and check all of it.
 
         Args:
             path: path of the index file.
             data: ``os.stat`` of the data file.
+            record_format: the format of the data file.
 
         Raises:
             IndexUnusableError: the index is missing or damaged, or was built from other data.
         """
         self.path = path
         self._index = c_void_p()
-        native.call("asc_data_index_open", os.fsencode(path), data.st_size, data.st_mtime_ns,
-                    ctypes.byref(self._index))
+        native.call("asc_data_index_open", os.fsencode(path), native.Stamp(data.st_size, data.st_mtime_ns),
+                    record_format.argument(), ctypes.byref(self._index))
         self.records = int(native.library().asc_data_index_records(self._index))
 
     def __enter__(self) -> "RecordIndex":
@@ -91,7 +94,7 @@ def in_cache(path: str) -> str:
     return os.path.join(cache_dir(""), "indexes", digest[:32] + INDEX_SUFFIX)
 
 
-def existing(path: str) -> Optional[RecordIndex]:
+def existing(path: str, record_format: Format = TFRECORD) -> Optional[RecordIndex]:
     """Open the index of a data file. Return None if there is no index, or none that belongs to the current file.
 
     Raises:
@@ -100,32 +103,33 @@ def existing(path: str) -> Optional[RecordIndex]:
     data = _stat(path)
     for place in (beside(path), in_cache(path)):
         try:
-            return RecordIndex(place, data)
+            return RecordIndex(place, data, record_format)
         except IndexUnusableError:
             continue
     return None
 
 
-def indexed(path: str, progress: Optional[Progress] = None) -> Indexed:
+def indexed(path: str, progress: Optional[Progress] = None, record_format: Format = TFRECORD) -> Indexed:
     """Open the index of a data file, and build it if necessary.
 
     Args:
-        path: path of a plain TFRecord file.
+        path: path of a plain file.
         progress: called after every 64 MiB.
+        record_format: the format of the file.
 
     Raises:
         IndexUnusableError: the data file is compressed.
         IndexNotWrittenError: neither the directory of the file nor the cache directory can be written.
         DamagedRecordsError, DataChangedError, DataUnreadableError: the data file cannot be indexed.
     """
-    found = existing(path)
+    found = existing(path, record_format)
     if found is not None:
         return Indexed(found, False)
     try:
-        place = _build(path, beside(path), progress)
+        place = _build(path, beside(path), progress, record_format)
     except IndexNotWrittenError as error:
-        place = _build(path, _cached_place(path, error), progress)
-    return Indexed(RecordIndex(place, _stat(path)), True)
+        place = _build(path, _cached_place(path, error), progress, record_format)
+    return Indexed(RecordIndex(place, _stat(path), record_format), True)
 
 
 def _cached_place(path: str, cause: IndexNotWrittenError) -> str:
@@ -138,9 +142,10 @@ def _cached_place(path: str, cause: IndexNotWrittenError) -> str:
     return place
 
 
-def _build(path: str, place: str, progress: Optional[Progress]) -> str:
+def _build(path: str, place: str, progress: Optional[Progress], record_format: Format) -> str:
     writer = c_void_p()
-    native.call("asc_data_index_begin", os.fsencode(path), os.fsencode(place), ctypes.byref(writer))
+    native.call("asc_data_index_begin", os.fsencode(path), record_format.argument(), os.fsencode(place),
+                ctypes.byref(writer))
     try:
         position = c_int64()
         is_done = c_int()

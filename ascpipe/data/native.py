@@ -1,4 +1,4 @@
-"""Calls of the C interface of training data, ``tfops/src/input/c_api.cc``.
+"""Calls of the C interface of training data, ``tfops/src/input/c_api.cc`` and ``c_api_csv.cc``.
 
 ctypes releases the GIL during a call. Objects of the library are used by one thread at a time.
 """
@@ -16,7 +16,7 @@ from ascpipe.errors import (
     IndexNotWrittenError,
     IndexUnusableError,
 )
-from ascpipe.layout.calls import BatchPlanArguments, FeatureFacts
+from ascpipe.layout.calls import BatchPlanArguments, CsvColumnArguments, FeatureFacts, RecordFormat
 from ascpipe.tfops.load import files_library
 
 _TEXT_BYTES = 8192  # of an error message, which may contain a path of 4096 bytes
@@ -27,20 +27,33 @@ Place = c_int64 * 3
 #: Epoch and number of consumed records, as in EpochPosition of C++.
 Position = c_int64 * 2
 
+#: Size and modification time of a file, as in FileStamp of C++.
+Stamp = c_int64 * 2
+
 _NUMBERS = POINTER(c_int64)
+_FORMAT = POINTER(RecordFormat)
+
+class Range(ctypes.Structure):
+    """Bytes, as in ByteRange of C++."""
+
+    _fields_ = (("data", c_void_p), ("size", ctypes.c_size_t))
+
+
 _PLAN = POINTER(BatchPlanArguments)
 
 #: arguments of the calls that return an error code, without the buffer for the error message
 _CALLS: Dict[str, Tuple[Any, ...]] = {
-    "asc_data_open": (c_char_p, c_int, POINTER(c_void_p)),
-    "asc_data_next": (c_void_p, Place, POINTER(c_void_p)),
+    "asc_data_open": (c_char_p, _FORMAT, c_int, POINTER(c_void_p)),
+    "asc_data_next": (c_void_p, Place, POINTER(c_void_p), _NUMBERS),
     "asc_data_skip": (c_void_p, Place, POINTER(c_int)),
-    "asc_data_read_at": (c_void_p, Place, POINTER(c_void_p)),
+    "asc_data_read_at": (c_void_p, Place, POINTER(c_void_p), _NUMBERS),
     "asc_data_check": (c_void_p, c_void_p, c_int64, _NUMBERS, _NUMBERS, _NUMBERS, POINTER(c_int)),
-    "asc_data_index_begin": (c_char_p, c_char_p, POINTER(c_void_p)),
+    "asc_data_index_begin": (c_char_p, _FORMAT, c_char_p, POINTER(c_void_p)),
     "asc_data_index_step": (c_void_p, c_int64, _NUMBERS, POINTER(c_int)),
-    "asc_data_index_open": (c_char_p, c_int64, c_int64, POINTER(c_void_p)),
+    "asc_data_index_open": (c_char_p, Stamp, _FORMAT, POINTER(c_void_p)),
     "asc_data_index_find": (c_void_p, c_int64, c_int64, _NUMBERS),
+    "asc_data_csv_new": (_FORMAT, c_char_p, c_int, POINTER(CsvColumnArguments), c_int64, POINTER(c_void_p)),
+    "asc_data_text_check": (c_void_p, c_void_p, c_int64, _NUMBERS, _NUMBERS, POINTER(c_int)),
     "asc_data_permutation": (_PLAN, c_int64, c_int64, c_int64, _NUMBERS),
     "asc_data_plan_move": (_PLAN, c_int64, Position, POINTER(c_int)),
     "asc_data_plan_batch": (_PLAN, c_int64, Position, _NUMBERS, _NUMBERS),
@@ -52,6 +65,11 @@ _OTHERS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "asc_data_index_end": (None, (c_void_p,)),
     "asc_data_index_close": (None, (c_void_p,)),
     "asc_data_index_records": (c_int64, (c_void_p,)),
+    "asc_data_csv_free": (None, (c_void_p,)),
+    "asc_data_csv_parse": (c_int64, (c_void_p, POINTER(Range), c_int64, POINTER(c_void_p), *_TEXT)),
+    "asc_data_text_schema_new": (c_void_p, (_FORMAT,)),
+    "asc_data_text_schema_free": (None, (c_void_p,)),
+    "asc_data_text_schema_fields": (c_int64, (c_void_p, c_int64, _NUMBERS)),
     "asc_data_schema_new": (c_void_p, ()),
     "asc_data_schema_free": (None, (c_void_p,)),
     "asc_data_schema_records": (c_int64, (c_void_p,)),

@@ -1,10 +1,11 @@
-"""Records of a TFRecord file. C++ reads them and checks their checksums (``tfops/src/input/record_file.h``)."""
+"""Records of a file. C++ reads and checks them (``tfops/src/input/record_file.h`` and ``text_file.h``)."""
 import ctypes
 import os
 from ctypes import c_int, c_int64, c_void_p
 from typing import Iterator, NamedTuple, Optional
 
 from ascpipe.data import native
+from ascpipe.data.formats import TFRECORD, Format
 from ascpipe.data.schema import FileSchema
 
 PLAIN = ""  #: compressions, named as in tf.data
@@ -12,7 +13,6 @@ GZIP = "GZIP"
 ZLIB = "ZLIB"
 _COMPRESSIONS = (PLAIN, GZIP, ZLIB)
 _DETECT = -1
-FRAME_BYTES = 16  #: of a record in addition to its data
 
 
 class Record(NamedTuple):
@@ -35,7 +35,8 @@ class Place(NamedTuple):
     Attributes:
         number: number of the record in its file, counted from 0.
         offset: byte offset of the record in the content of the file.
-        size: bytes of the record, including the 16 bytes of length and checksums.
+        size: bytes of the record, including the 16 bytes of length and checksums of a TFRecord, or the line end of a
+            text.
     """
 
     number: int
@@ -58,7 +59,7 @@ class Checked(NamedTuple):
 
 
 class RecordFile:
-    """Reader of one TFRecord file. Iteration returns all records in order.
+    """Reader of one file. Iteration returns all records in order.
 
     Attributes:
         path: path of the file.
@@ -67,23 +68,30 @@ class RecordFile:
         not_example: number of the first of these records that is not a tf.train.Example, or None.
     """
 
-    def __init__(self, path: str, compression: Optional[str] = None) -> None:
+    def __init__(self, path: str, compression: Optional[str] = None, record_format: Format = TFRECORD) -> None:
         """Open a file.
 
         Args:
             path: path of the file.
             compression: ``""``, ``"GZIP"``, ``"ZLIB"``, or None to read it from the first bytes of the file.
+            record_format: the format of the file.
 
         Raises:
+            DamagedRecordsError: the header of a text file has no end.
             DataUnreadableError: the file cannot be opened, or zlib is missing.
         """
         self.path = path
         self._file = c_void_p()
         number = _DETECT if compression is None else _COMPRESSIONS.index(compression)
-        native.call("asc_data_open", os.fsencode(path), number, ctypes.byref(self._file))
+        native.call("asc_data_open", os.fsencode(path), record_format.argument(), number, ctypes.byref(self._file))
         self.compression = _COMPRESSIONS[native.library().asc_data_compression(self._file)]
         self.checked = 0
         self.not_example: Optional[int] = None
+
+    @property
+    def handle(self) -> c_void_p:
+        """Return the file for calls of the library."""
+        return self._file
 
     def __enter__(self) -> "RecordFile":
         return self
@@ -113,8 +121,9 @@ class RecordFile:
         """
         place = native.Place()
         data = c_void_p()
-        native.call("asc_data_next", self._file, place, ctypes.byref(data))
-        return _record(place, data) if data.value is not None else None
+        size = c_int64()
+        native.call("asc_data_next", self._file, place, ctypes.byref(data), ctypes.byref(size))
+        return _record(place, data, size) if data.value is not None else None
 
     def skip(self) -> Optional[Place]:
         """Skip the next record and return its place, or return None at the end. The data may be damaged.
@@ -137,8 +146,9 @@ class RecordFile:
         """
         where = native.Place(*place)
         data = c_void_p()
-        native.call("asc_data_read_at", self._file, where, ctypes.byref(data))
-        return _record(where, data)
+        size = c_int64()
+        native.call("asc_data_read_at", self._file, where, ctypes.byref(data), ctypes.byref(size))
+        return _record(where, data, size)
 
     def check(self, schema: FileSchema, step_bytes: int, limit: int = 2 ** 62) -> Checked:
         """Check the checksums of the next records, and add the records to a schema.
@@ -165,6 +175,5 @@ class RecordFile:
         return Checked(limit - left.value, position.value, bool(is_end.value))
 
 
-def _record(place: "ctypes.Array[c_int64]", data: c_void_p) -> Record:
-    number, offset, size = place
-    return Record(number, offset, ctypes.string_at(data, size - FRAME_BYTES))
+def _record(place: "ctypes.Array[c_int64]", data: c_void_p, size: c_int64) -> Record:
+    return Record(place[0], place[1], ctypes.string_at(data, size.value))

@@ -8,9 +8,11 @@ _WHERE = " (docs/how-to/training_data.md)."
 
 DATA: Dict[str, Explanation] = {
     "E330": Explanation(
-        "A record or a compressed stream of a file is damaged or truncated, or the file is not a TFRecord file. The "
-        "message has the file, the record, the byte offset, and the expected and the actual value.", _STEP,
-        "`ascpipe data check FILE` lists the damaged records. Write or copy the file again" + _WHERE),
+        "A record or a compressed stream of a file is damaged or truncated, or the file is not a TFRecord file. In a "
+        "text file, a quote is not closed, or a record has more than 64 MiB or wrong fields. The message has the file, "
+        "the record, the byte offset and the reason.", _STEP,
+        "`ascpipe data check FILE` lists the damaged records. Write or copy the file again. In a text file, correct "
+        "the record" + _WHERE),
     "E331": Explanation(
         "Size or modification time of a file changed while it was read, so its records may belong to two versions.",
         _STEP, "Read the file again when no other process writes it. Replace files by renaming complete files."),
@@ -18,7 +20,8 @@ DATA: Dict[str, Explanation] = {
         "A file cannot be opened, read or decompressed. The cause is the path, its permissions, the disk, or a missing "
         "zlib.", _STEP, "The message has the reason. For compressed files, install zlib (Debian, Ubuntu: zlib1g)."),
     "E333": Explanation(
-        "An index of records is damaged, or was built from other data. A compressed file cannot have an index.", _STEP,
+        "An index of records is damaged, or was built from other data or for another format. A compressed file cannot "
+        "have an index.", _STEP,
         "`ascpipe data index FILE` builds the index again. Decompress compressed files" + _WHERE),
     "E334": Explanation(
         "Records cannot be divided into batches. The batch size, the number of ranks or the number of epochs is not "

@@ -115,4 +115,30 @@ class FeatureFacts(ctypes.Structure):
     )
 
 
-STRUCTURES = (TableArguments, DiskBatch, DiskFile, DiskFigures, BatchPlanArguments, FeatureFacts)
+class RecordFormat(ctypes.Structure):
+    """How the content of a file is divided into records (``tfops/src/input/record_reader.h``)."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int),  # 0 = TFRecord; 1 = text, to which the other fields apply
+        ("delimiter", ctypes.c_int),  # byte between two fields
+        ("use_quotes", ctypes.c_int),  # 1 = a field that begins with a quote may contain delimiters and line ends
+        ("has_header", ctypes.c_int),  # 1 = the first record is skipped
+    )
+
+
+class CsvColumnArguments(ctypes.Structure):
+    """Argument of ``asc_data_csv_new``: a column that a parser of text records returns."""
+
+    _fields_ = (
+        ("field", ctypes.c_int64),  # number of the field in the record, counted from 0
+        ("type", ctypes.c_int),  # CsvType of tfops/src/input/csv_parser.h
+        ("has_default", ctypes.c_int),  # 0 = a record without a value is invalid
+        ("whole", ctypes.c_int64),  # default of a type of integers
+        ("real", ctypes.c_double),  # default of a type of floats
+        ("text", ctypes.c_char_p),  # default of a string, of text_bytes bytes; null for other types
+        ("text_bytes", ctypes.c_int64),
+    )
+
+
+STRUCTURES = (TableArguments, DiskBatch, DiskFile, DiskFigures, BatchPlanArguments, FeatureFacts, RecordFormat,
+              CsvColumnArguments)

@@ -23,7 +23,7 @@ namespace {
 
 CoreStatus Build(const std::string& data, const std::string& index, std::int64_t step = 1 << 20) {
   std::unique_ptr<RecordIndexWriter> writer;
-  CoreStatus status = RecordIndexWriter::Begin(data, index, &writer);
+  CoreStatus status = RecordIndexWriter::Begin(data, TfRecordFormat(), index, &writer);
   for (bool is_done = false; status.ok() && !is_done;) status = writer->Step(step, &is_done);
   return status;
 }
@@ -52,7 +52,7 @@ TEST(AnIndexHasThePlaceOfEachRecord) {
       CHECK_EQ(Build(path, at, 1 + most * 7).text(), "");
       CHECK_EQ(directory.Names().size(), 2u);
       std::unique_ptr<RecordIndex> index;
-      CHECK_EQ(RecordIndex::Open(at, StampOf(path), &index).text(), "");
+      CHECK_EQ(RecordIndex::Open(at, StampOf(path), TfRecordFormat(), &index).text(), "");
       const std::int64_t size = static_cast<std::int64_t>(records.size());
       CHECK_EQ(index->records(), size);
       std::vector<RecordPlace> places(records.size() + 1);
@@ -81,11 +81,13 @@ TEST(AnIndexOfAnotherFileIsRefused) {
   CHECK_EQ(Build(path, at).text(), "");
   const FileStamp stamp = StampOf(path);
   std::unique_ptr<RecordIndex> index;
-  CHECK(Has(RecordIndex::Open(at, {stamp.bytes + 1, stamp.modified_ns}, &index).text(), "E333: the index "));
-  CHECK(Has(RecordIndex::Open(at, {stamp.bytes, stamp.modified_ns + 1}, &index).text(), "it was built from a file of"));
-  CHECK(Has(RecordIndex::Open(at + "x", stamp, &index).text(), "No such file"));
-  CHECK(Has(RecordIndex::Open(directory.path(), stamp, &index).text(), "it has no header"));
-  CHECK(Has(RecordIndex::Open(path, stamp, &index).text(), "it is not an index file"));
+  CHECK(Has(RecordIndex::Open(at, {stamp.bytes + 1, stamp.modified_ns}, TfRecordFormat(), &index).text(),
+            "E333: the index "));
+  CHECK(Has(RecordIndex::Open(at, {stamp.bytes, stamp.modified_ns + 1}, TfRecordFormat(), &index).text(),
+            "it was built from a file of"));
+  CHECK(Has(RecordIndex::Open(at + "x", stamp, TfRecordFormat(), &index).text(), "No such file"));
+  CHECK(Has(RecordIndex::Open(directory.path(), stamp, TfRecordFormat(), &index).text(), "it has no header"));
+  CHECK(Has(RecordIndex::Open(path, stamp, TfRecordFormat(), &index).text(), "it is not an index file"));
 }
 
 TEST(ADamagedIndexIsRefused) {
@@ -111,7 +113,7 @@ TEST(ADamagedIndexIsRefused) {
     }
     record_files::Write(at, text);
     std::unique_ptr<RecordIndex> index;
-    CHECK(Has(RecordIndex::Open(at, stamp, &index).text(), "E333: the index ") || text == whole);
+    CHECK(Has(RecordIndex::Open(at, stamp, TfRecordFormat(), &index).text(), "E333: the index ") || text == whole);
   }
   // Checksums are right, but the header has another number of records.
   for (const std::int64_t records : {std::int64_t{0}, std::int64_t{149}, std::int64_t{151}, INT64_MAX, INT64_MIN}) {
@@ -121,7 +123,7 @@ TEST(ADamagedIndexIsRefused) {
     std::memcpy(&text[offsetof(IndexHeader, checksum)], &checksum, sizeof(checksum));
     record_files::Write(at, text);
     std::unique_ptr<RecordIndex> index;
-    CHECK(Has(RecordIndex::Open(at, stamp, &index).text(), "records"));
+    CHECK(Has(RecordIndex::Open(at, stamp, TfRecordFormat(), &index).text(), "records"));
   }
 }
 
@@ -137,7 +139,7 @@ TEST(AnIndexThatIsNotCompleteDoesNotAppear) {
   {
     std::unique_ptr<RecordIndexWriter> writer;
     bool is_done;
-    CHECK_EQ(RecordIndexWriter::Begin(path, at, &writer).text(), "");
+    CHECK_EQ(RecordIndexWriter::Begin(path, TfRecordFormat(), at, &writer).text(), "");
     CHECK_EQ(writer->Step(1000, &is_done).text(), "");
     CHECK(!is_done);
     CHECK_EQ(directory.Names().size(), 2u);
@@ -153,7 +155,7 @@ TEST(TheIndexOfAChangedFileIsNotWritten) {
   const std::string path = directory.path() + "/a", at = directory.path() + "/a.index";
   record_files::Write(path, record_files::Content(record_files::RandomRecords(1000, 50, 6)));
   std::unique_ptr<RecordIndexWriter> writer;
-  CHECK_EQ(RecordIndexWriter::Begin(path, at, &writer).text(), "");
+  CHECK_EQ(RecordIndexWriter::Begin(path, TfRecordFormat(), at, &writer).text(), "");
   bool is_done;
   CHECK_EQ(writer->Step(1000, &is_done).text(), "");
   CHECK_EQ(truncate(path.c_str(), StampOf(path).bytes + 1), 0);
@@ -173,6 +175,6 @@ TEST(OnlyTheLengthsOfLargeRecordsAreRead) {
   const auto file = record_files::Open(path);
   CHECK_EQ(Build(path, at).text(), "");
   std::unique_ptr<RecordIndex> index;
-  CHECK_EQ(RecordIndex::Open(at, StampOf(path), &index).text(), "");
+  CHECK_EQ(RecordIndex::Open(at, StampOf(path), TfRecordFormat(), &index).text(), "");
   CHECK_EQ(index->records(), 11);
 }

@@ -26,7 +26,7 @@ struct Files {
       records.insert(records.end(), written.begin(), written.end());
       sources.push_back({path, path + ".index"});
       std::unique_ptr<RecordIndexWriter> writer;
-      CHECK_EQ(RecordIndexWriter::Begin(path, path + ".index", &writer).text(), "");
+      CHECK_EQ(RecordIndexWriter::Begin(path, TfRecordFormat(), path + ".index", &writer).text(), "");
       for (bool is_done = false; !is_done;) CHECK_EQ(writer->Step(1 << 20, &is_done).text(), "");
     }
   }

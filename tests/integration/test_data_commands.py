@@ -114,9 +114,9 @@ def test_check_finds_features_with_different_types(folder):
 @pytest.mark.parametrize("verb", ["index", "head", "check"])
 @pytest.mark.parametrize(("file", "said"), [
     ("nothing", "E277: nothing does not exist"), (".", "E277: . is a directory"),
-    ("x.csv", "E277: x.csv is a CSV file"), ("hdfs://a/b", "E277: hdfs://a/b is a remote path")])
+    ("x.parquet", "E277: x.parquet is a PARQUET file"), ("hdfs://a/b", "E277: hdfs://a/b is a remote path")])
 def test_other_files_are_an_error_of_one_line(folder, verb, file, said):
-    (folder / "x.csv").write_text("1,2\n")
+    (folder / "x.parquet").write_text("PAR1")
     code, text, error = ascpipe(verb, file)
     assert (code, text, error.count("\n")) == (1, "", 1) and error.startswith("ascpipe: " + said)
 

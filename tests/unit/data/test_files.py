@@ -75,3 +75,17 @@ def test_only_tfrecord_files_are_accepted_where_records_are_needed(tmp_path):
     assert [one.path for one in files.tfrecords(str(tmp_path / "a"))] == [str(tmp_path / "a")]
     with pytest.raises(DataFilesError, match="b.csv is a CSV file, and only TFRecord files are supported here"):
         files.tfrecords([str(tmp_path / "a"), str(tmp_path / "b.csv")])
+
+
+def test_text_files_and_tfrecord_files_are_not_mixed(tmp_path):
+    tfrecords.write(tmp_path / "a", [b"x"])
+    (tmp_path / "b.csv").write_bytes(b"1,2\n")
+    (tmp_path / "c.tsv").write_bytes(b"1\t2\n")
+    texts = [str(tmp_path / name) for name in ("b.csv", "c.tsv")]
+    assert [one.format for one in files.of_one_kind(texts)] == ["csv", "tsv"]
+    assert [one.format for one in files.readable([str(tmp_path / "a"), *texts])] == ["tfrecord", "csv", "tsv"]
+    with pytest.raises(DataFilesError, match="E277: .*a is a TFRECORD file, and .*b.csv is a CSV file. Nothing"):
+        files.of_one_kind([str(tmp_path / "a"), *texts])
+    (tmp_path / "d.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataFilesError, match="d.parquet is a PARQUET file, and only TFRecord, CSV and TSV files are"):
+        files.readable(str(tmp_path / "d.parquet"))

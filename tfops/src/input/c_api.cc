@@ -1,8 +1,7 @@
 // C interface of training data: records, indexes, permutations and batch plans. Python uses the interface through
 // ctypes. ascpipe/layout/calls.py defines the structs.
-//
-// Every call with an `err` argument returns 0 if it succeeds. Otherwise the call writes a UTF-8 text to err[err_bytes]
-// and returns the number of a TensorFlow error code.
+#include "input/c_api.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -15,13 +14,12 @@
 #include "input/batch_plan.h"
 #include "input/example_schema.h"
 #include "input/permutation.h"
-#include "input/record_file.h"
 #include "input/record_index.h"
-
-#define ASC_EXPORT extern "C" __attribute__((visibility("default")))
+#include "input/record_reader.h"
 
 namespace {
 
+using ascpipe::Answer;
 using ascpipe::BatchPlan;
 using ascpipe::BatchPlanArguments;
 using ascpipe::ByteRange;
@@ -32,74 +30,66 @@ using ascpipe::Error;
 using ascpipe::ExampleSchema;
 using ascpipe::FeatureFacts;
 using ascpipe::FeatureSummary;
+using ascpipe::FileStamp;
+using ascpipe::Give;
 using ascpipe::Permutation;
-using ascpipe::RecordFile;
+using ascpipe::RecordFormat;
 using ascpipe::RecordIndex;
 using ascpipe::RecordIndexWriter;
 using ascpipe::RecordPlace;
+using ascpipe::RecordReader;
 using ascpipe::SequencePart;
 
 static_assert(sizeof(RecordPlace) == 3 * sizeof(std::int64_t), "Python passes arrays of three numbers");
+static_assert(sizeof(FileStamp) == 2 * sizeof(std::int64_t), "Python passes arrays of two numbers");
 static_assert(sizeof(EpochPosition) == 2 * sizeof(std::int64_t), "Python passes arrays of two numbers");
-
-int Answer(const CoreStatus& status, char* err, int err_bytes) {
-  if (err != nullptr && err_bytes > 0) {
-    const std::size_t bytes = std::min(status.text().size(), static_cast<std::size_t>(err_bytes - 1));
-    std::memcpy(err, status.text().data(), bytes);
-    err[bytes] = '\0';
-  }
-  return static_cast<int>(status.code());
-}
-
-// Moves an opened object to the caller, which owns it.
-template <typename Object>
-int Give(const CoreStatus& status, std::unique_ptr<Object> opened, Object** out, char* err, int err_bytes) {
-  if (status.ok()) *out = opened.release();
-  return Answer(status, err, err_bytes);
-}
 
 }  // namespace
 
 // `compression` is a number of Compression.
-ASC_EXPORT int asc_data_open(const char* path, int compression, RecordFile** file, char* err, int err_bytes) {
-  std::unique_ptr<RecordFile> opened;
-  const CoreStatus status = RecordFile::Open(path, static_cast<Compression>(compression), &opened);
+ASC_EXPORT int asc_data_open(const char* path, const RecordFormat* format, int compression, RecordReader** file,
+                             char* err, int err_bytes) {
+  std::unique_ptr<RecordReader> opened;
+  const CoreStatus status = RecordReader::Open(path, *format, static_cast<Compression>(compression), &opened);
   return Give(status, std::move(opened), file, err, err_bytes);
 }
 
-ASC_EXPORT void asc_data_close(RecordFile* file) { delete file; }
+ASC_EXPORT void asc_data_close(RecordReader* file) { delete file; }
 
-ASC_EXPORT int asc_data_compression(const RecordFile* file) { return static_cast<int>(file->compression()); }
+ASC_EXPORT int asc_data_compression(const RecordReader* file) { return static_cast<int>(file->compression()); }
 
 // Reads the next record. The bytes are valid until the next call with the same file. At the end, *data is null.
-ASC_EXPORT int asc_data_next(RecordFile* file, RecordPlace* place, const char** data, char* err, int err_bytes) {
+ASC_EXPORT int asc_data_next(RecordReader* file, RecordPlace* place, const char** data, std::int64_t* bytes, char* err,
+                             int err_bytes) {
   ByteRange range{nullptr, 0};
   bool is_end = false;
   const CoreStatus status = file->Next(place, &range, &is_end);
   *data = status.ok() && !is_end ? range.data : nullptr;
+  *bytes = static_cast<std::int64_t>(range.size);
   return Answer(status, err, err_bytes);
 }
 
 // Skips a record, also a record with damaged data. At the end, sets *is_end to 1.
-ASC_EXPORT int asc_data_skip(RecordFile* file, RecordPlace* place, int* is_end, char* err, int err_bytes) {
+ASC_EXPORT int asc_data_skip(RecordReader* file, RecordPlace* place, int* is_end, char* err, int err_bytes) {
   bool ended = false;
   const CoreStatus status = file->Skip(place, &ended);
   *is_end = ended ? 1 : 0;
   return Answer(status, err, err_bytes);
 }
 
-ASC_EXPORT int asc_data_read_at(RecordFile* file, const RecordPlace* place, const char** data, char* err,
-                                int err_bytes) {
+ASC_EXPORT int asc_data_read_at(RecordReader* file, const RecordPlace* place, const char** data, std::int64_t* bytes,
+                                char* err, int err_bytes) {
   ByteRange range{nullptr, 0};
   const CoreStatus status = file->ReadAt(*place, &range);
   *data = range.data;
+  *bytes = static_cast<std::int64_t>(range.size);
   return Answer(status, err, err_bytes);
 }
 
 // Reads and checks records of at least `bytes` bytes in total, but at most `records`. Adds them to `schema`, and
 // subtracts them from *records. *not_example is the first record that is not a tf.train.Example, if it was -1 before.
 // *position is the offset of the next record. At the end, sets *is_end to 1.
-ASC_EXPORT int asc_data_check(RecordFile* file, ExampleSchema* schema, std::int64_t bytes, std::int64_t* records,
+ASC_EXPORT int asc_data_check(RecordReader* file, ExampleSchema* schema, std::int64_t bytes, std::int64_t* records,
                               std::int64_t* not_example, std::int64_t* position, int* is_end, char* err,
                               int err_bytes) {
   bool ended = false;
@@ -141,10 +131,10 @@ ASC_EXPORT std::int64_t asc_data_schema_features(const ExampleSchema* schema, st
   return all;
 }
 
-ASC_EXPORT int asc_data_index_begin(const char* data_path, const char* index_path, RecordIndexWriter** writer,
-                                    char* err, int err_bytes) {
+ASC_EXPORT int asc_data_index_begin(const char* data_path, const RecordFormat* format, const char* index_path,
+                                    RecordIndexWriter** writer, char* err, int err_bytes) {
   std::unique_ptr<RecordIndexWriter> begun;
-  const CoreStatus status = RecordIndexWriter::Begin(data_path, index_path, &begun);
+  const CoreStatus status = RecordIndexWriter::Begin(data_path, *format, index_path, &begun);
   return Give(status, std::move(begun), writer, err, err_bytes);
 }
 
@@ -161,10 +151,10 @@ ASC_EXPORT int asc_data_index_step(RecordIndexWriter* writer, std::int64_t bytes
 // Frees a writer. An index that is not complete is removed.
 ASC_EXPORT void asc_data_index_end(RecordIndexWriter* writer) { delete writer; }
 
-ASC_EXPORT int asc_data_index_open(const char* path, std::int64_t data_bytes, std::int64_t data_modified_ns,
+ASC_EXPORT int asc_data_index_open(const char* path, const FileStamp* data, const RecordFormat* format,
                                    RecordIndex** index, char* err, int err_bytes) {
   std::unique_ptr<RecordIndex> opened;
-  const CoreStatus status = RecordIndex::Open(path, {data_bytes, data_modified_ns}, &opened);
+  const CoreStatus status = RecordIndex::Open(path, *data, *format, &opened);
   return Give(status, std::move(opened), index, err, err_bytes);
 }
 

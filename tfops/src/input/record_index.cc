@@ -18,7 +18,7 @@ namespace ascpipe {
 namespace {
 
 constexpr char kMagic[8] = {'A', 'S', 'C', 'I', 'N', 'D', 'E', 'X'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 1, kTextVersion = 2;  // of indexes of TFRecord files and of text files
 constexpr std::int64_t kIndexHeaderBytes = sizeof(IndexHeader);
 constexpr std::int64_t kBlockBytes = sizeof(IndexBlock);
 constexpr std::size_t kBlocksPerWrite = 4096;  // 1.1 MB
@@ -31,6 +31,16 @@ std::uint32_t ChecksumOf(const IndexBlock& block) {
 }
 
 std::uint32_t ChecksumOf(const IndexHeader& header) { return Crc32c(&header, offsetof(IndexHeader, checksum)); }
+
+std::uint32_t VersionOf(const RecordFormat& format) { return IsText(format) ? kTextVersion : kVersion; }
+
+RecordFormat FormatOf(const IndexHeader& header) {
+  return {header.kind, header.delimiter, header.use_quotes, header.has_header};
+}
+
+bool AreSame(const RecordFormat& a, const RecordFormat& b) {
+  return a.kind == b.kind && a.delimiter == b.delimiter && a.use_quotes == b.use_quotes && a.has_header == b.has_header;
+}
 
 std::int64_t BlocksFor(std::int64_t records) {
   return records / IndexBlock::kRecords + (records % IndexBlock::kRecords != 0 ? 1 : 0);
@@ -66,10 +76,10 @@ void Descriptor::Reset(int fd) {
   fd_ = fd;
 }
 
-CoreStatus RecordIndexWriter::Begin(const std::string& data_path, const std::string& index_path,
-                                    std::unique_ptr<RecordIndexWriter>* writer) {
-  std::unique_ptr<RecordFile> data;
-  CoreStatus status = RecordFile::Open(data_path, Compression::kDetect, &data);
+CoreStatus RecordIndexWriter::Begin(const std::string& data_path, const RecordFormat& format,
+                                    const std::string& index_path, std::unique_ptr<RecordIndexWriter>* writer) {
+  std::unique_ptr<RecordReader> data;
+  CoreStatus status = RecordReader::Open(data_path, format, Compression::kDetect, &data);
   if (!status.ok()) return status;
   if (data->compression() != Compression::kNone) {
     return Error(kE333, data_path,
@@ -92,6 +102,7 @@ RecordIndexWriter::~RecordIndexWriter() {
 
 CoreStatus RecordIndexWriter::Step(std::int64_t bytes, bool* is_done) {
   *is_done = false;
+  const std::int64_t frame_bytes = FrameBytes(data_->format());
   const std::int64_t until = data_->position() + bytes;
   while (data_->position() < until) {
     RecordPlace place;
@@ -103,7 +114,7 @@ CoreStatus RecordIndexWriter::Step(std::int64_t bytes, bool* is_done) {
       return Finish();
     }
     if (block_.records == 0) block_.offset = place.offset;
-    block_.lengths[block_.records++] = static_cast<std::uint32_t>(place.bytes - kRecordFrameBytes);
+    block_.lengths[block_.records++] = static_cast<std::uint32_t>(place.bytes - frame_bytes);
     ++records_;
     if (block_.records == IndexBlock::kRecords) {
       status = EndBlock();
@@ -135,10 +146,16 @@ CoreStatus RecordIndexWriter::Finish() {
   if (!status.ok()) return status;
   IndexHeader header = IndexHeader();
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
-  header.version = kVersion;
+  const RecordFormat& format = data_->format();
+  header.version = VersionOf(format);
   header.records_per_block = IndexBlock::kRecords;
   header.stamp = data_->file().stamp();
   header.records = records_;
+  header.kind = static_cast<std::uint8_t>(format.kind);
+  header.delimiter = static_cast<std::uint8_t>(format.delimiter);
+  header.use_quotes = static_cast<std::uint8_t>(format.use_quotes);
+  header.has_header = static_cast<std::uint8_t>(format.has_header);
+  header.begin = begin_;
   header.checksum = ChecksumOf(header);
   status = Write(&header, sizeof(header), 0);
   if (!status.ok()) return status;
@@ -178,8 +195,9 @@ CoreStatus RecordIndex::Unusable(const Parts&... parts) const {
   return Error(kE333, "the index ", path_, " cannot be used: ", parts..., ". Build it again: ascpipe data index FILE");
 }
 
-CoreStatus RecordIndex::Open(const std::string& path, const FileStamp& data, std::unique_ptr<RecordIndex>* index) {
-  std::unique_ptr<RecordIndex> opened(new RecordIndex(path));
+CoreStatus RecordIndex::Open(const std::string& path, const FileStamp& data, const RecordFormat& format,
+                             std::unique_ptr<RecordIndex>* index) {
+  std::unique_ptr<RecordIndex> opened(new RecordIndex(path, format));
   opened->file_.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened->file_.get() < 0) return opened->Unusable(std::strerror(errno));
   const CoreStatus status = opened->ReadAll(data);
@@ -187,28 +205,44 @@ CoreStatus RecordIndex::Open(const std::string& path, const FileStamp& data, std
   return status;
 }
 
+// Reads the header, and checks it except the numbers that depend on the size of the index file.
+CoreStatus RecordIndex::ReadHeader(const FileStamp& data, IndexHeader* header) {
+  if (ReadExactly(file_.get(), header, sizeof(*header), 0) != 0) {
+    return Unusable("it has no header of ", sizeof(*header), " bytes");
+  }
+  if (std::memcmp(header->magic, kMagic, sizeof(kMagic)) != 0) return Unusable("it is not an index file");
+  const std::uint32_t checksum = ChecksumOf(*header);
+  if (header->checksum != checksum) {
+    return Unusable("the checksum of its header is wrong: expected ", checksum, ", found ", header->checksum);
+  }
+  if ((header->version != kVersion && header->version != kTextVersion) ||
+      header->records_per_block != IndexBlock::kRecords) {
+    return Unusable("its version is ", header->version, ", and this ascpipe reads the versions ", kVersion, " and ",
+                    kTextVersion);
+  }
+  if (header->stamp.bytes != data.bytes || header->stamp.modified_ns != data.modified_ns) {
+    return Unusable("it was built from a file of ", header->stamp.bytes, " bytes, modified at ",
+                    header->stamp.modified_ns, " ns since 1970, but the file now has ", data.bytes,
+                    " bytes, modified at ", data.modified_ns, " ns");
+  }
+  if (!AreSame(FormatOf(*header), format_) || header->version != VersionOf(format_)) {
+    return Unusable("it was built for the format ", Described(FormatOf(*header)), ", and the file is read as ",
+                    Described(format_));
+  }
+  return CoreStatus();
+}
+
 CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
   struct stat file;
   if (fstat(file_.get(), &file) != 0) return Unusable(std::strerror(errno));
+  if (!S_ISREG(file.st_mode)) return Unusable("it has no header of ", sizeof(IndexHeader), " bytes");
   IndexHeader header;
-  if (!S_ISREG(file.st_mode) || ReadExactly(file_.get(), &header, sizeof(header), 0) != 0) {
-    return Unusable("it has no header of ", sizeof(header), " bytes");
-  }
-  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) return Unusable("it is not an index file");
-  const std::uint32_t checksum = ChecksumOf(header);
-  if (header.checksum != checksum) {
-    return Unusable("the checksum of its header is wrong: expected ", checksum, ", found ", header.checksum);
-  }
-  if (header.version != kVersion || header.records_per_block != IndexBlock::kRecords) {
-    return Unusable("its version is ", header.version, ", and this ascpipe reads version ", kVersion);
-  }
-  if (header.stamp.bytes != data.bytes || header.stamp.modified_ns != data.modified_ns) {
-    return Unusable("it was built from a file of ", header.stamp.bytes, " bytes, modified at ",
-                    header.stamp.modified_ns, " ns since 1970, but the file now has ", data.bytes,
-                    " bytes, modified at ", data.modified_ns, " ns");
-  }
-  // A record has at least kRecordFrameBytes, so the numbers below cannot overflow.
-  const bool is_possible = header.records >= 0 && header.records <= data.bytes / kRecordFrameBytes;
+  const CoreStatus readable = ReadHeader(data, &header);
+  if (!readable.ok()) return readable;
+  // A record has at least one byte and the bytes of its frame, so the numbers below cannot overflow.
+  const bool is_possible = header.records >= 0 &&
+                           header.records <= data.bytes / std::max<std::int64_t>(frame_bytes_, 1) &&
+                           header.begin >= 0 && header.begin <= data.bytes;
   const std::int64_t blocks = is_possible ? BlocksFor(header.records) : 0;
   const std::int64_t expected = kIndexHeaderBytes + blocks * kBlockBytes;
   if (!is_possible || file.st_size != expected) {
@@ -217,7 +251,7 @@ CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
   records_ = header.records;
   const bool keeps = blocks <= kMostKeptBlocks;
   std::vector<IndexBlock> read;
-  std::int64_t offset = 0, records = 0;
+  std::int64_t offset = header.begin, records = 0;
   for (std::int64_t first = 0; first < blocks; first += static_cast<std::int64_t>(read.size())) {
     read.resize(static_cast<std::size_t>(std::min<std::int64_t>(blocks - first, kBlocksPerWrite)));
     const CoreStatus status = ReadBlocks(first, static_cast<std::int64_t>(read.size()), read.data());
@@ -227,7 +261,7 @@ CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
         return Unusable("record ", records, " is at byte ", offset, ", not at byte ", block.offset);
       }
       records += block.records;
-      for (std::uint32_t i = 0; i < block.records; ++i) offset += block.lengths[i] + kRecordFrameBytes;
+      for (std::uint32_t i = 0; i < block.records; ++i) offset += block.lengths[i] + frame_bytes_;
     }
     if (keeps) kept_.insert(kept_.end(), read.begin(), read.end());
   }
@@ -270,11 +304,11 @@ CoreStatus RecordIndex::Find(std::int64_t first, std::int64_t count, RecordPlace
     }
     const IndexBlock& block = kept_.empty() ? read : kept_[static_cast<std::size_t>(block_number)];
     std::int64_t i = number % IndexBlock::kRecords;
-    std::int64_t offset = block.offset + i * kRecordFrameBytes;
+    std::int64_t offset = block.offset + i * frame_bytes_;
     for (std::int64_t before = 0; before < i; ++before) offset += block.lengths[before];
     for (; i < block.records && number < first + count; ++i, ++number) {
-      *places++ = {number, offset, block.lengths[i] + kRecordFrameBytes};
-      offset += block.lengths[i] + kRecordFrameBytes;
+      *places++ = {number, offset, block.lengths[i] + frame_bytes_};
+      offset += block.lengths[i] + frame_bytes_;
     }
   }
   return CoreStatus();

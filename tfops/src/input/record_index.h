@@ -1,8 +1,11 @@
-// Index of the records of a plain TFRecord file, in a file.
+// Index of the records of a plain TFRecord or text file, in a file.
 //
 // An index file has a header of 64 bytes and blocks of 272 bytes, each for 64 records: 4.25 bytes per record. All
 // numbers are little-endian. A block has the offset of its first record and the lengths of all its records, so that a
 // record is found by one read of a block and at most 63 additions. Header and blocks have checksums.
+//
+// An index of a TFRecord file has version 1, and zeros as format. An index of a text file has version 2: it is valid
+// for one format only, because the delimiter, quotes and header determine the records.
 #ifndef ASCPIPE_INPUT_RECORD_INDEX_H_
 #define ASCPIPE_INPUT_RECORD_INDEX_H_
 
@@ -13,7 +16,7 @@
 
 #include "core/core_status.h"
 #include "input/data_file.h"
-#include "input/record_file.h"
+#include "input/record_reader.h"
 
 namespace ascpipe {
 
@@ -23,8 +26,11 @@ struct IndexHeader {
   std::uint32_t records_per_block;
   FileStamp stamp;  // of the data file
   std::int64_t records;
-  std::uint32_t reserved[5];  // 0
-  std::uint32_t checksum;     // CRC-32C of the bytes before
+  std::uint8_t kind, delimiter, use_quotes, has_header;  // of RecordFormat
+  std::uint32_t reserved;                                // 0
+  std::int64_t begin;                                    // offset of the first record: bytes of the header of a text
+  std::uint32_t more_reserved;                           // 0
+  std::uint32_t checksum;                                // CRC-32C of the bytes before
 };
 static_assert(sizeof(IndexHeader) == 64, "the header of an index file has 64 bytes");
 
@@ -34,7 +40,7 @@ struct IndexBlock {
   std::int64_t offset;              // of the first record in the data file
   std::uint32_t records;            // kRecords, or fewer in the last block
   std::uint32_t checksum;           // CRC-32C of all other bytes of the block
-  std::uint32_t lengths[kRecords];  // of the data of each record in bytes; 0 after the last record
+  std::uint32_t lengths[kRecords];  // of each record in bytes, without FrameBytes; 0 after the last record
 };
 static_assert(sizeof(IndexBlock) == 272, "a block of an index file has 272 bytes");
 
@@ -58,20 +64,20 @@ class Descriptor {
 class RecordIndexWriter {
  public:
   // Opens the data file and creates the temporary file. Compressed files are refused.
-  static CoreStatus Begin(const std::string& data_path, const std::string& index_path,
+  static CoreStatus Begin(const std::string& data_path, const RecordFormat& format, const std::string& index_path,
                           std::unique_ptr<RecordIndexWriter>* writer);
   ~RecordIndexWriter();  // removes the temporary file
 
-  // Scans about `bytes` bytes of the data file. Only the lengths of records and their checksums are read if the records
-  // are large. After the last record, writes the index file and sets `is_done`.
+  // Scans about `bytes` bytes of the data file. Only the lengths of TFRecords and their checksums are read if the
+  // records are large. After the last record, writes the index file and sets `is_done`.
   CoreStatus Step(std::int64_t bytes, bool* is_done);
 
   std::int64_t records() const { return records_; }
-  const RecordFile& data() const { return *data_; }
+  const RecordReader& data() const { return *data_; }
 
  private:
-  RecordIndexWriter(std::unique_ptr<RecordFile> data, const std::string& path)
-      : data_(std::move(data)), path_(path), block_() {}
+  RecordIndexWriter(std::unique_ptr<RecordReader> data, const std::string& path)
+      : data_(std::move(data)), begin_(data_->position()), path_(path), block_() {}
 
   CoreStatus EndBlock();
   CoreStatus WriteBlocks();
@@ -79,7 +85,8 @@ class RecordIndexWriter {
   CoreStatus Write(const void* bytes, std::size_t count, std::int64_t offset);
   CoreStatus Unwritable(int error) const;
 
-  const std::unique_ptr<RecordFile> data_;
+  const std::unique_ptr<RecordReader> data_;
+  const std::int64_t begin_;  // offset of the first record
   const std::string path_;
   std::string temporary_path_;  // empty if there is no temporary file
   Descriptor file_;
@@ -93,8 +100,9 @@ class RecordIndexWriter {
 class RecordIndex {
  public:
   // Opens the index of a data file, and checks the whole index. Fails with kE333 if the index is damaged, or if it was
-  // built from a file with another size or modification time.
-  static CoreStatus Open(const std::string& path, const FileStamp& data, std::unique_ptr<RecordIndex>* index);
+  // built from a file with another size or modification time, or with another format.
+  static CoreStatus Open(const std::string& path, const FileStamp& data, const RecordFormat& format,
+                         std::unique_ptr<RecordIndex>* index);
 
   std::int64_t records() const { return records_; }
 
@@ -102,14 +110,18 @@ class RecordIndex {
   CoreStatus Find(std::int64_t first, std::int64_t count, RecordPlace* places) const;
 
  private:
-  explicit RecordIndex(const std::string& path) : path_(path) {}
+  RecordIndex(const std::string& path, const RecordFormat& format)
+      : path_(path), format_(format), frame_bytes_(FrameBytes(format)) {}
 
+  CoreStatus ReadHeader(const FileStamp& data, IndexHeader* header);
   CoreStatus ReadAll(const FileStamp& data);
   CoreStatus ReadBlocks(std::int64_t first, std::int64_t count, IndexBlock* blocks) const;
   template <typename... Parts>
   CoreStatus Unusable(const Parts&... parts) const;
 
   const std::string path_;
+  const RecordFormat format_;
+  const std::int64_t frame_bytes_;
   Descriptor file_;
   std::int64_t records_ = 0;
   std::vector<IndexBlock> kept_;  // all blocks, or none if the index is large

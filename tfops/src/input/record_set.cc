@@ -14,7 +14,7 @@ CoreStatus RecordSet::Open(std::vector<Source> sources, std::unique_ptr<RecordSe
     std::unique_ptr<DataFile> file;
     std::unique_ptr<RecordIndex> index;
     CoreStatus status = DataFile::Open(source.path, &file);
-    if (status.ok()) status = RecordIndex::Open(source.index_path, file->stamp(), &index);
+    if (status.ok()) status = RecordIndex::Open(source.index_path, file->stamp(), source.format, &index);
     if (!status.ok()) return status;
     opened->firsts_.push_back(opened->records() + index->records());
     opened->indexes_.push_back(std::move(index));
@@ -85,8 +85,9 @@ CoreStatus RecordSetReader::ReadRun(std::size_t file, const Wanted* wanted, std:
 }
 
 CoreStatus RecordSetReader::OpenFile(std::size_t file) {
-  std::unique_ptr<RecordFile> opened;
-  const CoreStatus status = RecordFile::Open(set_.sources_[file].path, Compression::kNone, &opened);
+  const RecordSet::Source& source = set_.sources_[file];
+  std::unique_ptr<RecordReader> opened;
+  const CoreStatus status = RecordReader::Open(source.path, source.format, Compression::kNone, &opened);
   if (!status.ok()) return status;
   const FileStamp &before = set_.stamps_[file], &now = opened->file().stamp();
   if (before.bytes != now.bytes || before.modified_ns != now.modified_ns) {

@@ -1,4 +1,4 @@
-// The records of several TFRecord files with indexes, as one sequence.
+// The records of several plain files with indexes, as one sequence.
 #ifndef ASCPIPE_INPUT_RECORD_SET_H_
 #define ASCPIPE_INPUT_RECORD_SET_H_
 
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/core_status.h"
-#include "input/record_file.h"
 #include "input/record_index.h"
+#include "input/record_reader.h"
 #include "input/wire.h"
 
 namespace ascpipe {
@@ -17,9 +17,10 @@ namespace ascpipe {
 // Records are numbered through all files, in the order of the files. Const methods may be called by several threads.
 class RecordSet {
  public:
-  // A file and the path of its index.
+  // A file, the path of its index, and its format.
   struct Source {
     std::string path, index_path;
+    RecordFormat format = TfRecordFormat();
   };
 
   // Opens the indexes. Fails if an index does not belong to its file, as RecordIndex::Open.
@@ -49,7 +50,7 @@ class RecordSetReader {
  public:
   explicit RecordSetReader(const RecordSet& set);
 
-  // Reads records and checks their checksums. `records[i]` becomes the record with number `numbers[i]`, and is valid
+  // Reads records and checks them. `records[i]` becomes the record with number `numbers[i]`, and is valid
   // until the next call. Records are read in the order of the files, whatever the order of `numbers` is.
   CoreStatus Read(const std::vector<std::int64_t>& numbers, std::vector<ByteRange>* records);
 
@@ -65,7 +66,7 @@ class RecordSetReader {
   CoreStatus OpenFile(std::size_t file);
 
   const RecordSet& set_;
-  std::vector<std::unique_ptr<RecordFile>> files_;  // null: not opened yet
+  std::vector<std::unique_ptr<RecordReader>> files_;  // null: not opened yet
   std::vector<Wanted> wanted_;
   std::vector<RecordPlace> places_;
   std::vector<char> bytes_;           // of all records of the batch

@@ -1,0 +1,98 @@
+"""Columns of text records. ``tfops/src/input/csv_parser.h`` parses them with the values of ``tf.io.decode_csv``."""
+import ctypes
+from ctypes import c_char_p, c_void_p
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+
+from ascpipe.data import native
+from ascpipe.data.formats import Format
+from ascpipe.layout.calls import CsvColumnArguments
+
+INT32 = "int32"  #: types of columns, named as in tf
+INT64 = "int64"
+FLOAT32 = "float32"
+FLOAT64 = "float64"
+STRING = "string"
+HEX = "hex"  #: hexadecimal digits without prefix; the values are int64
+
+Default = Union[int, float, bytes]
+
+_NUMBERS = {INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3, STRING: 4, HEX: 5}  # CsvType of C++
+TYPES = {number: name for name, number in _NUMBERS.items()}  #: CsvType of C++ -> type
+_ARRAYS: Dict[str, Any] = {INT32: ctypes.c_int32, INT64: ctypes.c_int64, FLOAT32: ctypes.c_float,
+                           FLOAT64: ctypes.c_double, STRING: native.Range, HEX: ctypes.c_int64}
+_TEXT_BYTES = 65536  # of an error, which contains the text of a field
+
+
+class Column(NamedTuple):
+    """A column of text records.
+
+    Attributes:
+        name: name of the column.
+        type: ``INT32``, ``INT64``, ``FLOAT32``, ``FLOAT64``, ``STRING`` or ``HEX``.
+        default: value of an empty field, or None if the field is required.
+    """
+
+    name: str
+    type: str
+    default: Optional[Default] = None
+
+
+class Parsed(NamedTuple):
+    """Result of ``ColumnParser.parse``.
+
+    Attributes:
+        values: a list per column. If a record is invalid, the lists end before this record.
+        error: error of the first invalid record, or None. Its text is the text of ``tf.io.decode_csv``.
+    """
+
+    values: List[List[Any]]
+    error: Optional[str]
+
+
+class ColumnParser:
+    """Parser of the columns of text records."""
+
+    def __init__(self, columns: Sequence[Column], record_format: Format, na_value: bytes = b"",
+                 select_cols: Optional[Sequence[int]] = None) -> None:
+        """Create a parser.
+
+        Args:
+            columns: the columns to read.
+            record_format: delimiter and meaning of quotes.
+            na_value: text of a field without a value, in addition to an empty field.
+            select_cols: number of the field of each column in strictly increasing order. By default, a record has
+                exactly the fields of the columns.
+
+        Raises:
+            DataUnreadableError: the delimiter or the order of fields is not allowed.
+        """
+        self._types = [one.type for one in columns]
+        self._handle = c_void_p()
+        fields = range(len(columns)) if select_cols is None else select_cols
+        arguments = (CsvColumnArguments * len(columns))(*map(_argument, columns, fields))
+        native.call("asc_data_csv_new", record_format.argument(), na_value, int(select_cols is not None), arguments,
+                    len(columns), ctypes.byref(self._handle))
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            native.library().asc_data_csv_free(self._handle)
+
+    def parse(self, records: Sequence[bytes]) -> Parsed:
+        """Parse records, up to the first invalid record."""
+        ranges = (native.Range * len(records))(*[native.Range(ctypes.cast(c_char_p(one), c_void_p), len(one))
+                                                 for one in records])
+        arrays = [(_ARRAYS[of] * len(records))() for of in self._types]
+        addresses = (c_void_p * len(arrays))(*map(ctypes.addressof, arrays))
+        text = ctypes.create_string_buffer(_TEXT_BYTES)
+        count = native.library().asc_data_csv_parse(self._handle, ranges, len(records), addresses, text, len(text))
+        values = [[ctypes.string_at(one.data, one.size) for one in array[:count]] if of == STRING else array[:count]
+                  for of, array in zip(self._types, arrays)]
+        return Parsed(values, None if count == len(records) else text.value.decode("utf-8", "backslashreplace"))
+
+
+def _argument(column: Column, field: int) -> CsvColumnArguments:
+    whole = column.default if column.type in (INT32, INT64, HEX) and column.default is not None else 0
+    real = column.default if column.type in (FLOAT32, FLOAT64) and column.default is not None else 0.0
+    text = column.default if isinstance(column.default, bytes) else None
+    return CsvColumnArguments(field, _NUMBERS[column.type], int(column.default is not None), whole, real, text,
+                              len(text or b""))

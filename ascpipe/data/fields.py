@@ -1,0 +1,111 @@
+"""Fields of text records: names, numbers and types."""
+import ctypes
+from ctypes import c_int, c_int64, c_void_p
+from typing import List, NamedTuple, Optional, Sequence
+
+from ascpipe.data import native
+from ascpipe.data.columns import FLOAT32, INT64, STRING, TYPES, Column, ColumnParser
+from ascpipe.data.formats import Format
+from ascpipe.data.records import Checked, RecordFile
+from ascpipe.errors import DataError
+
+_BOM = b"\xef\xbb\xbf"  # byte order mark of UTF-8, before the first name of some files
+
+
+class Field(NamedTuple):
+    """A field of some records.
+
+    Attributes:
+        name: name in the header, or the number of the field.
+        type: narrowest type of all values: ``INT64``, ``HEX`` (8 digits), ``FLOAT32`` or ``STRING``; None if all values
+            are missing.
+        records: number of records with a value.
+    """
+
+    name: str
+    type: Optional[str]
+    records: int
+
+
+class TextSchema:
+    """Fields of the records of one text file, which ``check`` collects.
+
+    Attributes:
+        records: number of valid records.
+    """
+
+    def __init__(self, record_format: Format) -> None:
+        self.records = 0
+        self._handle = c_void_p(native.library().asc_data_text_schema_new(record_format.argument()))
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            native.library().asc_data_text_schema_free(self._handle)
+
+    def check(self, file: RecordFile, step_bytes: int, problems: List[DataError], limit: int = 2 ** 62) -> Checked:
+        """Add the next records of a file, up to the first invalid record, whose error is appended to ``problems``.
+
+        Args:
+            file: the file.
+            step_bytes: number of bytes after which the call returns.
+            problems: receives at most one error. The next call continues with the record after it.
+            limit: maximum number of valid records.
+        """
+        left = c_int64(limit)
+        position = c_int64()
+        is_end = c_int()
+        try:
+            native.call("asc_data_text_check", file.handle, self._handle, step_bytes, ctypes.byref(left),
+                        ctypes.byref(position), ctypes.byref(is_end))
+        except DataError as error:
+            problems.append(error)
+        self.records += limit - left.value
+        return Checked(limit - left.value, position.value, bool(is_end.value))
+
+    def fields(self, names: Sequence[str] = ()) -> List[Field]:
+        """Return the fields. ``names``: names of the fields, which are ignored if their number is wrong."""
+        describe = native.library().asc_data_text_schema_fields
+        count = describe(self._handle, 0, None)
+        facts = (c_int64 * (2 * count))()
+        describe(self._handle, count, facts)
+        used = names if len(names) == count else [str(number) for number in range(count)]
+        return [Field(name, TYPES[facts[2 * i + 1]] if facts[2 * i] else None, facts[2 * i])
+                for i, name in enumerate(used)]
+
+
+def split(record: bytes, count: int, record_format: Format) -> Optional[List[bytes]]:
+    """Return the fields of a record, or None if the record is invalid or has another number of fields."""
+    columns = [Column(str(number), STRING, b"") for number in range(count)]
+    parsed = ColumnParser(columns, record_format).parse([record])
+    return None if parsed.error is not None else [one[0] for one in parsed.values]
+
+
+def names_of(path: str, compression: str, record_format: Format, count: int) -> List[str]:
+    """Return the names in the header of a file, or nothing if it has none, or another number of fields.
+
+    Raises:
+        DataError: the header cannot be read.
+    """
+    if not record_format.header:
+        return []
+    with RecordFile(path, compression, record_format._replace(header=False)) as file:
+        header = file.read()
+    data = b"" if header is None else header.data
+    found = split(data[len(_BOM):] if data.startswith(_BOM) else data, count, record_format)
+    return [one.decode("utf-8", "backslashreplace") for one in found or []]
+
+
+def wider(one: Optional[str], other: Optional[str]) -> Optional[str]:
+    """Return the narrowest type that has the values of both types."""
+    if one is None or other is None or one == other:
+        return one or other
+    return FLOAT32 if {one, other} == {INT64, FLOAT32} else STRING
+
+
+def merged(files: Sequence[Sequence[Field]]) -> List[Field]:
+    """Return the fields of several files with the same number of fields. The names are the names of the first file."""
+    together = list(files[0]) if files else []
+    for fields in files[1:]:
+        together = [Field(one.name, wider(one.type, other.type), one.records + other.records)
+                    for one, other in zip(together, fields)]
+    return together

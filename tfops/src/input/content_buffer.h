@@ -1,0 +1,60 @@
+// Content of a file of training data, decompressed and read through a buffer.
+#ifndef ASCPIPE_INPUT_CONTENT_BUFFER_H_
+#define ASCPIPE_INPUT_CONTENT_BUFFER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "core/core_status.h"
+#include "core/private_memory.h"
+#include "input/byte_source.h"
+#include "input/data_file.h"
+#include "input/inflated_source.h"
+
+namespace ascpipe {
+
+// The buffer has 1 MiB, or the size of the largest record. An object is used by one thread at a time.
+class ContentBuffer {
+ public:
+  // Takes the ownership of an open file. `compression` is not kDetect. No other method is called before Open.
+  CoreStatus Open(std::unique_ptr<DataFile> file, Compression compression);
+
+  const DataFile& file() const { return *file_; }
+  Compression compression() const { return compression_; }
+  bool is_plain() const { return compression_ == Compression::kNone; }
+  std::int64_t position() const { return position_; }  // in the content
+
+  // Bytes of the content that begin at the position.
+  const char* at() const { return buffer_.get() + begin_; }
+  std::size_t available() const { return filled_ - begin_; }
+
+  // Reads until at least `count` bytes are available, or all bytes up to the end of the content.
+  CoreStatus Fill(std::size_t count);
+
+  // Moves the position forward by at most `available` bytes.
+  void Advance(std::int64_t bytes) {
+    begin_ += static_cast<std::size_t>(bytes);
+    position_ += bytes;
+  }
+
+  // Moves the position in a plain file.
+  void Jump(std::int64_t offset);
+
+ private:
+  CoreStatus Reserve(std::size_t count);
+
+  std::unique_ptr<DataFile> file_;
+  Compression compression_ = Compression::kNone;
+  std::unique_ptr<ByteSource> source_;
+  std::int64_t position_ = 0;
+
+  PrivateArray<char> buffer_;
+  std::size_t capacity_ = 0;
+  std::size_t begin_ = 0, filled_ = 0;  // the content at position_ is in [begin_, filled_) of the buffer
+  std::size_t read_ahead_ = 0;          // number of bytes that the next read requests beyond the bytes that are needed
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_CONTENT_BUFFER_H_

@@ -1,0 +1,56 @@
+// End of a text record, found as tf.data.experimental.CsvDataset finds it.
+//
+// - A record ends with \n, \r\n, a single \r, or the end of the file. An empty line is an empty record.
+// - A field that begins with a quote ends with a quote before a delimiter or the end of the record. Delimiters and line
+//   ends between these quotes belong to the field. This includes fields that CsvDataset refuses: in `"a"b<newline>c"`,
+//   the quote before b ends nothing.
+// - In other fields, quotes have no meaning.
+#ifndef ASCPIPE_INPUT_RECORD_END_H_
+#define ASCPIPE_INPUT_RECORD_END_H_
+
+#include <cstddef>
+
+namespace ascpipe {
+
+// Bytes of a record may arrive in pieces. No byte is scanned twice by the slow path.
+class RecordEnd {
+ public:
+  RecordEnd(char delimiter, bool use_quotes) : delimiter_(delimiter), use_quotes_(use_quotes) {}
+
+  // Begins a record.
+  void Begin() {
+    state_ = State::kFieldStart;
+    scanned_ = 0;
+  }
+
+  // Searches the end of the record in its first `size` bytes, at least 1, and more than in the call before. `is_last`:
+  // the file ends after these bytes. Sets `bytes` to the size of the record with its line end, and returns true, or
+  // returns false if more bytes are needed.
+  bool Find(const char* data, std::size_t size, bool is_last, std::size_t* bytes);
+
+  // Position of the quote that is not closed, if Find with `is_last` has returned false.
+  std::size_t open_quote() const { return quote_; }
+
+ private:
+  enum class State { kFieldStart, kPlain, kQuoted, kQuoteInQuoted, kReturn };
+
+  bool FindSlowly(const char* data, std::size_t size, bool is_last, std::size_t* bytes);
+
+  const char delimiter_;
+  const bool use_quotes_;
+  State state_ = State::kFieldStart;  // after the scanned bytes
+  std::size_t scanned_ = 0;
+  std::size_t quote_ = 0;  // position of the quote that began the last quoted field
+};
+
+// Returns the size of the line end at the end of a record: 0, 1 or 2.
+inline std::size_t LineEndBytes(const char* record, std::size_t size) {
+  if (size == 0) return 0;
+  if (record[size - 1] == '\r') return 1;
+  if (record[size - 1] != '\n') return 0;
+  return size > 1 && record[size - 2] == '\r' ? 2 : 1;
+}
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_RECORD_END_H_

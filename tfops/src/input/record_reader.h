@@ -1,0 +1,88 @@
+// Interface of the readers of training data: a file as a sequence of records.
+#ifndef ASCPIPE_INPUT_RECORD_READER_H_
+#define ASCPIPE_INPUT_RECORD_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/calls.gen.h"
+#include "core/core_status.h"
+#include "input/content_buffer.h"
+#include "input/wire.h"
+
+namespace ascpipe {
+
+enum class RecordKind : int { kTfRecord = 0, kText = 1 };  // numbers of RecordFormat::kind
+
+inline RecordFormat TfRecordFormat() { return {static_cast<int>(RecordKind::kTfRecord), 0, 0, 0}; }
+inline RecordFormat TextFormat(char delimiter, bool use_quotes, bool has_header) {
+  return {static_cast<int>(RecordKind::kText), static_cast<unsigned char>(delimiter), use_quotes ? 1 : 0,
+          has_header ? 1 : 0};
+}
+inline bool IsText(const RecordFormat& format) { return format.kind == static_cast<int>(RecordKind::kText); }
+
+// Returns kE332 if no reader has this format.
+CoreStatus CheckFormat(const RecordFormat& format);
+
+// Returns a description for error texts, for example `text (delimiter ",", quotes, no header)`.
+std::string Described(const RecordFormat& format);
+
+// Returns the number of bytes of each record that are not counted by the lengths of an index.
+std::int64_t FrameBytes(const RecordFormat& format);
+
+// Position of a record in the content of a file.
+struct RecordPlace {
+  std::int64_t number;  // counted from 0, without the header of a text file
+  std::int64_t offset;  // of the first byte
+  std::int64_t bytes;   // of everything up to the next record
+};
+
+// The reader has one open file. Each error has the file, the record number and the byte offset. After an error, the
+// position is unchanged. An object is used by one thread at a time.
+class RecordReader {
+ public:
+  // Opens a file. kDetect reads the first bytes to find out the compression.
+  static CoreStatus Open(const std::string& path, const RecordFormat& format, Compression compression,
+                         std::unique_ptr<RecordReader>* reader);
+  virtual ~RecordReader() = default;
+
+  // Reads and checks the next record. `data` is valid until the next call. At the end of the file, sets `is_end` and
+  // nothing else.
+  virtual CoreStatus Next(RecordPlace* place, ByteRange* data, bool* is_end) = 0;
+
+  // Skips the next record. As little of it as possible is read and checked.
+  virtual CoreStatus Skip(RecordPlace* place, bool* is_end) = 0;
+
+  // Reads the record at a place, which an index has. The next record of Next is the record after it. Compressed files
+  // cannot be read at a place.
+  virtual CoreStatus ReadAt(const RecordPlace& place, ByteRange* data) = 0;
+
+  const DataFile& file() const { return content_.file(); }
+  Compression compression() const { return content_.compression(); }
+  std::int64_t position() const { return content_.position(); }  // offset of the next record
+  const RecordFormat& format() const { return format_; }
+
+ protected:
+  explicit RecordReader(const RecordFormat& format) : format_(format) {}
+
+  // Returns kE333 if the file has no bytes at the place, or if it is compressed.
+  CoreStatus CheckPlace(const RecordPlace& place, std::int64_t least, std::int64_t most) const;
+
+  void Jump(const RecordPlace& place) {
+    content_.Jump(place.offset);
+    number_ = place.number;
+  }
+  void Advance(std::int64_t bytes) {
+    content_.Advance(bytes);
+    ++number_;
+  }
+
+  const RecordFormat format_;
+  ContentBuffer content_;
+  std::int64_t number_ = 0;  // of the next record
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_RECORD_READER_H_
