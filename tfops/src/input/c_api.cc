@@ -77,10 +77,16 @@ ASC_EXPORT int asc_data_skip(RecordReader* file, RecordPlace* place, int* is_end
   return Answer(status, err, err_bytes);
 }
 
+// Returns the status of a read, or an error if the file has changed.
+static CoreStatus Unchanged(const RecordReader* file, const CoreStatus& status) {
+  const CoreStatus unchanged = file->file().CheckUnchanged();
+  return unchanged.ok() ? status : unchanged;
+}
+
 ASC_EXPORT int asc_data_read_at(RecordReader* file, const RecordPlace* place, const char** data, std::int64_t* bytes,
                                 char* err, int err_bytes) {
   ByteRange range{nullptr, 0};
-  const CoreStatus status = file->ReadAt(*place, &range);
+  const CoreStatus status = Unchanged(file, file->ReadAt(*place, &range));
   *data = range.data;
   *bytes = static_cast<std::int64_t>(range.size);
   return Answer(status, err, err_bytes);

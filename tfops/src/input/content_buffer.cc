@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::int64_t kFarBytes = 1 << 14;  // a longer gap between two reads is not read
+constexpr std::int64_t kFarBytes = 1 << 12;  // a longer gap between two reads is not read
 
 }  // namespace
 

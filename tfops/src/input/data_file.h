@@ -30,7 +30,10 @@ class DataFile {
   const std::string& path() const { return path_; }
   const FileStamp& stamp() const { return stamp_; }  // at the time of Open
 
-  // Reads `count` bytes at `offset`, or fewer at the end of the file. Fails if the file has changed since Open.
+  // Reads `count` bytes at `offset`, or fewer at the end of the file. Reads of less than kUncheckedBytes do not check
+  // whether the file has changed since Open, because the check takes as long as the read. After such reads, call
+  // CheckUnchanged.
+  static constexpr std::size_t kUncheckedBytes = 1 << 16;
   CoreStatus Read(std::int64_t offset, std::size_t count, char* buffer, std::size_t* got) const;
 
   // Returns an error if size or modification time have changed since Open.

@@ -55,7 +55,7 @@ class RecordReader {
   virtual CoreStatus Skip(RecordPlace* place, bool* is_end) = 0;
 
   // Reads the record at a place, which an index has. The next record of Next is the record after it. Compressed files
-  // cannot be read at a place.
+  // cannot be read at a place. After the last of several calls, call file().CheckUnchanged().
   virtual CoreStatus ReadAt(const RecordPlace& place, ByteRange* data) = 0;
 
   const DataFile& file() const { return content_.file(); }

@@ -60,6 +60,12 @@ CoreStatus RecordSetReader::Read(const std::vector<std::int64_t>& numbers, std::
       ++end;
     }
     const CoreStatus status = ReadRun(file, wanted_.data() + begin, end - begin, records);
+    const bool is_last = end == wanted_.size() || wanted_[end].number >= set_.firsts_[file + 1];
+    if ((is_last || !status.ok()) && files_[file] != nullptr) {
+      // A changed file is the cause of other errors.
+      const CoreStatus unchanged = files_[file]->file().CheckUnchanged();
+      if (!unchanged.ok()) return unchanged;
+    }
     if (!status.ok()) return status;
     begin = end;
   }

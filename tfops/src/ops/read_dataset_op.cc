@@ -11,9 +11,13 @@
 #include "bridge/read_settings.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/dataset.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
+// TensorFlow 2.15 copies a pointer that it has not set.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include "tensorflow/core/framework/dataset.h"
+#pragma GCC diagnostic pop
 
 REGISTER_OP("AscReadDataset")
     .Output("handle: variant")
