@@ -5,6 +5,15 @@
 #include "input/csv_numbers.h"
 
 namespace ascpipe {
+namespace {
+
+bool IsReal(ByteRange text) {
+  float value;
+  const char* const end = text.data + text.size;
+  return ShortFloat(text.data, end, &value) == end || ParseFloat(text, &value);
+}
+
+}  // namespace
 
 CsvType FieldSummary::type() const {
   if (records == 0) return CsvType::kString;
@@ -52,10 +61,9 @@ bool TextSchema::Add(ByteRange record, std::int64_t number, std::string* error) 
     FieldSummary& field = fields_[i];
     ++field.records;
     std::int64_t whole;
-    float real;
     field.is_whole = field.is_whole && ParseInt64(text, &whole);
     field.is_hex = field.is_hex && text.size == 8 && ParseHex(text, &whole);
-    field.is_real = field.is_real && ParseFloat(text, &real);
+    field.is_real = field.is_real && IsReal(text);
   }
   return true;
 }
