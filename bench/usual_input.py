@@ -40,8 +40,10 @@ def dataset_of(tf: Any, setting: Setting) -> Any:
     if setting.reads and setting.side != usual_model.PLAIN:
         import ascpipe.tf as asc
 
-        return asc.data.read(setting.data, _spec(tf, setting), setting.rows, epochs=None, drop_remainder=True,
-                             shuffle=setting.source != RECORDS)
+        specs = _columns(tf, setting) if setting.source == LINES else _spec(tf, setting)
+        dataset = asc.data.read(setting.data, specs, setting.rows, epochs=None, drop_remainder=True,
+                                shuffle=setting.source not in (RECORDS, LINES))
+        return dataset.map(_with_dense(tf)) if setting.source == LINES else dataset
     return {MEMORY: _of_memory, RECORDS: _of_records, SINGLE_RECORDS: _of_single_records,
             SHUFFLED_RECORDS: _of_shuffled_records, LINES: _of_lines}[setting.source](tf, setting)
 
@@ -78,6 +80,20 @@ def _of_lines(tf: Any, setting: Setting) -> Any:
 
     dataset = tf.data.TextLineDataset(setting.data).skip(1).map(decode, num_parallel_calls=CALLS)
     return dataset.repeat().batch(setting.rows, drop_remainder=True)
+
+
+def _columns(tf: Any, setting: Setting) -> Dict[str, Any]:
+    floats = [LABEL, *("I{}".format(number + 1) for number in range(FLOATS))]
+    return {**{name: tf.io.FixedLenFeature([], tf.float32, 0.0) for name in floats},
+            **{name: tf.io.FixedLenFeature([], tf.int64, 0) for name in usual_model.names(setting)}}
+
+
+def _with_dense(tf: Any) -> Callable[[Any], Any]:
+    def stacked(batch: Dict[str, Any]) -> Dict[str, Any]:
+        floats = [batch.pop("I{}".format(number + 1)) for number in range(FLOATS)]
+        return {DENSE: tf.stack(floats, 1), **batch}
+
+    return stacked
 
 
 def _spec(tf: Any, setting: Setting) -> Dict[str, Any]:

@@ -45,13 +45,14 @@ VARIANTS = {
         ParseSetting(OURS, 26, floats=FLOATS, batches=_BATCHES, one_by_one=True, reads=True), 20, 80),
     "train-read-records": _Variant(_train(RECORDS, reads=True), 40, 2.6),
     "train-read-shuffled-records": _Variant(_train(SHUFFLED_RECORDS, reads=True), 20, 10),
+    "train-read-lines": _Variant(_train(LINES, reads=True), 20, 6),
     "train-records": _Variant(_train(RECORDS), 40, 1.5),
     "train-single-records": _Variant(_train(SINGLE_RECORDS), 20, 6),
     "train-shuffled-records": _Variant(_train(SHUFFLED_RECORDS), 20, 6),
     "train-lines": _Variant(_train(LINES), 20, 4),
 }
 _SLOW = ("parse-26-one-by-one", "train-single-records", "train-shuffled-records", "train-lines",
-         "read-26-one-by-one", "train-read-shuffled-records")
+         "read-26-one-by-one", "train-read-shuffled-records", "train-read-lines")
 
 
 @contextlib.contextmanager

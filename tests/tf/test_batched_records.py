@@ -275,6 +275,9 @@ def run_all(paths):
 def test_the_log_says_why_records_are_parsed_one_by_one(logs, case):
     why = STAYS[case][1]
     said = [line for line in logs[case].splitlines() if "ascpipe: " in line]
+    if case == "loop" and not IS_TENSORFLOW_1:  # a loop of TensorFlow 2 is one op
+        assert len(said) == 1 and "these ops run for each record: Identity, StatelessWhile" in said[0]
+        return
     assert len(said) == 1 and "records are parsed one by one, which is much slower than in batches" in said[0]
     assert why in said[0] or not IS_TENSORFLOW_1
 

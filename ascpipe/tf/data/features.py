@@ -9,8 +9,8 @@ from ascpipe.errors.base import shown
 from ascpipe.tf.validation import Integer, Text
 
 _PARSERS = ("ParseExample", "ParseExampleV2")
-_NOT_HASHED = -1
-_FINGERPRINT = 0
+NOT_HASHED = -1  #: attribute ``buckets`` of features that are not hashed, and of fingerprints
+FINGERPRINT = 0
 
 
 class Hashed(NamedTuple):
@@ -35,7 +35,7 @@ class RecordFeatures(NamedTuple):
     Attributes:
         attributes: attributes of the op ``AscReadDataset``.
         specs: specs of the components of an element. The first dimension of dense features is unknown.
-        names: names of the components, which are all dense, or None.
+        names: names of the components, if all of them are dense and the names are sorted; or None.
         composed: function that returns the features of an element. Its arguments are the components.
     """
 
@@ -66,7 +66,7 @@ def hashed(key: str, buckets: Optional[int] = None, shape: Optional[Sequence[int
     return Hashed(key, buckets, None if shape is None else tuple(shape), default_value)
 
 
-def record_features(features: Mapping[str, Any]) -> RecordFeatures:
+def record_features(features: Optional[Mapping[str, Any]]) -> RecordFeatures:
     """Return the features that a dict of specs describes.
 
     TensorFlow's ``tf.io.parse_example`` checks the specs, and its op has the attributes.
@@ -86,7 +86,7 @@ def record_features(features: Mapping[str, Any]) -> RecordFeatures:
         key = name
         if isinstance(spec, Hashed):
             key = spec.key
-            buckets[key] = _FINGERPRINT if spec.buckets is None else spec.buckets
+            buckets[key] = FINGERPRINT if spec.buckets is None else spec.buckets
             spec = (tf.io.VarLenFeature(tf.string) if spec.shape is None else
                     tf.io.FixedLenFeature(spec.shape, tf.string, spec.default_value))
         elif not isinstance(spec, (tf.io.FixedLenFeature, tf.io.VarLenFeature, tf.io.FixedLenSequenceFeature,
@@ -111,7 +111,7 @@ def _described(specs: Dict[str, Any], names: Dict[str, str], buckets: Dict[str, 
         "dense_shapes": [one.shape for one in dense],
         "dense_defaults": [tf.compat.v1.make_tensor_proto(one.default, one.dtype) for one in dense],
         "sparse_keys": [key for key, _ in parsed.sparse], "sparse_types": [dtype for _, dtype in parsed.sparse],
-        "buckets": [buckets.get(key, _NOT_HASHED) for key in
+        "buckets": [buckets.get(key, NOT_HASHED) for key in
                     [one.key for one in dense] + [key for key, _ in parsed.sparse]]}
 
     def type_of(key: str, dtype: tf.DType) -> tf.DType:

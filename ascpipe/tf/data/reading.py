@@ -9,33 +9,42 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 import tensorflow as tf
 
 from ascpipe import ranks
+from ascpipe.data import criteo, formats
 from ascpipe.data import files as data_files
+from ascpipe.data.files import DataFile
+from ascpipe.data.formats import Format
 from ascpipe.data.index import indexed
 from ascpipe.data.records import PLAIN
 from ascpipe.errors import DataFilesError
 from ascpipe.tf import internals
-from ascpipe.tf.data.features import record_features
+from ascpipe.tf.data.features import RecordFeatures, record_features
+from ascpipe.tf.data.text import criteo_features, header_of, text_features, text_format
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.validation import Choice, Instance, Integer, check_all
+from ascpipe.tf.validation import Choice, Instance, Integer, ListOf, Text, check_all
 
 _log = logging.getLogger(__name__)
 
 _ENDLESS = -1
 _ERROR = "error"  #: values of on_bad_record
 _SKIP = "skip"
+CRITEO = "criteo"  #: value of format, in addition to the formats of files
+_FORMATS = (data_files.TFRECORD, data_files.CSV, data_files.TSV, CRITEO)
 
 #: Numbers of datasets. Ranks run the same program, but their numbers need not be equal.
 _sources = itertools.count(1)
 
 
-def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Mapping[str, Any], batch_size: int, *,
-         shuffle: bool = False, seed: Optional[int] = None, epochs: Optional[int] = 1, drop_remainder: bool = False,
-         readers: int = 1, read_ahead: int = 4, on_bad_record: str = _ERROR) -> Any:
-    """Return a ``tf.data.Dataset`` of the batches of TFRecord files.
+def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Optional[Mapping[str, Any]],
+         batch_size: int, *, format: Optional[str] = None,  # noqa: A002  # the name that users expect
+         columns: Optional[Sequence[str]] = None, shuffle: bool = False, seed: Optional[int] = None,
+         epochs: Optional[int] = 1, drop_remainder: bool = False, readers: int = 1, read_ahead: int = 4,
+         on_bad_record: str = _ERROR) -> Any:
+    """Return a ``tf.data.Dataset`` of the batches of TFRecord, CSV or TSV files.
 
-    Each element is a dict of the features of one batch, as ``tf.io.parse_example`` returns them. Threads of this
-    process read the records, verify their checksums and parse them, ahead of the program.
+    Each element is a dict of the features of one batch: for TFRecord files, the tensors of ``tf.io.parse_example``; for
+    text files, the values of ``tf.io.decode_csv``. Threads of this process read the records, verify their checksums
+    and parse them, ahead of the program.
 
     The order of the records is a function of the seed, the epoch and the number of ranks, so that every run reads the
     same batches. With several ranks, each rank reads a part of each global batch. Batches do not cross epochs. Each
@@ -46,11 +55,15 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Map
     epoch, or belongs to other files or another seed, the dataset begins with the first record.
 
     Args:
-        files: path or pattern of plain TFRecord files, or a sequence of them. The files of a pattern are sorted by
+        files: path or pattern of uncompressed files, or a sequence of them. The files of a pattern are sorted by
             name. An index beside each file is built if it is missing.
         features: name -> ``tf.io.FixedLenFeature``, ``VarLenFeature``, ``FixedLenSequenceFeature`` or
-            ``SparseFeature``, or ``asc.data.hashed()``.
+            ``SparseFeature``, or ``asc.data.hashed()``. In text files, each feature is ``FixedLenFeature([], dtype)``
+            or hashed, and an empty field has the default value. None reads all fields of the Criteo logs.
         batch_size: number of records of a batch of one rank.
+        format: "tfrecord", "csv", "tsv", or "criteo" for the tab-separated Criteo logs (label, I1 to I13 and C1 to C26;
+            hexadecimal numbers become int64, and missing values 0). By default, the format is recognized.
+        columns: names of all fields of text files without a header. By default, the first record has the names.
         shuffle: whether the records of each epoch are permuted. All permutations are possible: there is no buffer.
         seed: seed of the permutations. By default, the seed of the graph (``tf.set_random_seed``), or 0.
         epochs: number of epochs, or None for an endless dataset.
@@ -63,17 +76,19 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Map
 
     Raises:
         ArgumentError, FeatureError: an argument is not allowed.
-        DataFilesError: a path does not exist, is a directory or remote, or a file is not a plain TFRecord file.
+        DataFilesError: a path does not exist, is a directory or remote, or a file is compressed or has another format.
         DamagedRecordsError, DataUnreadableError, IndexNotWrittenError: a file cannot be indexed.
         tf.errors.OpError: errors of the dataset, when a batch is read. Their messages begin with E330 to E337.
     """
     check_all({"batch_size": Integer(1), "shuffle": Instance(bool),
                "seed": Integer(-2 ** 63, 2 ** 63 - 1, optional=True),
                "epochs": Integer(1, 2 ** 60, optional=True), "drop_remainder": Instance(bool),
-               "readers": Integer(1, 64), "read_ahead": Integer(1, 10000), "on_bad_record": Choice(_ERROR, _SKIP)},
+               "readers": Integer(1, 64), "read_ahead": Integer(1, 10000), "on_bad_record": Choice(_ERROR, _SKIP),
+               "format": Choice(*_FORMATS, optional=True), "columns": ListOf(Text(1, 10 ** 6), optional=True)},
               locals())
-    described = record_features(features)
-    paths, indexes, sizes = _opened(files)
+    found = data_files.readable(files)
+    described, record_format = _described(found, features, format, columns)
+    indexes = _indexes(found, record_format)
     rank, size = _place()
     used_seed = _seed_of_graph() if seed is None else seed
     skips = on_bad_record == _SKIP
@@ -82,10 +97,11 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Map
              for number, spec in enumerate(described.specs)]
     with tf.device("/device:CPU:0"):
         variant = native.ops().asc_read_dataset(
-            files=paths, indexes=indexes, batch_size=batch_size, epochs=_ENDLESS if epochs is None else epochs,
-            seed=used_seed, shuffles=shuffle, drop_remainder=drop_remainder, rank=rank, ranks=size, readers=readers,
+            files=[one.path for one in found], indexes=indexes, batch_size=batch_size,
+            epochs=_ENDLESS if epochs is None else epochs, seed=used_seed, shuffles=shuffle,
+            drop_remainder=drop_remainder, rank=rank, ranks=size, readers=readers,
             read_ahead=read_ahead, skips_bad_records=skips, source=next(_sources),
-            data=_identity(paths, sizes, used_seed if shuffle else None),
+            data=_identity(found, used_seed if shuffle else None),
             output_types=[spec.dtype for spec in specs], output_shapes=[spec.shape for spec in specs],
             **described.attributes)
     if described.names is not None:
@@ -93,21 +109,48 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Map
     return internals.dataset_of(variant, tuple(specs)).map(described.composed)
 
 
-def _opened(files: Any) -> Tuple[List[str], List[str], List[int]]:
-    """Return the paths of the files, the paths of their indexes, and the numbers of their bytes."""
-    found = data_files.tfrecords(files)
+def _described(found: Sequence[DataFile], features: Optional[Mapping[str, Any]], kind: Optional[str],
+               columns: Optional[Sequence[str]]) -> Tuple[RecordFeatures, Format]:
+    """Return the features and the format of the files."""
+    if kind == CRITEO:
+        return _criteo(features)
+    kinds = {one.format for one in found} if kind is None else {kind}
+    if len(kinds) > 1:
+        raise DataFilesError("The files of asc.data.read have different formats: {}. Nothing was read. Read each "
+                             "format into a dataset of its own".format(", ".join(sorted(kinds))))
+    if kinds == {data_files.TFRECORD}:
+        return record_features(features), formats.TFRECORD
+    record_format = text_format(kinds.pop(), columns)
+    names = list(columns) if columns is not None else header_of(found[0].path, record_format)
+    for one in found[1:] if columns is None else ():
+        if header_of(one.path, record_format) != names:
+            raise DataFilesError("{} and {} have different names of fields in their first records. Nothing was read. "
+                                 "Read each of them into a dataset of its own, or pass columns=[...] if the files have "
+                                 "no names".format(found[0].path, one.path))
+    return text_features(features, names, record_format, found[0].path), record_format
+
+
+def _criteo(features: Optional[Mapping[str, Any]]) -> Tuple[RecordFeatures, Format]:
+    names = [column.name for column in criteo.COLUMNS]
+    described = (criteo_features() if features is None else
+                 text_features(features, names, criteo.FORMAT, "the Criteo logs"))
+    return described, criteo.FORMAT
+
+
+def _indexes(found: Sequence[DataFile], record_format: Format) -> List[str]:
+    """Return the paths of the indexes of the files. Build missing indexes."""
     indexes = []
     for one in found:
         if one.compression != PLAIN:
-            raise DataFilesError("{} is a {} file, and asc.data.read needs plain TFRecord files, because records of a "
-                                 "compressed file can only be read in order. Nothing was read. Decompress the file, "
+            raise DataFilesError("{} is a {} file, and asc.data.read needs uncompressed files, because the records of "
+                                 "a compressed file can only be read in order. Nothing was read. Decompress the file, "
                                  "for example with gunzip".format(one.path, one.compression))
-        opened, is_new = indexed(one.path)
+        opened, is_new = indexed(one.path, record_format=record_format)
         with opened:
             if is_new:
                 _log.info("built the index of %s: %d records, %s", one.path, opened.records, opened.path)
             indexes.append(opened.path)
-    return ([one.path for one in found], indexes, [os.path.getsize(one.path) for one in found])
+    return indexes
 
 
 def _place() -> Tuple[int, int]:
@@ -127,8 +170,8 @@ def _with_batch(spec: tf.TensorSpec, batch: Optional[int]) -> tf.TensorSpec:
     return tf.TensorSpec(tf.TensorShape([batch]).concatenate(spec.shape[1:]), spec.dtype)
 
 
-def _identity(paths: Sequence[str], sizes: Sequence[int], seed: Optional[int]) -> str:
+def _identity(found: Sequence[DataFile], seed: Optional[int]) -> str:
     """Return an identification of the records and their order. Files may be moved, but not renamed."""
-    content: Dict[str, Any] = {"files": [[os.path.basename(path), size] for path, size in zip(paths, sizes)],
+    content: Dict[str, Any] = {"files": [[os.path.basename(one.path), os.path.getsize(one.path)] for one in found],
                                "seed": seed}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -22,6 +22,24 @@ namespace {
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
+std::int64_t HashOf(const char* data, std::size_t size, std::int64_t buckets) {
+  const std::uint64_t print = util::Fingerprint64(data, size);
+  if (buckets == ExampleFeatures::kFingerprint) return static_cast<std::int64_t>(print & INT64_MAX);
+  return static_cast<std::int64_t>(print % static_cast<std::uint64_t>(buckets));
+}
+
+}  // namespace
+
+void CopyStrings(const ByteRange* strings, std::int64_t count, TensorString* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i].assign(strings[i].data, strings[i].size);
+}
+
+void HashStrings(const ByteRange* strings, std::int64_t count, std::int64_t buckets, tensorflow::int64* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = HashOf(strings[i].data, strings[i].size, buckets);
+}
+
+namespace {
+
 // A batch is divided into at most kMostBlocks blocks, because each block has a Column for each feature.
 constexpr std::int64_t kMostBlocks = 64, kLeastRecords = 16;
 
@@ -40,20 +58,6 @@ bool TypeOf(tensorflow::DataType dtype, ValueType* type) {
 
 std::int64_t* Numbers(Tensor* tensor) {
   return reinterpret_cast<std::int64_t*>(tensor->flat<tensorflow::int64>().data());
-}
-
-std::int64_t HashOf(const char* data, std::size_t size, std::int64_t buckets) {
-  const std::uint64_t print = util::Fingerprint64(data, size);
-  if (buckets == ExampleFeatures::kFingerprint) return static_cast<std::int64_t>(print & INT64_MAX);
-  return static_cast<std::int64_t>(print % static_cast<std::uint64_t>(buckets));
-}
-
-void CopyStrings(const ByteRange* strings, std::int64_t count, TensorString* out) {
-  for (std::int64_t i = 0; i < count; ++i) out[i].assign(strings[i].data, strings[i].size);
-}
-
-void HashStrings(const ByteRange* strings, std::int64_t count, std::int64_t buckets, std::int64_t* out) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = HashOf(strings[i].data, strings[i].size, buckets);
 }
 
 // Copies the default value of a feature to a record.
@@ -176,7 +180,7 @@ class ExampleBatch {
       const auto count = static_cast<std::int64_t>(strings[i].size());
       const std::int64_t first = begin * parser_.features()[i].count;
       if (IsHashed(i)) {
-        HashStrings(strings[i].data(), count, features_.BucketsOf(i), Numbers(out) + first);
+        HashStrings(strings[i].data(), count, features_.BucketsOf(i), out->flat<tensorflow::int64>().data() + first);
       } else if (out->dtype() == tensorflow::DT_STRING) {
         CopyStrings(strings[i].data(), count, out->flat<TensorString>().data() + first);
       }
@@ -189,7 +193,7 @@ class ExampleBatch {
   static std::int64_t CopyValues(const Column& column, std::int64_t buckets, std::int64_t at, Tensor* values) {
     const auto count = static_cast<std::int64_t>(column.more_strings.size());
     if (buckets != ExampleFeatures::kNotHashed) {
-      HashStrings(column.more_strings.data(), count, buckets, Numbers(values) + at);
+      HashStrings(column.more_strings.data(), count, buckets, values->flat<tensorflow::int64>().data() + at);
       return count;
     }
     if (values->dtype() == tensorflow::DT_INT64) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "bridge/compatibility.h"
 #include "core/blocks.h"
 #include "input/example_parser.h"
 #include "tensorflow/core/framework/allocator.h"
@@ -39,10 +40,15 @@ bool ParseCommonForm(const ShareWork& share, const ExampleParser& parser, const 
 // Returns the features that `config` reads, or an empty vector if ParseCommonForm does not support `config`.
 std::vector<WantedFeature> CommonFeatures(const tensorflow::example::FastParseExampleConfig& config);
 
-// Hashes the strings of a tensor: int64 tensor of the same shape.
+void CopyStrings(const ByteRange* strings, std::int64_t count, TensorString* out);
+
+// Hashes strings to ids.
 //
 // The result is that of tf.strings.to_hash_bucket_fast(strings, buckets), which is FarmHash's Fingerprint64 modulo the
 // number of buckets. For kFingerprint, the result is the fingerprint without its highest bit.
+void HashStrings(const ByteRange* strings, std::int64_t count, std::int64_t buckets, tensorflow::int64* out);
+
+// Hashes the strings of a tensor: int64 tensor of the same shape.
 tensorflow::Tensor Hashed(const tensorflow::Tensor& strings, std::int64_t buckets, tensorflow::Allocator* allocator);
 
 }  // namespace ascpipe

@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "bridge/example_columns.h"
+#include "bridge/batch_parser.h"
 #include "input/batch_plan.h"
-#include "input/example_parser.h"
 #include "input/record_set.h"
 
 namespace ascpipe {
@@ -19,10 +18,9 @@ struct ReadSettings {
   std::unique_ptr<const RecordSet> records;
   BatchPlanArguments plan = {};
   std::int64_t rank = 0;
-  ExampleFeatures features;
-  std::unique_ptr<const ExampleParser> parser;  // null: the common form does not support the features
-  std::int64_t readers = 1;                     // number of threads
-  std::int64_t read_ahead = 1;                  // maximum number of batches that were read but not returned
+  std::unique_ptr<const BatchParser> parser;
+  std::int64_t readers = 1;     // number of threads
+  std::int64_t read_ahead = 1;  // maximum number of batches that were read but not returned
   bool skips_bad_records = false;
   mutable std::atomic<std::int64_t> skipped_records{0};
 };

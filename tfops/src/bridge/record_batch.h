@@ -29,11 +29,8 @@ class RecordBatch {
   tensorflow::Status ReadRecords(const std::vector<std::int64_t>& numbers);
   // Reads each record alone, and skips damaged records.
   tensorflow::Status ReadGoodRecords(const std::vector<std::int64_t>& numbers);
-  tensorflow::Status Parse(tensorflow::Allocator* allocator, tensorflow::example::Result* result);
-  // Parses the batch with TensorFlow's parser. Skips records that do not fit, or returns an error for the first one.
-  tensorflow::Status ParseUnusual(tensorflow::example::Result* result);
-  // Reports a bad record and its cause.
-  tensorflow::Status Unfit(std::int64_t number, const tensorflow::Status& cause) const;
+  // Skips a record that does not fit, or returns the error.
+  tensorflow::Status OnUnfit(std::int64_t number, const std::string& why) const;
   void Skip(std::int64_t number, const std::string& why) const;
 
   const ReadSettings& settings_;

@@ -1,0 +1,34 @@
+// Interface of the parsers of batches: from the bytes of records to tensors.
+#ifndef ASCPIPE_BRIDGE_BATCH_PARSER_H_
+#define ASCPIPE_BRIDGE_BATCH_PARSER_H_
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "input/wire.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace ascpipe {
+
+// Const methods may be called by several threads.
+class BatchParser {
+ public:
+  // Decides what happens to a record that does not fit, which is number `record` of the batch. An OK status skips the
+  // record. Every other status is the result of the batch.
+  using OnUnfit = std::function<tensorflow::Status(std::size_t record, const std::string& why)>;
+
+  virtual ~BatchParser() = default;
+
+  // Parses a batch. Tensors of numbers are allocated by `allocator`. The tensors have fewer records if records were
+  // skipped.
+  virtual tensorflow::Status Parse(const std::vector<ByteRange>& records, tensorflow::Allocator* allocator,
+                                   const OnUnfit& on_unfit, std::vector<tensorflow::Tensor>* tensors) const = 0;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_BATCH_PARSER_H_

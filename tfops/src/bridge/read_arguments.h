@@ -1,0 +1,35 @@
+// Attributes of the op AscReadDataset.
+#ifndef ASCPIPE_BRIDGE_READ_ARGUMENTS_H_
+#define ASCPIPE_BRIDGE_READ_ARGUMENTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "bridge/example_columns.h"
+#include "bridge/read_settings.h"
+#include "core/calls.gen.h"
+#include "input/csv_parser.h"
+#include "input/record_set.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace ascpipe {
+
+struct ReadArguments {
+  std::vector<RecordSet::Source> sources;
+  std::int64_t source = 0, rank = 0, readers = 1, read_ahead = 1;
+  bool skips_bad_records = false;
+  BatchPlanArguments plan = {};       // without the number of records
+  ExampleFeatures features;           // of TFRecord files
+  CsvOptions text;                    // of text files
+  std::vector<std::int64_t> buckets;  // of the columns of text files
+};
+
+tensorflow::Status ReadArgumentsOf(tensorflow::OpKernelConstruction* construction, ReadArguments* arguments);
+
+// Opens the indexes of the files, and returns the settings of the dataset.
+tensorflow::Status OpenRead(const ReadArguments& arguments, std::shared_ptr<const ReadSettings>* settings);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_READ_ARGUMENTS_H_
