@@ -1,6 +1,6 @@
 """Training positions in checkpoints, and the datasets that continue from them."""
 import logging
-from typing import Dict, Set
+from typing import Dict, Optional, Set
 
 from ascpipe.checkpoint.contents import Position, ReadPosition, TablePosition
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
@@ -59,18 +59,25 @@ def continue_reading(pipeline: Pipeline, ring: int, saved: Position, name: str) 
         saved: position of the checkpoint.
         name: name of the stream in the checkpoint.
     """
-    position = saved.reads.get(name)
+    trained = None
     for read in pipeline.reads.get(ring, ()):
-        start = ReadPosition(*_FIRST)
-        if position is not None and _is_restorable(read):
-            if position.data == read.data:
-                start = position
-                _log.info("reading continues after %d records of epoch %d (pass %d)", position.consumed,
-                          position.epoch, position.pass_number)
-            else:
-                _log.info("the checkpoint was trained on other files, or with another seed. Reading begins with the "
-                          "first record")
+        start = _start(read, saved.reads.get(name))
         pipeline.native_side.read_from(read.source, start)
+        if trained is None or start.data:
+            trained = read.source, start
+    if trained is not None:  # a save before the next batch is trained has the position of the restored checkpoint
+        pipeline.native_side.set_trained_position(ring, *trained)
+
+
+def _start(read: ReadSource, position: Optional[ReadPosition]) -> ReadPosition:
+    if position is not None and _is_restorable(read):
+        if position.data == read.data:
+            _log.info("reading continues after %d records of epoch %d (pass %d)", position.consumed, position.epoch,
+                      position.pass_number)
+            return position
+        _log.info("the checkpoint was trained on other files, or with another seed. Reading begins with the first "
+                  "record")
+    return ReadPosition(*_FIRST)
 
 
 def _is_restorable(read: ReadSource) -> bool:
