@@ -25,10 +25,11 @@ _ENDLESS = -1
 _ERROR = "error"  #: values of on_bad_record
 _SKIP = "skip"
 
-#: Numbers of datasets. Ranks run the same program, but their numbers need not be equal.
-_sources = itertools.count(1)
+#: Numbers of datasets. Graphs that other processes have saved (import_meta_graph) have other numbers.
+_sources = itertools.count(int.from_bytes(os.urandom(7), "big") + 1)
 
 
+@tf.autograph.experimental.do_not_convert
 def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Mapping[str, Any], batch_size: int, *,
          shuffle: bool = False, seed: Optional[int] = None, epochs: Optional[int] = 1, drop_remainder: bool = False,
          readers: int = 1, read_ahead: int = 4, on_bad_record: str = _ERROR) -> Any:
