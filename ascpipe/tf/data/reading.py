@@ -83,8 +83,9 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Map
              for number, spec in enumerate(described.specs)]
     with tf.device("/device:CPU:0"):
         variant = native.ops().asc_read_dataset(
-            files=paths, indexes=indexes, batch_size=batch_size, epochs=_ENDLESS if epochs is None else epochs,
-            seed=used_seed, shuffles=shuffle, drop_remainder=drop_remainder, rank=rank, ranks=size, readers=readers,
+            files=[os.fsencode(path) for path in paths], indexes=[os.fsencode(index) for index in indexes],
+            batch_size=batch_size, epochs=_ENDLESS if epochs is None else epochs, seed=used_seed, shuffles=shuffle,
+            drop_remainder=drop_remainder, rank=rank, ranks=size, readers=readers,
             read_ahead=read_ahead, skips_bad_records=skips, source=next(_sources),
             data=_identity(paths, sizes, used_seed if shuffle else None),
             output_types=[spec.dtype for spec in specs], output_shapes=[spec.shape for spec in specs],
