@@ -35,16 +35,17 @@ def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Di
     found = {}
     for name, ring in rings.items():
         position = held.read_position(ring)
-        sources = {read.source: read for read in pipeline.reads.get(ring, ())}
+        reads = pipeline.reads.get(ring, ())
+        sources = {read.source: read for read in reads if _is_restorable(read)}
         if position is None:
-            if sources and held.trained_batches(ring):
+            if sources and len(sources) == len(reads) and held.trained_batches(ring):
                 _log_once("The checkpoint has no reading position of stream %r, because no tensor of the batch comes "
                           "unchanged from asc.data.read. A restored program reads from the first record. Let the maps "
                           "between asc.data.read and the insert function return one tensor unchanged, for example the "
                           "labels", name)
             continue
         read = sources.get(position[0])
-        if read is not None and _is_restorable(read):
+        if read is not None:
             found[name] = ReadPosition(read.data, *position[1:])
     return found
 
@@ -81,11 +82,11 @@ def _start(read: ReadSource, position: Optional[ReadPosition]) -> ReadPosition:
 
 
 def _is_restorable(read: ReadSource) -> bool:
-    if read.stage is not None:
-        _log_once("Checkpoints have no reading position, because of stage %s after asc.data.read. A restored program "
-                  "reads from the first record. Use epochs and batch_size of asc.data.read instead of the stage",
-                  read.stage)
-    return read.stage is None
+    if read.obstacle is not None:
+        _log_once("Checkpoints have no reading position, because of %s. A restored program reads from the first "
+                  "record. Use epochs and batch_size of asc.data.read instead of stages, and call asc.data.read for "
+                  "each iterator", read.obstacle)
+    return read.obstacle is None
 
 
 def _log_once(text: str, name: str) -> None:
