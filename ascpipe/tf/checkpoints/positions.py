@@ -1,6 +1,6 @@
 """Training positions in checkpoints, and the datasets that continue from them."""
 import logging
-from typing import Dict, Set
+from typing import Dict, Optional, Set
 
 from ascpipe.checkpoint.contents import Position, ReadPosition, TablePosition
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
@@ -35,16 +35,17 @@ def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Di
     found = {}
     for name, ring in rings.items():
         position = held.read_position(ring)
-        sources = {read.source: read for read in pipeline.reads.get(ring, ())}
+        reads = pipeline.reads.get(ring, ())
+        sources = {read.source: read for read in reads if _is_restorable(read)}
         if position is None:
-            if sources and held.trained_batches(ring):
+            if sources and len(sources) == len(reads) and held.trained_batches(ring):
                 _log_once("The checkpoint has no reading position of stream %r, because no tensor of the batch comes "
                           "unchanged from asc.data.read. A restored program reads from the first record. Let the maps "
                           "between asc.data.read and the insert function return one tensor unchanged, for example the "
                           "labels", name)
             continue
         read = sources.get(position[0])
-        if read is not None and _is_restorable(read):
+        if read is not None:
             found[name] = ReadPosition(read.data, *position[1:])
     return found
 
@@ -59,26 +60,33 @@ def continue_reading(pipeline: Pipeline, ring: int, saved: Position, name: str) 
         saved: position of the checkpoint.
         name: name of the stream in the checkpoint.
     """
-    position = saved.reads.get(name)
+    trained = None
     for read in pipeline.reads.get(ring, ()):
-        start = ReadPosition(*_FIRST)
-        if position is not None and _is_restorable(read):
-            if position.data == read.data:
-                start = position
-                _log.info("reading continues after %d records of epoch %d (pass %d)", position.consumed,
-                          position.epoch, position.pass_number)
-            else:
-                _log.info("the checkpoint was trained on other files, or with another seed. Reading begins with the "
-                          "first record")
+        start = _start(read, saved.reads.get(name))
         pipeline.native_side.read_from(read.source, start)
+        if trained is None or start.data:
+            trained = read.source, start
+    if trained is not None:  # a save before the next batch is trained has the position of the restored checkpoint
+        pipeline.native_side.set_trained_position(ring, *trained)
+
+
+def _start(read: ReadSource, position: Optional[ReadPosition]) -> ReadPosition:
+    if position is not None and _is_restorable(read):
+        if position.data == read.data:
+            _log.info("reading continues after %d records of epoch %d (pass %d)", position.consumed, position.epoch,
+                      position.pass_number)
+            return position
+        _log.info("the checkpoint was trained on other files, or with another seed. Reading begins with the first "
+                  "record")
+    return ReadPosition(*_FIRST)
 
 
 def _is_restorable(read: ReadSource) -> bool:
-    if read.stage is not None:
-        _log_once("Checkpoints have no reading position, because of stage %s after asc.data.read. A restored program "
-                  "reads from the first record. Use epochs and batch_size of asc.data.read instead of the stage",
-                  read.stage)
-    return read.stage is None
+    if read.obstacle is not None:
+        _log_once("Checkpoints have no reading position, because of %s. A restored program reads from the first "
+                  "record. Use epochs and batch_size of asc.data.read instead of stages, and call asc.data.read for "
+                  "each iterator", read.obstacle)
+    return read.obstacle is None
 
 
 def _log_once(text: str, name: str) -> None:

@@ -1,5 +1,5 @@
 """Features of records: TensorFlow's specs and hashed strings, as attributes of the dataset op."""
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -86,7 +86,7 @@ def record_features(features: Optional[Mapping[str, Any]]) -> RecordFeatures:
         key = name
         if isinstance(spec, Hashed):
             key = spec.key
-            buckets[key] = FINGERPRINT if spec.buckets is None else spec.buckets
+            buckets[_text(key)] = FINGERPRINT if spec.buckets is None else spec.buckets
             spec = (tf.io.VarLenFeature(tf.string) if spec.shape is None else
                     tf.io.FixedLenFeature(spec.shape, tf.string, spec.default_value))
         elif not isinstance(spec, (tf.io.FixedLenFeature, tf.io.VarLenFeature, tf.io.FixedLenSequenceFeature,
@@ -94,11 +94,11 @@ def record_features(features: Optional[Mapping[str, Any]]) -> RecordFeatures:
             raise FeatureError("Feature {!r} of asc.data.read is {}. Pass a tf.io.FixedLenFeature, VarLenFeature, "
                                "FixedLenSequenceFeature or SparseFeature, or asc.data.hashed()".format(
                                    name, shown(spec)))
-        if key in specs:
+        if _text(key) in keys:
             raise FeatureError("Features {!r} and {!r} of asc.data.read both read the feature {!r} of the records. "
-                               "Read it once, and map the dataset".format(keys[key], name, key))
+                               "Read it once, and map the dataset".format(keys[_text(key)], name, key))
         specs[key] = spec
-        keys[key] = name
+        keys[_text(key)] = name
     return _described(specs, keys, buckets)
 
 
@@ -107,10 +107,10 @@ def _described(specs: Dict[str, Any], names: Dict[str, str], buckets: Dict[str, 
     dense = sorted(parsed.dense, key=lambda one: names.get(one.key, one.key))
     plain = not parsed.sparse and {one.key for one in dense} == set(names)
     attributes = {
-        "dense_keys": [one.key for one in dense], "dense_types": [one.dtype for one in dense],
+        "dense_keys": [_bytes(one.key) for one in dense], "dense_types": [one.dtype for one in dense],
         "dense_shapes": [one.shape for one in dense],
         "dense_defaults": [tf.compat.v1.make_tensor_proto(one.default, one.dtype) for one in dense],
-        "sparse_keys": [key for key, _ in parsed.sparse], "sparse_types": [dtype for _, dtype in parsed.sparse],
+        "sparse_keys": [_bytes(key) for key, _ in parsed.sparse], "sparse_types": [dtype for _, dtype in parsed.sparse],
         "buckets": [buckets.get(key, NOT_HASHED) for key in
                     [one.key for one in dense] + [key for key, _ in parsed.sparse]]}
 
@@ -131,7 +131,8 @@ def _described(specs: Dict[str, Any], names: Dict[str, str], buckets: Dict[str, 
             first = len(dense) + number
             raw[key] = tf.SparseTensor(components[first], components[first + count], components[first + 2 * count])
         raw.update((one.key, tensor) for one, tensor in zip(dense, components))
-        merged = {key: _merged(raw, spec) for key, spec in specs.items() if isinstance(spec, tf.io.SparseFeature)}
+        merged = {_text(key): _merged(raw, spec) for key, spec in specs.items()
+                  if isinstance(spec, tf.io.SparseFeature)}
         return {names[key]: value for key, value in {**raw, **merged}.items() if key in names}
 
     return RecordFeatures(attributes, elements, [names[one.key] for one in dense] if plain else None, composed)
@@ -140,8 +141,18 @@ def _described(specs: Dict[str, Any], names: Dict[str, str], buckets: Dict[str, 
 def _merged(parsed: Dict[str, Any], spec: Any) -> tf.SparseTensor:
     """Return a SparseTensor that is made of two features, as ``tf.io.parse_example`` does it."""
     keys = spec.index_key
-    indices = [parsed[key] for key in keys] if isinstance(keys, list) else parsed[keys]
-    return tf.compat.v1.sparse_merge(indices, parsed[spec.value_key], spec.size, already_sorted=spec.already_sorted)
+    indices = [parsed[_text(key)] for key in keys] if isinstance(keys, list) else parsed[_text(keys)]
+    return tf.compat.v1.sparse_merge(indices, parsed[_text(spec.value_key)], spec.size,
+                                     already_sorted=spec.already_sorted)
+
+
+def _text(key: Union[str, bytes]) -> str:
+    """Return the name of a feature as text. TensorFlow takes names in bytes, too, which need not be UTF-8."""
+    return key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
+
+
+def _bytes(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
 
 
 class _Dense(NamedTuple):
@@ -176,7 +187,7 @@ def _parse_op(specs: Dict[str, Any]) -> _Parsed:
         keys = [value.item() for value in inputs[2:2 + len(types) + len(dense_types)]]
     else:  # serialized, names, sparse keys, dense keys, ragged keys, dense defaults
         keys = [*inputs[2], *inputs[3]]
-    keys = [key.decode("utf-8", "surrogateescape") for key in keys]
+    keys = [_text(key) for key in keys]
     defaults = inputs[len(inputs) - len(dense_types):]
     return _Parsed([_Dense(*one) for one in zip(keys[len(types):], dense_types, shapes, defaults)],
                    list(zip(keys, types)))

@@ -31,10 +31,11 @@ _SKIP = "skip"
 CRITEO = "criteo"  #: value of format, in addition to the formats of files
 _FORMATS = (data_files.TFRECORD, data_files.CSV, data_files.TSV, CRITEO)
 
-#: Numbers of datasets. Ranks run the same program, but their numbers need not be equal.
-_sources = itertools.count(1)
+#: Numbers of datasets. Graphs that other processes have saved (import_meta_graph) have other numbers.
+_sources = itertools.count(int.from_bytes(os.urandom(7), "big") + 1)
 
 
+@tf.autograph.experimental.do_not_convert
 def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Optional[Mapping[str, Any]],
          batch_size: int, *, format: Optional[str] = None,  # noqa: A002  # the name that users expect
          columns: Optional[Sequence[str]] = None, shuffle: bool = False, seed: Optional[int] = None,
@@ -97,8 +98,8 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
              for number, spec in enumerate(described.specs)]
     with tf.device("/device:CPU:0"):
         variant = native.ops().asc_read_dataset(
-            files=[one.path for one in found], indexes=indexes, batch_size=batch_size,
-            epochs=_ENDLESS if epochs is None else epochs, seed=used_seed, shuffles=shuffle,
+            files=[os.fsencode(one.path) for one in found], indexes=[os.fsencode(index) for index in indexes],
+            batch_size=batch_size, epochs=_ENDLESS if epochs is None else epochs, seed=used_seed, shuffles=shuffle,
             drop_remainder=drop_remainder, rank=rank, ranks=size, readers=readers,
             read_ahead=read_ahead, skips_bad_records=skips, source=next(_sources),
             data=_identity(found, used_seed if shuffle else None),

@@ -4,7 +4,7 @@ The search follows the graph from ``IteratorGetNext`` to the datasets of the ite
 The datasets of a one-shot iterator are in its factory function. An error is raised for dataset stages after the
 submission that reorder, batch or repeat tickets.
 """
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
@@ -121,16 +121,31 @@ class DatasetGraph:
 
     def reads(self, stream: int) -> List[ReadSource]:
         """Return the datasets from files whose batches are submitted to a stream."""
-        found = [read for get_next in self.get_nexts() if stream in self.tickets(get_next).values()
-                 for _, node in self._datasets(self.iterator(get_next)) for read in self._reads(node, None)]
+        iterators = {self.iterator(get_next): stream in self.tickets(get_next).values()
+                     for get_next in self.get_nexts()}
+        by_iterator = {iterator: [read for _, node in self._datasets(iterator) for read in self._reads(node, None)]
+                       for iterator in iterators}
+        readers: Dict[int, List[tf.Operation]] = {}
+        for iterator, reads in by_iterator.items():
+            for source in {read.source for read in reads}:
+                readers.setdefault(source, []).append(iterator)
+        found = []
+        for iterator, is_read in iterators.items():
+            for read in by_iterator[iterator] if is_read else ():
+                others = [other.name for other in readers[read.source] if other is not iterator]
+                if others and read.obstacle is None:  # a start would be taken by the iterator that reads first
+                    read = read._replace(obstacle="a second iterator of the dataset ({})".format(others[0]))
+                found.append(read)
         return list(dict.fromkeys(found))
 
-    def _reads(self, node: _Node, stage: Optional[str]) -> List[ReadSource]:
+    def _reads(self, node: _Node, obstacle: Optional[str]) -> List[ReadSource]:
         if node.kind == READ:
-            return [ReadSource(node.definition.attr["source"].i, node.definition.attr["data"].s.decode(), stage)]
+            return [_read_source(node.definition, obstacle)]
         if node.kind not in _KEEP_POSITION:
-            stage = _name(node)
-        return [read for source in node.inputs() if _is_dataset(source) for read in self._reads(source, stage)]
+            obstacle = "stage {} after asc.data.read".format(_name(node))
+        found = [read for source in node.inputs() if _is_dataset(source) for read in self._reads(source, obstacle)]
+        return found + [_read_source(inner, "stage {} around asc.data.read".format(_name(node)))
+                        for inner in self._called(node) if inner.op == READ]
 
     def run_ahead(self, get_next: tf.Operation) -> Optional[int]:
         """Return the number of submitted batches that ``prefetch`` buffers, or None if the number is not constant."""
@@ -242,6 +257,10 @@ class DatasetGraph:
         return None
 
     def _submits(self, node: _Node) -> bool:
+        return any(inner.op == self._marker.op for inner in self._called(node))
+
+    def _called(self, node: _Node) -> Iterator[Any]:
+        """Yield the nodes of all functions that a stage calls."""
         names = [value.func.name for value in node.definition.attr.values() if value.HasField("func")]
         seen = set()
         while names:
@@ -250,10 +269,8 @@ class DatasetGraph:
                 continue
             seen.add(name)
             for inner in self._function(name).node_def:
-                if inner.op == self._marker.op:
-                    return True
+                yield inner
                 names.extend(value.func.name for value in inner.attr.values() if value.HasField("func"))
-        return False
 
     def _function(self, name: str) -> Any:
         if name not in self._functions:
@@ -283,6 +300,10 @@ class _FunctionNodes:
         return _Node(definition, lambda: [
             self.node(source) for source in definition.input
             if not source.startswith("^") and self.argument(source) is None])
+
+
+def _read_source(definition: Any, obstacle: Optional[str]) -> ReadSource:
+    return ReadSource(definition.attr["source"].i, definition.attr["data"].s.decode(), obstacle)
 
 
 def stage_kind(op_type: str) -> str:

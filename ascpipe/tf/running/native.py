@@ -106,6 +106,10 @@ class NativePipeline:
         """
         call("asc_stream_began_after", stream, batches)
 
+    def set_trained_position(self, stream: int, source: int, position: ReadPosition) -> None:
+        """Set the position of the dataset after the batches that a stream trained before a restore."""
+        call("asc_stream_began_at", stream, source, position.pass_number, position.epoch, position.consumed)
+
     def read_from(self, source: int, position: ReadPosition) -> None:
         """Let the next iterator of a dataset start at a position."""
         call("asc_read_starts_at", source, position.pass_number, position.epoch, position.consumed)
@@ -190,6 +194,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
         ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_char_p)],
     "asc_pipeline_accumulate": [ctypes.c_int, ctypes.c_int64],
     "asc_stream_began_after": [ctypes.c_int, ctypes.c_int64],
+    "asc_stream_began_at": [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64],
     "asc_read_starts_at": [ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64],
     "asc_stream_position": [ctypes.c_int64, ctypes.c_int, _INT64],
     "asc_stream_began_with": [ctypes.c_int, _INT64, ctypes.c_int64],

@@ -122,9 +122,9 @@ class ReadSource(NamedTuple):
     Attributes:
         source: number of the dataset in this process.
         data: identification of its records and their order.
-        stage: first stage after the dataset because of which a position cannot be restored, or None.
+        obstacle: what prevents that a position of the dataset is restored, or None.
     """
 
     source: int
     data: str
-    stage: Optional[str]
+    obstacle: Optional[str]

@@ -37,7 +37,11 @@ tensorflow::Status BatchReader::Start() {
   position_ = {start.epoch, start.consumed};
   BatchPlanArguments plan = settings_->plan;
   bool is_end = false;
-  TF_RETURN_IF_ERROR(ToStatus(BatchPlan(plan).Move(position_, 0, &position_, &is_end)));
+  const CoreStatus status = BatchPlan(plan).Move(position_, 0, &position_, &is_end);
+  if (!status.ok()) {
+    ReadStarts::Get()->Restore(start);  // otherwise the next call would start a new pass
+    return ToStatus(status);
+  }
   if (is_end && plan.epochs != 0) {  // the checkpoint was saved at the end of a pass
     ++pass_;
     position_ = {0, 0};

@@ -144,15 +144,22 @@ ASC_EXPORT int asc_stream_began_after(int stream, std::int64_t batches, char* er
   });
 }
 
+// Sets the position of the dataset after the batches that a stream trained before a restore. The source is 0 if it is
+// unknown.
+ASC_EXPORT int asc_stream_began_at(int stream, std::int64_t source, std::int64_t pass, std::int64_t epoch,
+                                   std::int64_t consumed, char* err, int err_bytes) {
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
+    ascpipe::Stream* const found = pipeline->stream(stream);
+    if (found == nullptr) return Error(Code::kInvalidArgument, "there is no stream ", stream);
+    found->BeganAt({source, pass, epoch, consumed});
+    return CoreStatus();
+  });
+}
+
 // Lets the next iterator of a dataset start at a position.
 ASC_EXPORT int asc_read_starts_at(std::int64_t source, std::int64_t pass, std::int64_t epoch, std::int64_t consumed,
                                   char*, int) {
-  ascpipe::ReadPosition position;
-  position.source = source;
-  position.pass = pass;
-  position.epoch = epoch;
-  position.consumed = consumed;
-  ascpipe::ReadStarts::Get()->Restore(position);
+  ascpipe::ReadStarts::Get()->Restore({source, pass, epoch, consumed});
   return 0;
 }
 

@@ -8,6 +8,10 @@ namespace ascpipe {
 
 // The position after a batch. Each iterator of a dataset is a pass over the epochs of the dataset.
 struct ReadPosition {
+  ReadPosition() = default;
+  ReadPosition(std::int64_t of_source, std::int64_t of_pass, std::int64_t of_epoch, std::int64_t of_consumed)
+      : source(of_source), pass(of_pass), epoch(of_epoch), consumed(of_consumed) {}
+
   std::int64_t source = 0;  // number of the dataset in this process; 0: the batch has no position
   std::int64_t pass = 0;
   std::int64_t epoch = 0;

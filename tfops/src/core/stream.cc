@@ -91,6 +91,11 @@ void Stream::BeganAfter(std::int64_t batches) {
   trained_position_ = ReadPosition();
 }
 
+void Stream::BeganAt(const ReadPosition& position) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  trained_position_ = position;
+}
+
 void Stream::BeganWith(int table, std::vector<std::int64_t> keys) {
   std::lock_guard<std::mutex> lock(mutex_);
   cycles_.SetIds(table, OpenBatches().last, std::move(keys));

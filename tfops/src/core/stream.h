@@ -82,12 +82,14 @@ class Stream {
   // emptied. No step may train during the calls.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
+  // Sets the position of the dataset after the batches before a restore. Call BeganAt after BeganAfter.
+  void BeganAt(const ReadPosition& position);
   // Returns the number of trained batches, including the batches before a restore.
   std::int64_t TrainedBatches() const;
   // Counts a batch as trained, if it was not counted before. Call CountTrained after a claim, never before.
   void CountTrained(const FrameRecord& record);
-  // Returns the position of the dataset after the batch that was trained last. The position has no source if no batch
-  // was trained since BeganAfter, or if the last batch has no position.
+  // Returns the position of the dataset after the batch that was trained last, possibly before a restore. The position
+  // has no source if no batch was trained, or if the last batch has no position.
   ReadPosition TrainedPosition() const;
   // Returns true if a restore has changed the cycle of a batch that was submitted before the restore. Only cycles of
   // `steps` batches are considered.

@@ -143,9 +143,11 @@ class ReadDataset::Iterator : public tensorflow::data::DatasetIterator<ReadDatas
   }
 
  protected:
+  // Each of these functions is virtual in one of the versions of TensorFlow.
   Status SaveInternal(tensorflow::data::SerializationContext*, tensorflow::data::IteratorStateWriter*) {
     return Unsaved();
   }
+  Status SaveInternal(tensorflow::data::IteratorStateWriter*) { return Unsaved(); }
   Status RestoreInternal(tensorflow::data::IteratorContext*, tensorflow::data::IteratorStateReader*) override {
     return Unsaved();
   }
