@@ -113,12 +113,11 @@ def indexed(path: str, progress: Optional[Progress] = None, record_format: Forma
     """Open the index of a data file, and build it if necessary.
 
     Args:
-        path: path of a plain file.
+        path: path of a file. A compressed file is decompressed to find its records.
         progress: called after every 64 MiB.
         record_format: the format of the file.
 
     Raises:
-        IndexUnusableError: the data file is compressed.
         IndexNotWrittenError: neither the directory of the file nor the cache directory can be written.
         DamagedRecordsError, DataChangedError, DataUnreadableError: the data file cannot be indexed.
     """

@@ -28,7 +28,7 @@ class BatchPlan:
     """Division of records into batches. All methods are pure functions."""
 
     def __init__(self, records: int, batch_size: int, *, ranks: int = 1, epochs: int = 1, seed: Optional[int] = None,
-                 drop_remainder: bool = False) -> None:
+                 drop_remainder: bool = False, window: int = 0) -> None:
         """Describe a plan. ``moved`` and ``batch`` check the arguments.
 
         Args:
@@ -38,9 +38,10 @@ class BatchPlan:
             epochs: number of epochs, or ``ENDLESS``.
             seed: seed of the shuffle, of which 64 bits are used; None keeps the order of the files.
             drop_remainder: whether an epoch has only full batches.
+            window: number of consecutive records that are shuffled among each other, or 0 for all records.
         """
         self._plan = BatchPlanArguments(records, (seed or 0) % 2 ** 64, epochs, batch_size, ranks,
-                                        int(seed is not None), int(drop_remainder))
+                                        int(seed is not None), int(drop_remainder), window)
 
     def moved(self, position: Position, batches: int) -> Optional[Position]:
         """Return the position after a number of batches, or None if all epochs have ended. Its next batch exists.

@@ -20,9 +20,8 @@ DATA: Dict[str, Explanation] = {
         "A file cannot be opened, read or decompressed. The cause is the path, its permissions, the disk, or a missing "
         "zlib.", _STEP, "The message has the reason. For compressed files, install zlib (Debian, Ubuntu: zlib1g)."),
     "E333": Explanation(
-        "An index of records is damaged, or was built from other data or for another format. A compressed file cannot "
-        "have an index.", _STEP,
-        "`ascpipe data index FILE` builds the index again. Decompress compressed files" + _WHERE),
+        "An index of records is damaged, or was built from other data or for another format.", _STEP,
+        "`ascpipe data index FILE` builds the index again" + _WHERE),
     "E334": Explanation(
         "Records cannot be divided into batches. The batch size, the number of ranks or the number of epochs is not "
         "allowed, an epoch has no full batch, or a position is not one of these records.", NOTHING,

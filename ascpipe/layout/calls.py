@@ -97,6 +97,7 @@ class BatchPlanArguments(ctypes.Structure):
         ("ranks", ctypes.c_int64),
         ("shuffles", ctypes.c_int),  # 0 = records in the order of the files
         ("drop_remainder", ctypes.c_int),  # 1 = an epoch has only full batches
+        ("window", ctypes.c_int64),  # number of consecutive records that are shuffled; 0 = all
     )
 
 

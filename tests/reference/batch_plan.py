@@ -1,5 +1,5 @@
 """Expected results of ``tfops/src/input/batch_plan.h``: the same rules by lists instead of formulas."""
-from tests.reference.permutation import permuted
+from tests.reference.permutation import GOLDEN, M, mix, permuted
 
 
 def epoch_batches(sequence, batch_size, ranks, drop_remainder):
@@ -23,6 +23,17 @@ def divided(records, ranks):
     return [records[sum(sizes[:rank]):sum(sizes[:rank + 1])] for rank in range(ranks)]
 
 
-def sequence_of(records, seed, epoch):
-    """The sequence of an epoch; ``seed`` is None if records are not shuffled."""
-    return [number if seed is None else permuted(seed, epoch, records, number) for number in range(records)]
+def sequence_of(records, seed, epoch, window=0):
+    """The sequence of an epoch; ``seed`` is None if records are not shuffled.
+
+    With a window, each ``window`` consecutive records are permuted with a seed of their own.
+    """
+    if seed is None:
+        return list(range(records))
+    size = window or records
+    sequence = []
+    for number, first in enumerate(range(0, records, size)):
+        own = seed if number == 0 else mix((seed + GOLDEN * number) % M)
+        count = min(size, records - first)
+        sequence += [first + permuted(own, epoch, count, place) for place in range(count)]
+    return sequence

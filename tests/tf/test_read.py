@@ -170,7 +170,41 @@ def test_wrong_arguments_are_refused(files, given, code):
         asc.data.read(**{"files": files, "features": DENSE, "batch_size": 8, **given})
 
 
-def test_compressed_files_are_refused(tmp_path):
-    path = tfrecords.write(tmp_path / "a.tfrecord.gz", tfrecords.clicks(3), "GZIP")
-    with tf.Graph().as_default(), pytest.raises(AscpipeError, match="E277: .*GZIP"):
-        asc.data.read(path, DENSE, 8)
+@pytest.mark.parametrize("compressions", [["GZIP", "GZIP", "GZIP"], ["", "ZLIB", ""]], ids=["all", "one"])
+def test_compressed_files_are_read_in_order(tmp_path, compressions):
+    paths = [tfrecords.write(tmp_path / "{}.tfrecord".format(number), tfrecords.clicks(30, 30 * number), compression)
+             for number, compression in enumerate(compressions)]
+    found = elements(lambda: asc.data.read(paths, SPECS, 16, epochs=2))
+    plain = [tfrecords.write(tmp_path / "plain-{}.tfrecord".format(number), tfrecords.clicks(30, 30 * number))
+             for number in range(3)]
+    require_same(found, 2 * parsed(plain, SPECS, 16))
+
+
+def test_compressed_files_are_shuffled_in_windows(tmp_path):
+    """A window has 32 MiB: here 33 records of a MiB."""
+    records = [example([("user", feature("int64", [number])), ("text", feature("string", [bytes(2 ** 20)]))])
+               for number in range(80)]
+    path = tfrecords.write(tmp_path / "a.tfrecord.gz", records, "GZIP")
+    found = elements(lambda: asc.data.read(path, {"user": SPECS["user"]}, 7, shuffle=True, seed=3, epochs=2))
+    plan = BatchPlan(80, 7, epochs=2, seed=3, window=31)
+    expected, position = [], Position(0, 0)
+    while position is not None:
+        numbers, position = plan.batch(position, 0)
+        expected.append(numbers)
+        position = plan.moved(position, 0)
+    assert users(found) == expected
+    first = [number for numbers in expected for number in numbers][:80]
+    assert [sorted(first[begin:begin + 31]) for begin in (0, 31, 62)] == [
+        list(range(begin, min(begin + 31, 80))) for begin in (0, 31, 62)]
+    assert first[:31] != list(range(31))
+
+
+def test_a_damaged_record_of_a_compressed_file_is_skipped_alone(tmp_path):
+    content = bytearray(tfrecords.content(tfrecords.clicks(40)))
+    content[content.index(b"text 17")] ^= 1
+    path = tmp_path / "a.tfrecord.gz"
+    path.write_bytes(tfrecords.compressed(bytes(content), "GZIP"))
+    with pytest.raises(tf.errors.DataLossError, match="E330: .*record 17 at byte .* of the decompressed content"):
+        elements(lambda: asc.data.read(str(path), DENSE, 16))
+    found = elements(lambda: asc.data.read(str(path), DENSE, 16, on_bad_record="skip"))
+    assert [number for batch in users(found) for number in batch] == [7 * n for n in range(40) if n != 17]

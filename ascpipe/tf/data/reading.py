@@ -14,7 +14,6 @@ from ascpipe.data import files as data_files
 from ascpipe.data.files import DataFile
 from ascpipe.data.formats import Format
 from ascpipe.data.index import indexed
-from ascpipe.data.records import PLAIN
 from ascpipe.errors import DataFilesError
 from ascpipe.tf import internals
 from ascpipe.tf.data.features import RecordFeatures, record_features
@@ -56,8 +55,8 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
     epoch, or belongs to other files or another seed, the dataset begins with the first record.
 
     Args:
-        files: path or pattern of uncompressed files, or a sequence of them. The files of a pattern are sorted by
-            name. An index beside each file is built if it is missing.
+        files: path or pattern of files, or a sequence of them. The files of a pattern are sorted by name. Files may be
+            compressed (GZIP, ZLIB). An index beside each file is built if it is missing.
         features: name -> ``tf.io.FixedLenFeature``, ``VarLenFeature``, ``FixedLenSequenceFeature`` or
             ``SparseFeature``, or ``asc.data.hashed()``. In text files, each feature is ``FixedLenFeature([], dtype)``
             or hashed, and an empty field has the default value. None reads all fields of the Criteo logs.
@@ -65,19 +64,20 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
         format: "tfrecord", "csv", "tsv", or "criteo" for the tab-separated Criteo logs (label, I1 to I13 and C1 to C26;
             hexadecimal numbers become int64, and missing values 0). By default, the format is recognized.
         columns: names of all fields of text files without a header. By default, the first record has the names.
-        shuffle: whether the records of each epoch are permuted. All permutations are possible: there is no buffer.
+        shuffle: whether the records of each epoch are permuted. All permutations are possible: there is no buffer. If
+            a file is compressed, only the records of windows of about 32 MiB are permuted.
         seed: seed of the permutations. By default, the seed of the graph (``tf.set_random_seed``), or 0.
         epochs: number of epochs, or None for an endless dataset.
         drop_remainder: whether an epoch has only full batches. The batch dimension of the features is then known.
             Otherwise, the last batches of an epoch are smaller.
-        readers: number of threads that read batches.
+        readers: number of threads that read batches. If a file is compressed, one thread reads.
         read_ahead: maximum number of batches in memory that were read before the program needs them.
         on_bad_record: "error", or "skip" to skip records that are damaged or do not have the features. Their number
             is logged. Batches with such records are smaller.
 
     Raises:
         ArgumentError, FeatureError: an argument is not allowed.
-        DataFilesError: a path does not exist, is a directory or remote, or a file is compressed or has another format.
+        DataFilesError: a path does not exist, is a directory or remote, or a file has another format.
         DamagedRecordsError, DataUnreadableError, IndexNotWrittenError: a file cannot be indexed.
         tf.errors.OpError: errors of the dataset, when a batch is read. Their messages begin with E330 to E337.
     """
@@ -142,10 +142,6 @@ def _indexes(found: Sequence[DataFile], record_format: Format) -> List[str]:
     """Return the paths of the indexes of the files. Build missing indexes."""
     indexes = []
     for one in found:
-        if one.compression != PLAIN:
-            raise DataFilesError("{} is a {} file, and asc.data.read needs uncompressed files, because the records of "
-                                 "a compressed file can only be read in order. Nothing was read. Decompress the file, "
-                                 "for example with gunzip".format(one.path, one.compression))
         opened, is_new = indexed(one.path, record_format=record_format)
         with opened:
             if is_new:

@@ -91,12 +91,20 @@ def test_data_that_cannot_be_indexed_leaves_no_file(data, tmp_path):
         file.truncate(os.path.getsize(data) - 1)
     with pytest.raises(DamagedRecordsError, match="record 199 at byte"):
         index.indexed(data)
-    zipped = tfrecords.write(tmp_path / "data" / "b.gz", [b"x"], "GZIP")
-    with pytest.raises(IndexUnusableError, match="b.gz has no index, because the records of a compressed file"):
-        index.indexed(zipped)
     with pytest.raises(DataUnreadableError, match="nothing cannot be read"):
         index.indexed(os.path.join(folder, "nothing"))
-    assert sorted(os.listdir(folder)) == ["a.tfrecord", "b.gz"]
+    assert sorted(os.listdir(folder)) == ["a.tfrecord"]
+
+
+@pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
+def test_a_compressed_file_has_the_index_of_its_content(tmp_path, compression):
+    records = [bytes(number % 7) for number in range(300)]
+    found = []
+    for name, kind in (("plain", ""), ("compressed", compression)):
+        with index.indexed(tfrecords.write(tmp_path / name, records, kind)).opened as opened:
+            found.append(opened.find(0, opened.records))
+    assert found[0] == found[1]
+    assert len(found[0]) == 300
 
 
 def test_an_interrupt_leaves_no_file(data):

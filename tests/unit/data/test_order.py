@@ -71,7 +71,7 @@ def test_epochs_and_seeds_have_different_orders():
     assert max(fixed) < 10  # 1 is expected
 
 
-def read_epoch(records, steps, seed, epoch=0, drop_remainder=False):
+def read_epoch(records, steps, seed, epoch=0, drop_remainder=False, window=0):
     """Read an epoch. ``steps`` has (batch size, ranks, number of batches) of consecutive runs; the last one reads all.
 
     Returns:
@@ -79,7 +79,8 @@ def read_epoch(records, steps, seed, epoch=0, drop_remainder=False):
     """
     batches, position = [], Position(epoch, 0)
     for size, ranks, count in steps:
-        plan = BatchPlan(records, size, ranks=ranks, epochs=ENDLESS, seed=seed, drop_remainder=drop_remainder)
+        plan = BatchPlan(records, size, ranks=ranks, epochs=ENDLESS, seed=seed, drop_remainder=drop_remainder,
+                         window=window)
         for _ in range(count):
             position = plan.moved(position, 0)
             if position.epoch != epoch:
@@ -96,15 +97,15 @@ ORDERS = st.none() | SEEDS
 
 @settings(max_examples=300)
 @given(records=st.integers(1, 150), size=st.integers(1, 12), ranks=st.integers(1, 9), seed=ORDERS,
-       drop=st.booleans(), epoch=st.integers(0, 5))
-def test_batches_of_an_epoch_are_those_of_the_twin(records, size, ranks, seed, drop, epoch):
-    sequence = batch_plan.sequence_of(records, seed, epoch)
+       drop=st.booleans(), epoch=st.integers(0, 5), window=st.just(0) | st.integers(1, 160))
+def test_batches_of_an_epoch_are_those_of_the_twin(records, size, ranks, seed, drop, epoch, window):
+    sequence = batch_plan.sequence_of(records, seed, epoch, window)
     expected = batch_plan.epoch_batches(sequence, size, ranks, drop)
     if not expected:
         with pytest.raises(BatchPlanError, match="E334: The data has {} records".format(records)):
             BatchPlan(records, size, ranks=ranks, drop_remainder=drop).moved(Position(0, 0), 0)
         return
-    assert read_epoch(records, [(size, ranks, 999)], seed, epoch, drop) == expected
+    assert read_epoch(records, [(size, ranks, 999)], seed, epoch, drop, window) == expected
 
 
 @settings(max_examples=300)

@@ -180,10 +180,10 @@ def test_a_place_of_other_data_is_refused(tmp_path):
                 file.read_at(place)
 
 
-def test_a_compressed_text_has_no_index(tmp_path):
-    (tmp_path / "data").write_bytes(tfrecords.compressed(b"a\nb\n", "GZIP"))
-    with pytest.raises(IndexUnusableError, match="can only be read in order. Decompress the file"):
-        index.indexed(str(tmp_path / "data"), None, CSV)
+def test_a_compressed_text_has_the_index_of_its_content(tmp_path):
+    (tmp_path / "data").write_bytes(tfrecords.compressed(b"a\nbc\n", "GZIP"))
+    with index.indexed(str(tmp_path / "data"), None, CSV).opened as opened:
+        assert opened.find(0, 2) == [Place(0, 0, 2), Place(1, 2, 3)]
 
 
 def test_an_empty_file_may_lack_its_header(tmp_path):

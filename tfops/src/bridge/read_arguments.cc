@@ -210,7 +210,9 @@ Status OpenRead(const ReadArguments& arguments, std::shared_ptr<const ReadSettin
   opened->source = arguments.source;
   opened->plan = arguments.plan;
   opened->plan.records = records->records();
+  opened->plan.window = records->window();
   TF_RETURN_IF_ERROR(ToStatus(BatchPlan::Check(opened->plan)));
+  const bool is_compressed = records->window() > 0;
   opened->records = std::move(records);
   opened->rank = arguments.rank;
   if (IsText(arguments.sources.front().format)) {
@@ -220,7 +222,7 @@ Status OpenRead(const ReadArguments& arguments, std::shared_ptr<const ReadSettin
   } else {
     opened->parser.reset(new ExampleBatchParser(arguments.features));
   }
-  opened->readers = arguments.readers;
+  opened->readers = is_compressed ? 1 : arguments.readers;  // each reader would decompress all records
   opened->read_ahead = arguments.read_ahead;
   opened->skips_bad_records = arguments.skips_bad_records;
   *settings = opened;

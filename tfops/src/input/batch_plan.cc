@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error_codes.gen.h"
+#include "core/splitmix.h"
 #include "input/permutation.h"
 
 namespace ascpipe {
@@ -77,8 +78,17 @@ void BatchPlan::RecordsOf(std::int64_t epoch, SequencePart part, std::int64_t* r
     for (std::int64_t i = 0; i < part.count; ++i) records[i] = part.first + i;
     return;
   }
-  const Permutation permutation(of_.seed, static_cast<std::uint64_t>(epoch), of_.records);
-  for (std::int64_t i = 0; i < part.count; ++i) records[i] = permutation.At(part.first + i);
+  const std::int64_t window = of_.window > 0 ? of_.window : of_.records;
+  for (std::int64_t i = 0; i < part.count;) {
+    const std::int64_t number = (part.first + i) / window, first = number * window;
+    const std::int64_t size = std::min(window, of_.records - first);
+    // Each window has a seed of its own. Window 0 has the seed of the run.
+    const std::uint64_t seed = number == 0 ? of_.seed : Mix(of_.seed + kGolden * static_cast<std::uint64_t>(number));
+    const Permutation permutation(seed, static_cast<std::uint64_t>(epoch), size);
+    for (; i < part.count && part.first + i < first + size; ++i) {
+      records[i] = first + permutation.At(part.first + i - first);
+    }
+  }
 }
 
 }  // namespace ascpipe

@@ -1,6 +1,7 @@
 // Order of the records of a training run: which records each rank reads in each batch.
 //
-// An epoch has a sequence of all records, in file order or permuted. A global batch takes the next batch_size * ranks
+// An epoch has a sequence of all records, in file order or permuted. If there is a window, only the records of each
+// window of consecutive records are permuted. A global batch takes the next batch_size * ranks
 // records of the sequence, and rank r takes the r-th batch_size records of these. Batches do not cross the end of an
 // epoch. If fewer records are left, the remainder of the epoch is dropped (drop_remainder), or it becomes one or two
 // smaller global batches:

@@ -18,7 +18,8 @@ namespace ascpipe {
 namespace {
 
 constexpr char kMagic[8] = {'A', 'S', 'C', 'I', 'N', 'D', 'E', 'X'};
-constexpr std::uint32_t kVersion = 1, kTextVersion = 2;  // of indexes of TFRecord files and of text files
+// Versions of indexes of TFRecord files, of text files, and of compressed files of any format.
+constexpr std::uint32_t kVersion = 1, kTextVersion = 2, kCompressedVersion = 3;
 constexpr std::int64_t kIndexHeaderBytes = sizeof(IndexHeader);
 constexpr std::int64_t kBlockBytes = sizeof(IndexBlock);
 constexpr std::size_t kBlocksPerWrite = 4096;  // 1.1 MB
@@ -40,6 +41,12 @@ RecordFormat FormatOf(const IndexHeader& header) {
 
 bool AreSame(const RecordFormat& a, const RecordFormat& b) {
   return a.kind == b.kind && a.delimiter == b.delimiter && a.use_quotes == b.use_quotes && a.has_header == b.has_header;
+}
+
+// Bytes of the content that has the records.
+std::int64_t ContentOf(const IndexHeader& header) {
+  if (header.version != kCompressedVersion) return header.stamp.bytes;
+  return static_cast<std::int64_t>(std::uint64_t{header.content_high} << 32 | header.content_low);
 }
 
 std::int64_t BlocksFor(std::int64_t records) {
@@ -81,11 +88,6 @@ CoreStatus RecordIndexWriter::Begin(const std::string& data_path, const RecordFo
   std::unique_ptr<RecordReader> data;
   CoreStatus status = RecordReader::Open(data_path, format, Compression::kDetect, &data);
   if (!status.ok()) return status;
-  if (data->compression() != Compression::kNone) {
-    return Error(kE333, data_path,
-                 " has no index, because the records of a compressed file can only be read in order. "
-                 "Decompress the file");
-  }
   std::unique_ptr<RecordIndexWriter> made(new RecordIndexWriter(std::move(data), index_path));
   const std::string text = index_path + ".XXXXXX";
   std::vector<char> temporary(text.c_str(), text.c_str() + text.size() + 1);
@@ -156,6 +158,12 @@ CoreStatus RecordIndexWriter::Finish() {
   header.use_quotes = static_cast<std::uint8_t>(format.use_quotes);
   header.has_header = static_cast<std::uint8_t>(format.has_header);
   header.begin = begin_;
+  if (data_->compression() != Compression::kNone) {
+    const auto content = static_cast<std::uint64_t>(data_->position());
+    header.version = kCompressedVersion;
+    header.content_low = static_cast<std::uint32_t>(content);
+    header.content_high = static_cast<std::uint32_t>(content >> 32);
+  }
   header.checksum = ChecksumOf(header);
   status = Write(&header, sizeof(header), 0);
   if (!status.ok()) return status;
@@ -215,17 +223,18 @@ CoreStatus RecordIndex::ReadHeader(const FileStamp& data, IndexHeader* header) {
   if (header->checksum != checksum) {
     return Unusable("the checksum of its header is wrong: expected ", checksum, ", found ", header->checksum);
   }
-  if ((header->version != kVersion && header->version != kTextVersion) ||
+  if (header->version < kVersion || header->version > kCompressedVersion ||
       header->records_per_block != IndexBlock::kRecords) {
-    return Unusable("its version is ", header->version, ", and this ascpipe reads the versions ", kVersion, " and ",
-                    kTextVersion);
+    return Unusable("its version is ", header->version, ", and this ascpipe reads the versions ", kVersion, " to ",
+                    kCompressedVersion);
   }
   if (header->stamp.bytes != data.bytes || header->stamp.modified_ns != data.modified_ns) {
     return Unusable("it was built from a file of ", header->stamp.bytes, " bytes, modified at ",
                     header->stamp.modified_ns, " ns since 1970, but the file now has ", data.bytes,
                     " bytes, modified at ", data.modified_ns, " ns");
   }
-  if (!AreSame(FormatOf(*header), format_) || header->version != VersionOf(format_)) {
+  const bool is_version = header->version == VersionOf(format_) || header->version == kCompressedVersion;
+  if (!AreSame(FormatOf(*header), format_) || !is_version || ContentOf(*header) < 0) {
     return Unusable("it was built for the format ", Described(FormatOf(*header)), ", and the file is read as ",
                     Described(format_));
   }
@@ -240,9 +249,9 @@ CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
   const CoreStatus readable = ReadHeader(data, &header);
   if (!readable.ok()) return readable;
   // A record has at least one byte and the bytes of its frame, so the numbers below cannot overflow.
-  const bool is_possible = header.records >= 0 &&
-                           header.records <= data.bytes / std::max<std::int64_t>(frame_bytes_, 1) &&
-                           header.begin >= 0 && header.begin <= data.bytes;
+  const std::int64_t content = ContentOf(header);
+  const bool is_possible = header.records >= 0 && header.records <= content / std::max<std::int64_t>(frame_bytes_, 1) &&
+                           header.begin >= 0 && header.begin <= content;
   const std::int64_t blocks = is_possible ? BlocksFor(header.records) : 0;
   const std::int64_t expected = kIndexHeaderBytes + blocks * kBlockBytes;
   if (!is_possible || file.st_size != expected) {
@@ -265,9 +274,9 @@ CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
     }
     if (keeps) kept_.insert(kept_.end(), read.begin(), read.end());
   }
-  if (records == records_ && offset == data.bytes) return CoreStatus();
+  if (records == records_ && offset == content) return CoreStatus();
   return Unusable("it has ", records, " records of ", offset, " bytes in total: expected ", records_, " records of ",
-                  data.bytes, " bytes");
+                  content, " bytes");
 }
 
 CoreStatus RecordIndex::ReadBlocks(std::int64_t first, std::int64_t count, IndexBlock* blocks) const {

@@ -27,9 +27,9 @@ struct IndexHeader {
   FileStamp stamp;  // of the data file
   std::int64_t records;
   std::uint8_t kind, delimiter, use_quotes, has_header;  // of RecordFormat
-  std::uint32_t reserved;                                // 0
+  std::uint32_t content_low;                             // lower half of the bytes of the content, if compressed
   std::int64_t begin;                                    // offset of the first record: bytes of the header of a text
-  std::uint32_t more_reserved;                           // 0
+  std::uint32_t content_high;                            // upper half
   std::uint32_t checksum;                                // CRC-32C of the bytes before
 };
 static_assert(sizeof(IndexHeader) == 64, "the header of an index file has 64 bytes");
@@ -63,7 +63,7 @@ class Descriptor {
 // is complete: it is written under a temporary name, synchronized to the disk, and renamed.
 class RecordIndexWriter {
  public:
-  // Opens the data file and creates the temporary file. Compressed files are refused.
+  // Opens the data file and creates the temporary file. A compressed file is decompressed to find its records.
   static CoreStatus Begin(const std::string& data_path, const RecordFormat& format, const std::string& index_path,
                           std::unique_ptr<RecordIndexWriter>* writer);
   ~RecordIndexWriter();  // removes the temporary file

@@ -44,9 +44,8 @@ CoreStatus RecordReader::Open(const std::string& path, const RecordFormat& forma
 
 CoreStatus RecordReader::CheckPlace(const RecordPlace& place, std::int64_t least, std::int64_t most) const {
   if (!content_.is_plain()) {
-    return Error(
-        kE333, file().path(),
-        " has no index, because the records of a compressed file can only be read in order. Decompress the file");
+    return Error(kE333, file().path(),
+                 " is compressed, and its records can only be read in order. Decompress the file");
   }
   const std::int64_t bytes = file().stamp().bytes;
   if (place.number >= 0 && place.offset >= 0 && place.bytes >= least && place.offset <= bytes &&

@@ -8,20 +8,61 @@
 
 namespace ascpipe {
 
+constexpr std::int64_t RecordSet::kWindowBytes;
+constexpr std::int64_t RecordSet::kMostInWindow;
+
 CoreStatus RecordSet::Open(std::vector<Source> sources, std::unique_ptr<RecordSet>* set) {
   std::unique_ptr<RecordSet> opened(new RecordSet);
+  CoreStatus status;
   for (const Source& source : sources) {
-    std::unique_ptr<DataFile> file;
-    std::unique_ptr<RecordIndex> index;
-    CoreStatus status = DataFile::Open(source.path, &file);
-    if (status.ok()) status = RecordIndex::Open(source.index_path, file->stamp(), source.format, &index);
+    status = opened->Add(source);
     if (!status.ok()) return status;
-    opened->firsts_.push_back(opened->records() + index->records());
-    opened->indexes_.push_back(std::move(index));
-    opened->stamps_.push_back(file->stamp());
   }
   opened->sources_ = std::move(sources);
-  *set = std::move(opened);
+  status = opened->FindWindow();
+  if (status.ok()) *set = std::move(opened);
+  return status;
+}
+
+CoreStatus RecordSet::Add(const Source& source) {
+  std::unique_ptr<RecordReader> reader;
+  std::unique_ptr<RecordIndex> index;
+  CoreStatus status = RecordReader::Open(source.path, source.format, Compression::kDetect, &reader);
+  if (status.ok()) status = RecordIndex::Open(source.index_path, reader->file().stamp(), source.format, &index);
+  if (!status.ok()) return status;
+  firsts_.push_back(records() + index->records());
+  indexes_.push_back(std::move(index));
+  stamps_.push_back(reader->file().stamp());
+  compressions_.push_back(reader->compression());
+  return status;
+}
+
+CoreStatus RecordSet::FindWindow() {
+  const auto is_compressed = [](Compression compression) { return compression != Compression::kNone; };
+  if (!std::any_of(compressions_.begin(), compressions_.end(), is_compressed)) return CoreStatus();
+  std::int64_t bytes = 0;
+  for (const std::unique_ptr<RecordIndex>& index : indexes_) {
+    RecordPlace last = {0, 0, 0};
+    const CoreStatus status = index->records() == 0 ? CoreStatus() : index->Find(index->records() - 1, 1, &last);
+    if (!status.ok()) return status;
+    bytes += last.offset + last.bytes;
+  }
+  const std::int64_t each = std::max<std::int64_t>(1, bytes / std::max<std::int64_t>(1, records()));
+  window_ = std::min(std::max<std::int64_t>(1, kWindowBytes / each), kMostInWindow);
+  return CoreStatus();
+}
+
+CoreStatus RecordSet::OpenReader(std::size_t file, std::unique_ptr<RecordReader>* reader) const {
+  const Source& source = sources_[file];
+  std::unique_ptr<RecordReader> opened;
+  const CoreStatus status = RecordReader::Open(source.path, source.format, compressions_[file], &opened);
+  if (!status.ok()) return status;
+  const FileStamp &before = stamps_[file], &now = opened->file().stamp();
+  if (before.bytes != now.bytes || before.modified_ns != now.modified_ns) {
+    return Error(kE331, opened->file().path(), " has changed while the dataset reads it: it had ", before.bytes,
+                 " bytes, and now has ", now.bytes, ". No batch has records of the new file. Start the program again");
+  }
+  *reader = std::move(opened);
   return CoreStatus();
 }
 
@@ -39,7 +80,7 @@ std::string RecordSet::Describe(std::int64_t record) const {
   return text.str();
 }
 
-RecordSetReader::RecordSetReader(const RecordSet& set) : set_(set), files_(set.sources_.size()) {}
+RecordSetReader::RecordSetReader(const RecordSet& set) : set_(set), files_(set.sources_.size()), windows_(set) {}
 
 CoreStatus RecordSetReader::Read(const std::vector<std::int64_t>& numbers, std::vector<ByteRange>* records) {
   wanted_.clear();
@@ -51,7 +92,11 @@ CoreStatus RecordSetReader::Read(const std::vector<std::int64_t>& numbers, std::
   bytes_.clear();
   offsets_.assign(numbers.size() + 1, 0);
   records->assign(numbers.size(), {nullptr, 0});
-  for (std::size_t begin = 0; begin < wanted_.size();) {
+  if (set_.window() > 0) {
+    const CoreStatus status = ReadInWindows(records);
+    if (!status.ok()) return status;
+  }
+  for (std::size_t begin = 0; set_.window() == 0 && begin < wanted_.size();) {
     // A run of consecutive records of one file is found by one search in the index.
     const std::size_t file = set_.FileOf(wanted_[begin].number);
     std::size_t end = begin + 1;
@@ -78,30 +123,30 @@ CoreStatus RecordSetReader::ReadRun(std::size_t file, const Wanted* wanted, std:
   places_.resize(count);
   const auto run = static_cast<std::int64_t>(count);
   CoreStatus status = set_.indexes_[file]->Find(wanted->number - set_.firsts_[file], run, places_.data());
-  if (status.ok() && files_[file] == nullptr) status = OpenFile(file);
+  if (status.ok() && files_[file] == nullptr) status = set_.OpenReader(file, &files_[file]);
   for (std::size_t i = 0; i < count && status.ok(); ++i) {
     ByteRange data;
     status = files_[file]->ReadAt(places_[i], &data);
     if (!status.ok()) break;
-    offsets_[wanted[i].place] = bytes_.size();
-    (*records)[wanted[i].place].size = data.size;
-    bytes_.insert(bytes_.end(), data.data, data.data + data.size);
+    Append(data, wanted[i].place, records);
   }
   return status;
 }
 
-CoreStatus RecordSetReader::OpenFile(std::size_t file) {
-  const RecordSet::Source& source = set_.sources_[file];
-  std::unique_ptr<RecordReader> opened;
-  const CoreStatus status = RecordReader::Open(source.path, source.format, Compression::kNone, &opened);
-  if (!status.ok()) return status;
-  const FileStamp &before = set_.stamps_[file], &now = opened->file().stamp();
-  if (before.bytes != now.bytes || before.modified_ns != now.modified_ns) {
-    return Error(kE331, opened->file().path(), " has changed while the dataset reads it: it had ", before.bytes,
-                 " bytes, and now has ", now.bytes, ". No batch has records of the new file. Start the program again");
+CoreStatus RecordSetReader::ReadInWindows(std::vector<ByteRange>* records) {
+  for (const Wanted& wanted : wanted_) {
+    ByteRange data{nullptr, 0};
+    const CoreStatus status = windows_.Find(wanted.number, &data);
+    if (!status.ok()) return status;
+    Append(data, wanted.place, records);
   }
-  files_[file] = std::move(opened);
   return CoreStatus();
+}
+
+void RecordSetReader::Append(const ByteRange& data, std::size_t place, std::vector<ByteRange>* records) {
+  offsets_[place] = bytes_.size();
+  (*records)[place].size = data.size;
+  bytes_.insert(bytes_.end(), data.data, data.data + data.size);
 }
 
 }  // namespace ascpipe

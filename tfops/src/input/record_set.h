@@ -1,4 +1,4 @@
-// The records of several plain files with indexes, as one sequence.
+// The records of several files with indexes, as one sequence.
 #ifndef ASCPIPE_INPUT_RECORD_SET_H_
 #define ASCPIPE_INPUT_RECORD_SET_H_
 
@@ -10,6 +10,7 @@
 #include "core/core_status.h"
 #include "input/record_index.h"
 #include "input/record_reader.h"
+#include "input/record_windows.h"
 #include "input/wire.h"
 
 namespace ascpipe {
@@ -28,21 +29,35 @@ class RecordSet {
 
   std::int64_t records() const { return firsts_.back(); }
 
+  // Number of records of a window, or 0 if all files are plain. If a file is compressed, records should be read in the
+  // order of windows, and in any order within a window. A window has about kWindowBytes.
+  static constexpr std::int64_t kWindowBytes = std::int64_t{1} << 25, kMostInWindow = 1 << 16;
+  std::int64_t window() const { return window_; }
+
   // Describes the place of a record for messages: its number in its file, the path, and the byte offset.
   std::string Describe(std::int64_t record) const;
 
  private:
   friend class RecordSetReader;
+  friend class RecordWindows;
 
   RecordSet() : firsts_{0} {}
 
-  // Number of the file that has a record.
+  CoreStatus Add(const Source& source);
+  CoreStatus FindWindow();
+
+  // Number of the file that has a record, and number of the first record of a file.
   std::size_t FileOf(std::int64_t record) const;
+  std::int64_t FirstOf(std::size_t file) const { return firsts_[file]; }
+  // Opens a file again. Fails if the file has changed since Open.
+  CoreStatus OpenReader(std::size_t file, std::unique_ptr<RecordReader>* reader) const;
 
   std::vector<Source> sources_;
   std::vector<FileStamp> stamps_;
+  std::vector<Compression> compressions_;
   std::vector<std::unique_ptr<RecordIndex>> indexes_;
   std::vector<std::int64_t> firsts_;  // number of the first record of each file, and the number of all records
+  std::int64_t window_ = 0;
 };
 
 // Reads records of a set. Each reader has open files of its own, and is used by one thread at a time.
@@ -63,10 +78,12 @@ class RecordSetReader {
 
   // Reads consecutive records of one file.
   CoreStatus ReadRun(std::size_t file, const Wanted* wanted, std::size_t count, std::vector<ByteRange>* records);
-  CoreStatus OpenFile(std::size_t file);
+  CoreStatus ReadInWindows(std::vector<ByteRange>* records);
+  void Append(const ByteRange& data, std::size_t place, std::vector<ByteRange>* records);
 
   const RecordSet& set_;
   std::vector<std::unique_ptr<RecordReader>> files_;  // null: not opened yet
+  RecordWindows windows_;
   std::vector<Wanted> wanted_;
   std::vector<RecordPlace> places_;
   std::vector<char> bytes_;           // of all records of the batch

@@ -1,0 +1,51 @@
+// Records of files that can only be read in order, because some of them are compressed.
+#ifndef ASCPIPE_INPUT_RECORD_WINDOWS_H_
+#define ASCPIPE_INPUT_RECORD_WINDOWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "core/core_status.h"
+#include "input/record_reader.h"
+#include "input/wire.h"
+
+namespace ascpipe {
+
+class RecordSet;
+
+// Window w of a set has the records [w * size, (w + 1) * size). The records of two windows are in memory. A window
+// after these is read on from there; for a window before these, the files are read from their beginning. An object is
+// used by one thread at a time.
+class RecordWindows {
+ public:
+  explicit RecordWindows(const RecordSet& set) : set_(set) {}
+
+  // Finds a record. `data` is valid until records of two other windows are found. Fails if the record is damaged.
+  CoreStatus Find(std::int64_t number, ByteRange* data);
+
+ private:
+  struct Window {
+    std::int64_t number = -1;
+    std::vector<char> bytes;
+    std::vector<std::size_t> ends;                // of each record in bytes
+    std::map<std::int64_t, CoreStatus> problems;  // of damaged records, by the number in the set
+  };
+
+  CoreStatus Load(std::int64_t number, Window* window);
+  // Reads the next record of the set, or skips it if `data` is null. A record that can be skipped but not read is a
+  // problem of `window`.
+  CoreStatus Take(ByteRange* data, Window* window);
+
+  const RecordSet& set_;
+  std::unique_ptr<RecordReader> reader_;  // null: not opened
+  std::size_t file_ = 0;                  // of reader_
+  std::int64_t next_ = 0;                 // number of the next record
+  Window windows_[2];
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_RECORD_WINDOWS_H_
