@@ -17,12 +17,13 @@ using record_files::Folder;
 namespace {
 
 struct Files {
-  // Writes files with these numbers of records, and their indexes.
-  Files(const Folder& folder, const std::vector<int>& counts) {
+  // Writes files with these numbers of records, and their indexes. Every `zipped`th file is compressed.
+  Files(const Folder& folder, const std::vector<int>& counts, std::size_t zipped = 99) {
     for (std::size_t i = 0; i < counts.size(); ++i) {
       const std::string path = folder.path() + "/" + std::to_string(i);
       const auto written = record_files::RandomRecords(counts[i], 3000, static_cast<int>(i));
-      record_files::Write(path, record_files::Content(written));
+      const std::string content = record_files::Content(written);
+      record_files::Write(path, (i + 1) % zipped == 0 ? record_files::Gzip(content) : content);
       records.insert(records.end(), written.begin(), written.end());
       sources.push_back({path, path + ".index"});
       std::unique_ptr<RecordIndexWriter> writer;
@@ -41,11 +42,7 @@ std::vector<std::string> Strings(const std::vector<ByteRange>& records) {
   return strings;
 }
 
-}  // namespace
-
-TEST(AnyRecordsAreReadInAnyOrder) {
-  const Folder folder;
-  const Files files(folder, {300, 0, 1, 64, 500, 0});
+void ReadInAnyOrder(const Files& files) {
   std::unique_ptr<RecordSet> set;
   CHECK_EQ(RecordSet::Open(files.sources, &set).text(), "");
   CHECK_EQ(set->records(), static_cast<std::int64_t>(files.records.size()));
@@ -65,6 +62,18 @@ TEST(AnyRecordsAreReadInAnyOrder) {
     CHECK_EQ(reader.Read(numbers, &records).text(), "");
     CHECK(Strings(records) == expected);
   }
+}
+
+}  // namespace
+
+TEST(AnyRecordsAreReadInAnyOrder) {
+  const Folder folder;
+  ReadInAnyOrder(Files(folder, {300, 0, 1, 64, 500, 0}));
+}
+
+TEST(AnyRecordsOfCompressedFilesAreReadInAnyOrder) {
+  const Folder folder;
+  ReadInAnyOrder(Files(folder, {300, 0, 1, 64, 500, 0}, 2));
 }
 
 TEST(AFileThatChangesWhileItIsReadIsAnError) {
