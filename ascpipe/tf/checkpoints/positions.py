@@ -1,6 +1,6 @@
 """Training positions in checkpoints, and the datasets that continue from them."""
 import logging
-from typing import Dict, Optional, Set
+from typing import Dict, Optional
 
 from ascpipe.checkpoint.contents import Position, ReadPosition, TablePosition
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
@@ -10,7 +10,6 @@ from ascpipe.tf.running.shapes import ReadSource
 _log = logging.getLogger(__name__)
 
 _FIRST = ("", 0, 0, 0)
-_logged: Set[str] = set()
 
 
 def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], rings: Dict[str, int]) -> Position:
@@ -36,10 +35,10 @@ def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Di
     for name, ring in rings.items():
         position = held.read_position(ring)
         reads = pipeline.reads.get(ring, ())
-        sources = {read.source: read for read in reads if _is_restorable(read)}
+        sources = {read.source: read for read in reads if _is_restorable(pipeline, read)}
         if position is None:
             if sources and len(sources) == len(reads) and held.trained_batches(ring):
-                _log_once("The checkpoint has no reading position of stream %r, because no tensor of the batch comes "
+                _log_once(pipeline, "The checkpoint has no reading position of stream %r, because no tensor of the batch comes "
                           "unchanged from asc.data.read. A restored program reads from the first record. Let the maps "
                           "between asc.data.read and the insert function return one tensor unchanged, for example the "
                           "labels", name)
@@ -62,7 +61,7 @@ def continue_reading(pipeline: Pipeline, ring: int, saved: Position, name: str) 
     """
     trained = None
     for read in pipeline.reads.get(ring, ()):
-        start = _start(read, saved.reads.get(name))
+        start = _start(pipeline, read, saved.reads.get(name))
         pipeline.native_side.read_from(read.source, start)
         if trained is None or start.data:
             trained = read.source, start
@@ -70,8 +69,8 @@ def continue_reading(pipeline: Pipeline, ring: int, saved: Position, name: str) 
         pipeline.native_side.set_trained_position(ring, *trained)
 
 
-def _start(read: ReadSource, position: Optional[ReadPosition]) -> ReadPosition:
-    if position is not None and _is_restorable(read):
+def _start(pipeline: Pipeline, read: ReadSource, position: Optional[ReadPosition]) -> ReadPosition:
+    if position is not None and _is_restorable(pipeline, read):
         if position.data == read.data:
             _log.info("reading continues after %d records of epoch %d (pass %d)", position.consumed, position.epoch,
                       position.pass_number)
@@ -81,15 +80,15 @@ def _start(read: ReadSource, position: Optional[ReadPosition]) -> ReadPosition:
     return ReadPosition(*_FIRST)
 
 
-def _is_restorable(read: ReadSource) -> bool:
+def _is_restorable(pipeline: Pipeline, read: ReadSource) -> bool:
     if read.obstacle is not None:
-        _log_once("Checkpoints have no reading position, because of %s. A restored program reads from the first "
+        _log_once(pipeline, "Checkpoints have no reading position, because of %s. A restored program reads from the first "
                   "record. Use epochs and batch_size of asc.data.read instead of stages, and call asc.data.read for "
                   "each iterator", read.obstacle)
     return read.obstacle is None
 
 
-def _log_once(text: str, name: str) -> None:
-    if text % name not in _logged:
-        _logged.add(text % name)
+def _log_once(pipeline: Pipeline, text: str, name: str) -> None:
+    if text % name not in pipeline.logged:
+        pipeline.logged.add(text % name)
         _log.warning(text, name)
