@@ -38,10 +38,10 @@ def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Di
         sources = {read.source: read for read in reads if _is_restorable(pipeline, read)}
         if position is None:
             if sources and len(sources) == len(reads) and held.trained_batches(ring):
-                _log_once(pipeline, "The checkpoint has no reading position of stream %r, because no tensor of the batch comes "
-                          "unchanged from asc.data.read. A restored program reads from the first record. Let the maps "
-                          "between asc.data.read and the insert function return one tensor unchanged, for example the "
-                          "labels", name)
+                _log_once(pipeline, "The checkpoint has no reading position of stream %r, because no tensor of the "
+                          "batch comes unchanged from asc.data.read. A restored program reads from the first record. "
+                          "Let the maps between asc.data.read and the insert function return one tensor unchanged, "
+                          "for example the labels", name)
             continue
         read = sources.get(position[0])
         if read is not None:
@@ -82,9 +82,9 @@ def _start(pipeline: Pipeline, read: ReadSource, position: Optional[ReadPosition
 
 def _is_restorable(pipeline: Pipeline, read: ReadSource) -> bool:
     if read.obstacle is not None:
-        _log_once(pipeline, "Checkpoints have no reading position, because of %s. A restored program reads from the first "
-                  "record. Use epochs and batch_size of asc.data.read instead of stages, and call asc.data.read for "
-                  "each iterator", read.obstacle)
+        _log_once(pipeline, "Checkpoints have no reading position, because of %s. A restored program reads from the "
+                  "first record. Use epochs and batch_size of asc.data.read instead of stages, and call asc.data.read "
+                  "for each iterator", read.obstacle)
     return read.obstacle is None
 
 
