@@ -111,7 +111,7 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
     if saved is not None:
         for name, number in rings.items():
             pipeline.native_side.set_trained_batches(number, saved.trained_batches.get(name, 0))
-            continue_reading(pipeline, number, saved, name)
+        continue_reading(pipeline, checkpoint.prefix, saved, rings)
         pipeline.loaded = saved, position_now(pipeline, held, saved)
 
 

@@ -1,6 +1,7 @@
 """Training positions in checkpoints, and the datasets that continue from them."""
 import logging
-from typing import Dict, Optional
+import os
+from typing import Dict, List, Optional, Tuple
 
 from ascpipe.checkpoint.contents import Position, ReadPosition, TablePosition
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
@@ -49,24 +50,50 @@ def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Di
     return found
 
 
-def continue_reading(pipeline: Pipeline, ring: int, saved: Position, name: str) -> None:
-    """Let the datasets of a training stream start at the position of a restored checkpoint.
+def start_reading(pipeline: Pipeline, prefix: str, saved: Position, rings: Dict[str, int]) -> None:
+    """Let the datasets of training streams start at the position of a checkpoint that this rank restores.
 
     A dataset with other data, or with a stage after which the position has no meaning, starts at the first record.
 
+    A rank other than 0 calls this function when its program restores, because the program may read the first batch
+    before rank 0 has requested the load of the tables. The load then does not start the datasets again.
+
     Args:
-        ring: number of the stream's ring.
+        prefix: path of the checkpoint.
         saved: position of the checkpoint.
-        name: name of the stream in the checkpoint.
+        rings: numbers of the rings of training streams, by stream name.
     """
-    trained = None
-    for read in pipeline.reads.get(ring, ()):
-        start = _start(pipeline, read, saved.reads.get(name))
-        pipeline.native_side.read_from(read.source, start)
-        if trained is None or start.data:
-            trained = read.source, start
-    if trained is not None:  # a save before the next batch is trained has the position of the restored checkpoint
-        pipeline.native_side.set_trained_position(ring, *trained)
+    for _, source, start in _starts(pipeline, saved, rings):
+        pipeline.native_side.read_from(source, start)
+    _meet(pipeline, "load", "restore", prefix)
+
+
+def continue_reading(pipeline: Pipeline, prefix: str, saved: Position, rings: Dict[str, int]) -> None:
+    """Note that the tables have been loaded from a checkpoint, and start the datasets if they were not started yet.
+
+    A save before the next batch is trained has the position of the checkpoint.
+    """
+    has_started = pipeline.rank != 0 and _meet(pipeline, "restore", "load", prefix)
+    for ring, source, start in sorted(_starts(pipeline, saved, rings), key=lambda each: bool(each[2].data)):
+        if not has_started:
+            pipeline.native_side.read_from(source, start)
+        pipeline.native_side.set_trained_position(ring, source, start)  # the last one of a ring is restored, if any is
+
+
+def _starts(pipeline: Pipeline, saved: Position, rings: Dict[str, int]) -> List[Tuple[int, int, ReadPosition]]:
+    """Return ring, source and start of each dataset."""
+    return [(ring, read.source, _start(pipeline, read, saved.reads.get(name)))
+            for name, ring in rings.items() for read in pipeline.reads.get(ring, ())]
+
+
+def _meet(pipeline: Pipeline, awaited: str, mine: str, prefix: str) -> bool:
+    """Return whether the other event has already happened for a checkpoint. Otherwise, note this event."""
+    place = os.path.abspath(prefix)
+    if (awaited, place) in pipeline.restores:
+        pipeline.restores.discard((awaited, place))
+        return True
+    pipeline.restores.add((mine, place))
+    return False
 
 
 def _start(pipeline: Pipeline, read: ReadSource, position: Optional[ReadPosition]) -> ReadPosition:

@@ -10,6 +10,7 @@ from ascpipe.tf.checkpoints import loading
 from ascpipe.tf.checkpoints.instances import Wanted, instance_of
 from ascpipe.tf.checkpoints.loading import Load
 from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
+from ascpipe.tf.checkpoints.positions import start_reading
 from ascpipe.tf.checkpoints.saving import saved_part
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
@@ -79,6 +80,9 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
             attach()
             with hold(alone=False):
                 restore_dense(checkpoint.dense_prefix)
+            saved = loading.position_in(pipeline, checkpoint)
+            if saved is not None:
+                start_reading(pipeline, prefix, saved, saved_part(pipeline, state).rings)
         else:
             attach()
             what = {"sources": {load.shape.name: (os.path.abspath(prefix), load.spec.name) for load in loads},

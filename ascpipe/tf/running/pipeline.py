@@ -77,6 +77,8 @@ class Pipeline:
         save_log_bytes: maximum memory in which a background save stores images of rows that change.
         read_ahead: recommended prefetch depth of datasets, in batches.
         reads: number of a ring -> datasets from files that feed the training stream of the newest graph.
+        restores: on ranks other than 0, what has happened of a restore: ("restore", path) if the program has restored
+            and the tables are not loaded yet, ("load", path) for the opposite.
         logged: warnings that are logged once.
         follower: thread that executes requests of rank 0, or None on rank 0.
     """
@@ -94,6 +96,7 @@ class Pipeline:
         self.streams = list(streams)
         self.rings = {stream.number: stream.number for stream in streams}
         self.reads: Dict[int, List[ReadSource]] = {}
+        self.restores: Set[Tuple[str, str]] = set()
         self.logged: Set[str] = set()
         self.run_id = uuid.uuid4().hex
         self.tables: Dict[str, KnownTable] = {}
