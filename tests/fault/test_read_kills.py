@@ -1,0 +1,187 @@
+"""Programs that read files are killed at any moment and started again: each trains every batch once, bit by bit.
+
+Programs are forked from a process that has imported TensorFlow. ``TEST_KILLS`` is the number of kills in the
+long forms.
+"""
+import json
+import os
+import random
+import re
+import signal
+import sys
+import threading
+
+import psutil
+import pytest
+
+from ascpipe.checkpoint.reader import open_checkpoint
+from tests.support import tfrecords
+from tests.support.checkpoints import by_key
+from tests.support.daemons import ROOT, is_alive
+from tests.support.examples import example, feature
+from tests.support.forked_calls import ForkServer, environment
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout_s(240)
+
+STEPS = 30  #: 77 records in batches of 8, three times
+WAYS = ["session", "monitored", "estimator", "evaluate", "per_epoch"]
+KILLS = int(os.environ.get("TEST_KILLS", "40"))  #: of each long form
+LONG = [pytest.mark.long, pytest.mark.timeout_s(200 + 30 * KILLS)]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory, _module_leaves_nothing_behind):
+    with ForkServer("forked_ranks", tmp_path_factory.mktemp("programs")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    records = [example([("number", feature("int64", [number])),
+                        ("user", feature("int64", [number * number % 37, number % 11])),
+                        ("item", feature("int64", [number * place % 53 for place in range(number % 5)])),
+                        ("label", feature("float32", [number % 2]))]) for number in range(77)]
+    return [tfrecords.write(folder / "{}.tfrecord".format(name), part) for name, part in
+            (("a", records[:30]), ("b", records[30:]))]
+
+
+def case_of(way, folder, files, **more):
+    return {"way": way, "folder": str(folder), "files": files, "steps": STEPS, "every": 3, **more}
+
+
+def begun(programs, case, **settings):
+    return programs.call("python", ["-m", "tests.support.programs.reading", json.dumps(case)], ROOT,
+                         environment(ring_frames=16, **settings))
+
+
+def trained(out, history, evaluations):
+    """Add the complete lines of a program. Steps that are trained again have the same ids and losses."""
+    for line in out.splitlines(keepends=True):
+        found = re.fullmatch(r"(eval )?([0-9]+) (.*)\n", line)
+        if found:
+            where = evaluations if found.group(1) else history
+            assert where.setdefault(int(found.group(2)), found.group(3)) == found.group(3), line
+
+
+def final_state(folder):
+    """Rows and slots by key, and the variables, in the checkpoint of the last step."""
+    (name,) = [path.name[:-len(".index")] for path in folder.glob("*-{}.index".format(STEPS))]
+    with open_checkpoint(str(folder / name)) as checkpoint:
+        state = {table: by_key(checkpoint.blocks(table)) for table in checkpoint.tables}
+    assert set(state) == {"user", "item"}
+    return {**state, "variables": (folder / (name + ".data-00000-of-00001")).read_bytes()}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(programs, files, tmp_path_factory):
+    """By way: (history, evaluations, state) of a run without kills."""
+    known = {}
+
+    def of(way):
+        if way not in known:
+            folder = tmp_path_factory.mktemp(way) / "model"
+            program = begun(programs, case_of(way, folder, files))
+            assert program.wait(120) == 0, program.err
+            history, evaluations = {}, {}
+            trained(program.out, history, evaluations)
+            assert sorted(history) == list(range(1, STEPS + 1))
+            known[way] = history, evaluations, final_state(folder)
+        return known[way]
+
+    return of
+
+
+def require_same(found, undisturbed, way):
+    history, evaluations, state = found
+    expected = undisturbed(way)
+    assert history == expected[0]
+    for step, value in evaluations.items():
+        assert expected[1].get(step, value) == value
+    assert state == expected[2]
+
+
+def killed_until_the_end(programs, case, folder, kills, draw, act):
+    """Start a program, and ``act`` on it after some steps, until it was disturbed ``kills`` times. Then let it end."""
+    history, evaluations, disturbed, lengths = {}, {}, 0, []
+    while True:
+        program = begun(programs, {**case, "step_s": 0.03 if disturbed < kills else 0})
+        lines = draw.randrange(0, 9)
+        wait_until(lambda: program.out.count("\n") >= lines or not is_alive(program.pid), 100.0, "some steps")  # noqa: B023
+        threading.Event().wait(draw.uniform(0.0, 0.15))
+        is_disturbed = disturbed < kills and is_alive(program.pid) and "end" not in program.out
+        if is_disturbed:
+            act(program)
+            disturbed += 1
+        code = program.wait(120)
+        trained(program.out, history, evaluations)
+        lengths.append(program.out.count("\n"))
+        if code == 0:
+            break
+        assert is_disturbed, program.err
+    assert program.out.endswith("end\n"), program.err
+    sys.stdout.write("{}: {} kills, steps of each start: {}\n".format(case["way"], disturbed, lengths))
+    return history, evaluations, final_state(folder)
+
+
+def kill(program):
+    os.kill(program.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("way, kills", [
+    ("session", 3), ("evaluate", 2), ("per_epoch", 2),
+    *(pytest.param(way, KILLS, marks=LONG) for way in WAYS)])
+def test_a_program_that_is_killed_trains_every_batch_once(programs, files, undisturbed, tmp_path, seed, way, kills):
+    folder = tmp_path / "model"
+    found = killed_until_the_end(programs, case_of(way, folder, files), folder, kills, random.Random(seed), kill)
+    require_same(found, undisturbed, way)
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=LONG)])
+def test_a_program_whose_daemon_is_killed_has_e110_and_continues(programs, files, undisturbed, tmp_path, seed, kills):
+    folder = tmp_path / "model"
+
+    def kill_daemon(program):
+        wait_until(lambda: program.out or not is_alive(program.pid), 60.0, "the first step")
+        (daemon,) = [child.pid for child in psutil.Process(program.pid).children()
+                     if "daemon" in " ".join(child.cmdline())]
+        os.kill(daemon, signal.SIGKILL)
+        assert program.wait(60) != 0
+        assert "E110" in program.err
+
+    found = killed_until_the_end(programs, case_of("session", folder, files), folder, kills, random.Random(seed),
+                                 kill_daemon)
+    require_same(found, undisturbed, "session")
+
+
+@pytest.mark.parametrize("kinds, seeds", [
+    ("table+key+table", 1),
+    pytest.param("key+table+template", 10, marks=[pytest.mark.long, pytest.mark.timeout_s(900)])])
+def test_killed_workers_change_no_batch_and_no_row(programs, files, undisturbed, tmp_path, seed, kinds, seeds):
+    for number in range(seeds):
+        folder = tmp_path / str(number)
+        program = begun(programs, case_of("session", folder, files, kills=kinds, seed=seed % 2 ** 31 + number,
+                                          step_s=0.1))
+        assert program.wait(120) == 0, program.err
+        assert re.search("killed [1-9]", program.out)
+        history, evaluations = {}, {}
+        trained(program.out, history, evaluations)
+        require_same((history, evaluations, final_state(folder)), undisturbed, "session")
+
+
+@pytest.mark.long
+def test_the_undisturbed_runs_have_the_records_of_each_epoch(undisturbed):
+    """All ways train the same batches. Passes of an Estimator that is called per epoch have other orders."""
+    ways = {way: undisturbed(way) for way in WAYS}
+    for way in ("monitored", "estimator", "evaluate"):
+        assert ways[way][0] == ways["session"][0]
+    assert ways["evaluate"][1]
+    orders = set()
+    for way in ("session", "per_epoch"):
+        lines = [line.split()[0] for _, line in sorted(ways[way][0].items())]
+        for epoch in range(3):
+            numbers = ",".join(lines[10 * epoch:10 * epoch + 10]).split(",")
+            assert sorted(map(int, numbers)) == list(range(77))
+            orders.add(tuple(numbers))
+    assert len(orders) == 5  # the first epoch is the same
