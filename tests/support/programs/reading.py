@@ -212,7 +212,7 @@ def trained(estimator: Any) -> int:
 
 @contextlib.contextmanager
 def killing(case: Dict[str, Any], steps: Steps) -> Iterator[None]:
-    """Workers are killed meanwhile, if the case has kills."""
+    """If the case has kills, workers are killed meanwhile."""
     if not case.get("kills"):
         yield
         return
