@@ -212,7 +212,7 @@ def trained(estimator: Any) -> int:
 
 @contextlib.contextmanager
 def killing(case: Dict[str, Any], steps: Steps) -> Iterator[None]:
-    """If the case has kills, workers are killed meanwhile."""
+    """Kill workers while the block runs, if the case has kills."""
     if not case.get("kills"):
         yield
         return
