@@ -56,6 +56,13 @@ def test_two_ranks_read_every_record_once_per_epoch(tmp_path, files):
         assert sorted(mine + theirs) == list(range(COUNT))
 
 
+def test_a_second_graph_continues_on_all_ranks_if_rank_0_restores(tmp_path, files):
+    first, other = run(tmp_path, files, 2, way="two_sessions", until=7)
+    assert sorted(first) == list(range(1, 16))
+    numbers = [number for one in (first, other) for taken in one.values() for number in taken]
+    assert sorted(numbers) == sorted(3 * list(range(COUNT)))
+
+
 def test_other_numbers_of_ranks_continue_in_the_middle_of_an_epoch(tmp_path, files):
     """2 ranks, then 3, then 1. A background save comes before each save."""
     runs = [run(tmp_path, files, 2, until=7), run(tmp_path, files, 3, until=9), run(tmp_path, files, 1)]

@@ -115,13 +115,16 @@ def in_session(case: Dict[str, Any], steps: Steps) -> None:
     """Saves in the foreground and in the background by turns."""
     iterator, train = graph(case, steps)
     saver = asc.Saver()
+    broadcast = asc.broadcast_global_variables(0) if RANKS > 1 else tf.no_op()
     asc.start()
     model_path = os.path.join(case["folder"], "model")
     with v1.Session(config=CONFIG) as session, killing(case, steps):
         session.run([v1.global_variables_initializer(), iterator.initializer])
         found = complete_checkpoints(case["folder"])
         if found:
-            saver.restore(session, found[-1].prefix)
+            if RANK == 0 or not case.get("alone"):
+                saver.restore(session, found[-1].prefix)
+            session.run(broadcast)
             if found[-1].step == case["steps"]:
                 return
             number = found[-1].step
@@ -138,6 +141,14 @@ def in_session(case: Dict[str, Any], steps: Steps) -> None:
                 saver.save(session, model_path, global_step=number, background=number % (2 * case["every"]) == 0)
         asc.wait_for_save()
         saver.save(session, model_path, global_step=number)
+
+
+def in_two_sessions(case: Dict[str, Any], steps: Steps) -> None:
+    """The second graph continues after step ``until`` of the first one. Only rank 0 restores the checkpoint."""
+    in_session(case, steps)
+    with tf.Graph().as_default():
+        v1.set_random_seed(1)
+        in_session({**case, "until": None, "alone": True}, steps)
 
 
 def in_monitored_session(case: Dict[str, Any], steps: Steps) -> None:
@@ -227,7 +238,7 @@ def train(case: Dict[str, Any]) -> None:
     _case.update(case)
     os.makedirs(case["folder"], exist_ok=True)
     steps = Steps(case)
-    ways = {"session": in_session, "monitored": in_monitored_session}
+    ways = {"session": in_session, "two_sessions": in_two_sessions, "monitored": in_monitored_session}
     with tf.Graph().as_default():
         v1.set_random_seed(1)
         asc.init()
