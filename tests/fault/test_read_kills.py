@@ -94,9 +94,11 @@ def undisturbed(programs, files, tmp_path_factory):
 
 
 def require_same(found, undisturbed, way):
+    """A program that is killed in a save has not printed the step before it, but the final state shows the step."""
     history, evaluations, state = found
     expected = undisturbed(way)
-    assert history == expected[0]
+    assert {**expected[0], **history} == expected[0]
+    assert len(expected[0]) - len(history) <= KILLS
     for step, value in evaluations.items():
         assert expected[1].get(step, value) == value
     assert state == expected[2]
