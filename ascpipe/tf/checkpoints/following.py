@@ -123,8 +123,7 @@ def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
         checkpoints = {prefix: opened.enter_context(open_checkpoint(prefix, allow_unverified=asked["allow_unverified"]))
                        for prefix in sorted({prefix for prefix, _ in asked["sources"].values()})}
         loads = []
-        sources = {} if asked["live"] else asked["sources"]  # live: the tables have the contents of the checkpoint
-        for name, (prefix, saved_name) in sources.items():
+        for name, (prefix, saved_name) in asked["sources"].items():
             table = pipeline.tables[name]
             loads.append(
                 loading.begun(checkpoints[prefix], table.shape, table.slots, saved_name,
@@ -133,7 +132,7 @@ def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
                                  asked["allow_missing"]))
         with hold(alone=True) as held:
             pipeline.loaded = None
-            for table in (pipeline.tables[name] for name in sources):
+            for table in (pipeline.tables[name] for name in asked["sources"]):
                 if not table.shape.home_rows:  # otherwise the slots are in home rows
                     held.create_slots(table.shape.number, table.slots)
             loading.load_tables(pipeline, held, loads)

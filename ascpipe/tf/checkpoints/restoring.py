@@ -96,16 +96,13 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
              what: Dict[str, Any]) -> None:
     with hold(alone=True) as held:
         restore_dense(checkpoint.dense_prefix)
-        is_live = _is_live(pipeline, held, checkpoint)
-        if is_live:
+        if _is_live(pipeline, held, checkpoint):
             _log.info("the tables already have the contents of %s", checkpoint.prefix)
         else:
             pipeline.loaded = None
-        # Also if the tables are live, because the datasets of all ranks start at the position of the checkpoint.
-        with _other_ranks(pipeline, {**what, "live": is_live}) as others, working(pipeline.ranks):
-            if not is_live:
+            with _other_ranks(pipeline, what) as others, working(pipeline.ranks):
                 loading.load_tables(pipeline, held, loads)
-            _require_loaded(others, checkpoint.prefix)
+                _require_loaded(others, checkpoint.prefix)
         loading.note_loaded(pipeline, held, checkpoint, what["rings"])
 
 
@@ -181,8 +178,7 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
             what = {"sources": {name: (os.path.abspath(source.prefix), source.name)
                                 for name, source in sources.items()},
                     "with_slots": sorted(name for name, source in sources.items() if source.with_slots),
-                    "allow_unverified": allow_unverified, "allow_missing": [], "begins": True, "live": False,
-                    "rings": {}}
+                    "allow_unverified": allow_unverified, "allow_missing": [], "begins": True, "rings": {}}
             with hold(alone=True) as held, _other_ranks(pipeline, what) as others, working(pipeline.ranks):
                 loading.load_tables(pipeline, held, list(loads.values()))
                 _require_loaded(others, ", ".join(checkpoints))
