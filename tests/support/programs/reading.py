@@ -4,13 +4,12 @@
 
 Fields of a case:
 
-- ``way``: "session", "monitored", "estimator", "evaluate" (train_and_evaluate) or "per_epoch" (``train`` per epoch).
+- ``way``: "session", "two_sessions", "monitored", "estimator", "evaluate" (train_and_evaluate) or "per_epoch" (``train`` per epoch).
 - ``folder``: of the checkpoints. A program that finds one continues from it.
 - ``files``, ``steps``: number of batches of all epochs. ``every``: steps between two saves.
 - ``kills``: kinds of workers that are killed, as "table+key", and ``seed`` of the moments.
 - ``step_s``: seconds between two steps.
-
-- ``until``: the last step before which the program saves and ends ("session" only).
+- ``until``: the last step of the session, after which it saves. ``alone``: only rank 0 restores a checkpoint.
 - ``out``: file that receives the lines, with the rank as its suffix. By default, they are printed.
 
 The program prints a line for each step: its number, the numbers of its records, and the bits of its loss. It prints
