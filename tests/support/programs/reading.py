@@ -4,7 +4,8 @@
 
 Fields of a case:
 
-- ``way``: "session", "two_sessions", "monitored", "estimator", "evaluate" (train_and_evaluate) or "per_epoch" (``train`` per epoch).
+- ``way``: "session", "two_sessions", "monitored", "estimator", "evaluate" (train_and_evaluate) or "per_epoch"
+  (``train`` per epoch).
 - ``folder``: of the checkpoints. A program that finds one continues from it.
 - ``files``, ``steps``: number of batches of all epochs. ``every``: steps between two saves.
 - ``kills``: kinds of workers that are killed, as "table+key", and ``seed`` of the moments.
