@@ -73,7 +73,7 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
         readers: number of threads that read batches. If a file is compressed, one thread reads.
         read_ahead: maximum number of batches in memory that were read before the program needs them.
         on_bad_record: "error", or "skip" to skip records that are damaged or do not have the features. Their number
-            is logged. Batches with such records are smaller.
+            is logged. Batches with such records are smaller; a batch with only such records is an error.
 
     Raises:
         ArgumentError, FeatureError: an argument is not allowed.
