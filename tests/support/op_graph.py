@@ -133,7 +133,7 @@ def _dataset(batches: Sequence[Sequence[int]], stream: StreamShape, stamps: Opti
 
     def submit(label: Any, ids: Any, stamp: Any) -> Any:
         ids_of_all = [ids] * len(stream.parts)
-        return label, native.ops().asc_submit(ids_of_all, [stamp] if stamps else [], stream=stream.number)
+        return label, native.ops().asc_submit(ids_of_all, [stamp] if stamps else [], [], stream=stream.number)
 
     data = tf.data.Dataset.from_generator(generate, (tf.int64, tf.int64, tf.int64), ([], [None], [])).map(submit)
     options = tf.data.Options()

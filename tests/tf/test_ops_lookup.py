@@ -147,7 +147,7 @@ def test_a_plan_that_was_not_put_in_place_says_what_to_call():
 
 def test_submitting_before_the_start_says_what_to_call():
     with pytest.raises(tf.errors.FailedPreconditionError, match="E205: The pipeline was (not started|stopped by .*)"):
-        run(lambda: native.ops().asc_submit([np.array([1])], [], stream=0))
+        run(lambda: native.ops().asc_submit([np.array([1])], [], [], stream=0))
 
 
 @pytest.mark.parametrize("dim", [2, 8])

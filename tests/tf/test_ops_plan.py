@@ -285,7 +285,7 @@ def test_a_full_table_names_the_need_and_loses_nothing():
 def test_ids_of_seven_dimensions_are_refused_at_the_door():
     with FakeDaemon([TABLE], [TRAIN]):
         with tf.Graph().as_default(), tf.compat.v1.Session() as opened:
-            ticket = native.ops().asc_submit([tf.zeros([1] * 7, tf.int64)], [], stream=0)
+            ticket = native.ops().asc_submit([tf.zeros([1] * 7, tf.int64)], [], [], stream=0)
             with pytest.raises(tf.errors.InvalidArgumentError, match="feature 'f0' has 7 dimensions .* at most 6"):
                 opened.run(ticket)
 
@@ -351,6 +351,6 @@ def test_a_timestamp_that_is_not_positive_is_refused_and_nothing_is_lost(stamp):
 def test_a_batch_has_one_scalar_timestamp_or_none(stamps, text):
     with FakeDaemon([TABLE], [TRAIN]):
         with tf.Graph().as_default(), tf.compat.v1.Session() as opened:
-            ticket = native.ops().asc_submit([np.array([1])], stamps, stream=0)
+            ticket = native.ops().asc_submit([np.array([1])], stamps, [], stream=0)
             with pytest.raises(tf.errors.InvalidArgumentError, match=text):
                 opened.run(ticket)

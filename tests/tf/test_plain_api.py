@@ -22,7 +22,7 @@ print(sorted(name for name in sys.modules if name.startswith(("ascpipe.tf.", "te
 #: by name of the plain optimizer, the name in the other one's tests and its arguments there
 OPTIMIZERS = {"LazyAdam": ("lazy_adam", {}), "Adagrad": ("adagrad", {"initial_accumulator_value": 0.1}),
               "GradientDescent": ("gradient_descent", {}), "Ftrl": ("ftrl", {})}
-MODULES = ("feature_column", "optimizers")  #: of the public names
+MODULES = ("data", "feature_column", "optimizers")  #: of the public names
 
 
 @pytest.mark.parametrize("name, text", [
@@ -61,6 +61,7 @@ def test_a_name_that_is_not_there_is_an_error_that_names_the_nearest():
 
 @pytest.mark.parametrize("name", [
     *(name for name in asc.__all__ if name not in MODULES),
+    *("data." + name for name in asc.data.__all__),
     *("feature_column." + name for name in asc.feature_column.__all__)])
 def test_every_public_name_has_a_docstring_and_types(name):
     thing = operator.attrgetter(name)(asc)
