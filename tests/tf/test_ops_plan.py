@@ -346,7 +346,7 @@ def test_a_timestamp_that_is_not_positive_is_refused_and_nothing_is_lost(stamp):
 
 @pytest.mark.parametrize(("stamps", "text"), [
     ([np.array([1], np.int64)], r"the timestamp of stream 0 has shape \[1\], expected a scalar"),
-    ([np.int64(1), np.int64(2)], "2 timestamps, a batch has one or none"),
+    ([np.int64(1), np.int64(2)], "2 timestamps and 0 positions, a batch has one or none"),
 ])
 def test_a_batch_has_one_scalar_timestamp_or_none(stamps, text):
     with FakeDaemon([TABLE], [TRAIN]):
