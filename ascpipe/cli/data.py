@@ -29,8 +29,8 @@ def command() -> None:
     """Group of commands. Each command imports its modules when it is called."""
 
 
-@command.command("index", help="Build the index of each plain TFRecord, CSV or TSV file. An index has the place of "
-                               "each record, and is needed to shuffle records. A file that has an index keeps it.")
+@command.command("index", help="Build the index of each TFRecord, CSV or TSV file. An index has the place of each "
+                               "record, and is needed to shuffle records. A file that has an index keeps it.")
 @_files
 @_header
 @_no_quotes
@@ -38,14 +38,13 @@ def command() -> None:
 def index(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) -> None:
     """Print one line per file as soon as its index exists, or JSON of all files."""
     from ascpipe.cli.checked_data import progress_of
-    from ascpipe.cli.text_data import format_of
-    from ascpipe.data.files import readable
+    from ascpipe.data.files import readable, record_format_of
     from ascpipe.data.index import indexed
 
     shown = []
     for file in readable(files):
         with progress_of(file) as progress:
-            built = indexed(file.path, progress, format_of(file, header, not no_quotes))
+            built = indexed(file.path, progress, record_format_of(file.format, header, not no_quotes))
         with built.opened as opened:
             shown.append({"path": file.path, "index": opened.path, "records": opened.records, "is_new": built.is_new})
             if not as_json:

@@ -14,10 +14,9 @@ from ascpipe.cli.text_data import (
     different_counts,
     file_json,
     first_texts,
-    format_of,
 )
 from ascpipe.data.fields import Field, merged
-from ascpipe.data.files import DataFile
+from ascpipe.data.files import DataFile, record_format_of
 from ascpipe.logs import counted, one_line
 
 _MB = 1e6
@@ -60,7 +59,7 @@ def show_check(files: Sequence[DataFile], settings: Tuple[bool, bool], as_json: 
     checked: List[CheckedText] = []
     for file in files:
         with progress_of(file) as progress:
-            checked.append(checked_text(file, format_of(file, *settings), progress))
+            checked.append(checked_text(file, record_format_of(file.format, *settings), progress))
         if not as_json:
             _print_check(checked[-1])
     difference = different_counts(checked)

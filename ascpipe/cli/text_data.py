@@ -2,9 +2,8 @@
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ascpipe.data import formats
 from ascpipe.data.fields import Field, TextSchema, merged, names_of, split
-from ascpipe.data.files import TFRECORD, TSV, DataFile
+from ascpipe.data.files import DataFile, record_format_of
 from ascpipe.data.formats import Format
 from ascpipe.data.records import Record, RecordFile
 from ascpipe.errors import DataError
@@ -36,13 +35,6 @@ class CheckedText(NamedTuple):
     more_problems: int
 
 
-def format_of(file: DataFile, header: bool, quotes: bool) -> Format:
-    """Return the format of records of a file. The options apply only to text files."""
-    if file.format == TFRECORD:
-        return formats.TFRECORD
-    return formats.text("\t" if file.format == TSV else ",", quotes, header)
-
-
 def checked_text(file: DataFile, record_format: Format, progress: Optional[Callable[[int], None]]) -> CheckedText:
     """Read a text file, and check all its records. Invalid records are skipped."""
     schema = TextSchema(record_format)
@@ -58,7 +50,7 @@ def checked_text(file: DataFile, record_format: Format, progress: Optional[Calla
                 del problems[_SHOWN_PROBLEMS:]
                 if progress is not None:
                     progress(position)
-        names = names_of(file.path, file.compression, record_format, len(schema.fields()))
+        names = names_of(file.path, record_format, len(schema.fields()))
     except DataError as error:  # the file or its header cannot be read
         problems.append(error)
     return CheckedText(file.path, file.compression, schema.records, os.stat(file.path).st_size, schema.fields(names),
@@ -81,7 +73,7 @@ def first_texts(files: Sequence[DataFile], settings: Tuple[bool, bool], count: i
     for file in files:
         if len(shown) == count:
             break
-        record_format = format_of(file, *settings)
+        record_format = record_format_of(file.format, *settings)
         with RecordFile(file.path, file.compression, record_format) as opened:
             records = [record for record, _ in zip(opened, range(count - len(shown)))]
         schema = TextSchema(record_format)
@@ -89,7 +81,7 @@ def first_texts(files: Sequence[DataFile], settings: Tuple[bool, bool], count: i
         with RecordFile(file.path, file.compression, record_format) as opened:
             while schema.records + len(problems) < len(records):
                 schema.check(opened, 2 ** 62, problems, len(records) - schema.records - len(problems))
-        fields = schema.fields(names_of(file.path, file.compression, record_format, len(schema.fields())))
+        fields = schema.fields(names_of(file.path, record_format, len(schema.fields())))
         all_fields.append(fields)
         left = iter(problems)
         for record in records:

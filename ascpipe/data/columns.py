@@ -1,4 +1,4 @@
-"""Columns of text records. ``tfops/src/input/csv_parser.h`` parses them with the values of ``tf.io.decode_csv``."""
+"""Columns of text records. ``tfops/src/input/csv_parser.h`` parses them to the same values as ``tf.io.decode_csv``."""
 import ctypes
 from ctypes import c_char_p, c_void_p
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union

@@ -80,19 +80,34 @@ def split(record: bytes, count: int, record_format: Format) -> Optional[List[byt
     return None if parsed.error is not None else [one[0] for one in parsed.values]
 
 
-def names_of(path: str, compression: str, record_format: Format, count: int) -> List[str]:
+def header_of(path: str, record_format: Format) -> List[str]:
+    """Return the names in the first record of a file, which may be compressed. The result is empty if the file is.
+
+    Raises:
+        DataError: the record cannot be read, or its fields are invalid.
+    """
+    with_names = record_format._replace(header=False)
+    schema = TextSchema(with_names)
+    problems: List[DataError] = []
+    with RecordFile(path, None, with_names) as file:
+        schema.check(file, 1, problems, limit=1)
+    if problems:
+        raise problems[0]
+    with RecordFile(path, None, with_names) as file:
+        first = file.read()
+    data = b"" if first is None else first.data
+    found = split(data[len(_BOM):] if data.startswith(_BOM) else data, len(schema.fields()), with_names)
+    return [one.decode("utf-8", "backslashreplace") for one in found or []]
+
+
+def names_of(path: str, record_format: Format, count: int) -> List[str]:
     """Return the names in the header of a file, or nothing if it has none, or another number of fields.
 
     Raises:
         DataError: the header cannot be read.
     """
-    if not record_format.header:
-        return []
-    with RecordFile(path, compression, record_format._replace(header=False)) as file:
-        header = file.read()
-    data = b"" if header is None else header.data
-    found = split(data[len(_BOM):] if data.startswith(_BOM) else data, count, record_format)
-    return [one.decode("utf-8", "backslashreplace") for one in found or []]
+    names = header_of(path, record_format) if record_format.header else []
+    return names if len(names) == count else []
 
 
 def wider(one: Optional[str], other: Optional[str]) -> Optional[str]:

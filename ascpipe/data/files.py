@@ -5,6 +5,8 @@ import re
 import zlib
 from typing import List, NamedTuple, Sequence, Union
 
+from ascpipe.data import formats
+from ascpipe.data.formats import Format
 from ascpipe.data.records import GZIP, PLAIN, ZLIB
 from ascpipe.errors import DataFilesError, DataUnreadableError
 from ascpipe.errors.base import shown
@@ -108,26 +110,23 @@ def recognized(path: str) -> DataFile:
     return DataFile(path, _format(path, content), compression)
 
 
-def tfrecords(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
-    """Return the files that paths and patterns name. All of them must be TFRecord files.
+def record_format_of(kind: str, header: bool, use_quote_delim: bool = True) -> Format:
+    """Return how the content of TFRecord, CSV or TSV files is divided into records.
 
-    Raises:
-        DataFilesError: see ``find`` and ``recognized``, or a file has another format.
-        DataUnreadableError: a file cannot be read.
+    Args:
+        kind: ``TFRECORD``, ``CSV`` or ``TSV``. The other arguments apply only to text files.
+        header, use_quote_delim: see ``formats.text``.
     """
-    found = [recognized(path) for path in find(paths)]
-    for one in found:
-        if one.format != TFRECORD:
-            raise DataFilesError("{} is a {} file, and only TFRecord files are supported here. Nothing was read. "
-                                 "Convert the file to TFRecord".format(one.path, one.format.upper()))
-    return found
+    if kind == TFRECORD:
+        return formats.TFRECORD
+    return formats.text("\t" if kind == TSV else ",", use_quote_delim, header)
 
 
 def readable(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
     """Return the files that paths and patterns name. All of them must be TFRecord, CSV or TSV files.
 
     Raises:
-        DataFilesError: see ``find`` and ``recognized``, or a file has another format.
+        DataFilesError: an error of ``find`` or ``recognized``, or a file has another format.
         DataUnreadableError: a file cannot be read.
     """
     found = [recognized(path) for path in find(paths)]

@@ -1,4 +1,4 @@
-"""Index files, which have the place of each record of a plain TFRecord or text file.
+"""Index files, which have the place of each record of a TFRecord or text file.
 
 An index lies beside its data file. If that directory cannot be written, the index lies in the cache directory. An index
 belongs to a file of one size and modification time, and to one format. Otherwise, or if the index is damaged, it is

@@ -17,7 +17,7 @@ using record_files::Folder;
 namespace {
 
 struct Files {
-  // Writes files with these numbers of records, and their indexes. Every `zipped`th file is compressed.
+  // Writes a file for each number of records, and its index. If `zipped` is 2, every second file is compressed.
   Files(const Folder& folder, const std::vector<int>& counts, std::size_t zipped = 99) {
     for (std::size_t i = 0; i < counts.size(); ++i) {
       const std::string path = folder.path() + "/" + std::to_string(i);

@@ -1,4 +1,4 @@
-"""Text records and their columns are those of TensorFlow's CsvDataset and decode_csv."""
+"""Text records and their columns equal the results of TensorFlow's CsvDataset and decode_csv."""
 import itertools
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""``asc.data.read``: batches equal those of TensorFlow's parser, and have the order of ``ascpipe.data.order``."""
+"""``asc.data.read``: batches equal the results of TensorFlow's parser, and have the order of ``ascpipe.data.order``."""
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -125,7 +125,7 @@ tf.compat.v1.train.export_meta_graph(sys.argv[2])
 
 
 def test_a_graph_of_another_process_reads_its_own_files(files, tmp_path):
-    """Numbers of datasets are not those of another process, even if both count their datasets from the first one."""
+    """Two processes have different numbers of datasets, even if both count their datasets from the first one."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", EXPORT, files[1], str(tmp_path / "graph")], check=True,
                    env={**os.environ, "PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3"}, timeout=60)
     with tf.Graph().as_default() as graph, v1.Session() as session:

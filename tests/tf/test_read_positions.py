@@ -1,4 +1,4 @@
-"""Checkpoints have the position of ``asc.data.read``: a restored program goes on with the next batch, bit by bit."""
+"""Checkpoints have the position of ``asc.data.read``: a restored program continues with the next batch, bit by bit."""
 import contextlib
 
 import pytest
@@ -34,9 +34,9 @@ def with_insert(dataset, spec):
 
 
 class Program:
-    """A program in a session. Its losses are those of the batches it has trained."""
+    """A program in a session. ``steps`` returns the loss and the users of each batch that it trains."""
 
-    def __init__(self, dataset):
+    def __init__(self, dataset, *, initialize=True):
         spec = asc.FeatureSpec("user", table_name="user")
         self.iterator = v1.data.make_initializable_iterator(with_insert(dataset, spec))
         features, labels = self.iterator.get_next()
@@ -52,7 +52,8 @@ class Program:
         self.saver = asc.Saver()
         asc.start()
         self.session = v1.Session(config=v1.ConfigProto(**ONE_THREAD))
-        self.session.run(v1.global_variables_initializer())
+        if initialize:
+            self.session.run(v1.global_variables_initializer())
 
     def begin(self):
         self.session.run(self.iterator.initializer)
@@ -170,6 +171,23 @@ def test_the_batch_size_may_change(files, tmp_path):
         rest = run.begin().steps()
     found = [tuple(user) for _, users in first + rest for user in users]
     assert sorted(found) == sorted(tuple(user) for _, users in whole(lambda: read(files, epochs=1)) for user in users)
+
+
+def test_a_second_graph_without_files_keeps_the_position_of_the_first(files, tmp_path):
+    with program(lambda: read(files)) as run:
+        first = run.begin().steps(5)
+        with tf.Graph().as_default():
+            v1.set_random_seed(1)
+            batch = {"user": tf.zeros([4, 2], tf.int64), "label": tf.zeros([4])}
+            second = Program(tf.data.Dataset.from_tensors(batch).repeat(), initialize=False)
+            with second.session:
+                second.begin()
+        prefix = run.saver.save(run.session, str(tmp_path / "model"))
+    with program(lambda: read(files)) as run:
+        run.saver.restore(run.session, prefix)
+        rest = run.begin().steps()
+    expected = whole(lambda: read(files))
+    assert [users for _, users in first + rest] == [users for _, users in expected]
 
 
 def test_variables_that_are_initialized_again_begin_with_the_first_record(files, tmp_path):

@@ -67,6 +67,10 @@ def test_the_criteo_logs(tmp_path):
     assert found["I2"].tolist() == list(range(10))
     assert (found["I1"] == 0).all() and (found["C1"] == 2 ** 32 - 1).all()
     assert (found["C2"] == 0).all() and (found["C26"] == 26).all()
+    (hexadecimal,) = elements(lambda: asc.data.read(
+        str(file), {"C26": tf.io.FixedLenFeature([], tf.int64), "C1": tf.io.FixedLenFeature([], tf.string)}, 10,
+        format="criteo"))
+    assert (hexadecimal["C26"] == 0x1a).all() and (hexadecimal["C1"] == b"ffffffff").all()
     (some,) = elements(lambda: asc.data.read(str(file), {"C1": asc.data.hashed("C1", 100, default_value="")}, 10,
                                              format="criteo"))
     with tf.Graph().as_default(), v1.Session() as session:

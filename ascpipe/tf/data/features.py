@@ -49,7 +49,7 @@ def hashed(key: str, buckets: Optional[int] = None, shape: Optional[Sequence[int
            default_value: Any = None) -> Hashed:
     """Return the spec of a string feature that is read as int64 ids.
 
-    The ids are those of ``tf.strings.to_hash_bucket_fast(strings, buckets)``: FarmHash's Fingerprint64 modulo
+    The ids equal ``tf.strings.to_hash_bucket_fast(strings, buckets)``, which is FarmHash's Fingerprint64 modulo
     ``buckets``. Without ``buckets``, they are the fingerprints without the highest bit, so they are not negative.
 
     Args:

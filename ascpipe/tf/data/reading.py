@@ -11,13 +11,14 @@ import tensorflow as tf
 from ascpipe import ranks
 from ascpipe.data import criteo, formats
 from ascpipe.data import files as data_files
+from ascpipe.data.fields import header_of
 from ascpipe.data.files import DataFile
 from ascpipe.data.formats import Format
 from ascpipe.data.index import indexed
 from ascpipe.errors import DataFilesError
 from ascpipe.tf import internals
 from ascpipe.tf.data.features import RecordFeatures, record_features
-from ascpipe.tf.data.text import criteo_features, header_of, text_features, text_format
+from ascpipe.tf.data.text import criteo_features, text_features
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Choice, Instance, Integer, ListOf, Text, check_all
@@ -114,14 +115,14 @@ def _described(found: Sequence[DataFile], features: Optional[Mapping[str, Any]],
                columns: Optional[Sequence[str]]) -> Tuple[RecordFeatures, Format]:
     """Return the features and the format of the files."""
     if kind == CRITEO:
-        return _criteo(features)
+        return criteo_features(features), criteo.FORMAT
     kinds = {one.format for one in found} if kind is None else {kind}
     if len(kinds) > 1:
         raise DataFilesError("The files of asc.data.read have different formats: {}. Nothing was read. Read each "
                              "format into a dataset of its own".format(", ".join(sorted(kinds))))
     if kinds == {data_files.TFRECORD}:
         return record_features(features), formats.TFRECORD
-    record_format = text_format(kinds.pop(), columns)
+    record_format = data_files.record_format_of(kinds.pop(), header=columns is None)
     names = list(columns) if columns is not None else header_of(found[0].path, record_format)
     for one in found[1:] if columns is None else ():
         if header_of(one.path, record_format) != names:
@@ -129,13 +130,6 @@ def _described(found: Sequence[DataFile], features: Optional[Mapping[str, Any]],
                                  "Read each of them into a dataset of its own, or pass columns=[...] if the files have "
                                  "no names".format(found[0].path, one.path))
     return text_features(features, names, record_format, found[0].path), record_format
-
-
-def _criteo(features: Optional[Mapping[str, Any]]) -> Tuple[RecordFeatures, Format]:
-    names = [column.name for column in criteo.COLUMNS]
-    described = (criteo_features() if features is None else
-                 text_features(features, names, criteo.FORMAT, "the Criteo logs"))
-    return described, criteo.FORMAT
 
 
 def _indexes(found: Sequence[DataFile], record_format: Format) -> List[str]:

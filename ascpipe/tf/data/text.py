@@ -1,21 +1,17 @@
 """Fields of text files (CSV, TSV), as attributes of the dataset op."""
-import csv
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Collection, Dict, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from ascpipe.data import criteo, formats
+from ascpipe.data import criteo
 from ascpipe.data.columns import HEX, Column
-from ascpipe.data.files import TSV
 from ascpipe.data.formats import Format
-from ascpipe.data.records import RecordFile
 from ascpipe.errors import FeatureError
 from ascpipe.errors.base import shown
 from ascpipe.tf.data.features import FINGERPRINT, NOT_HASHED, Hashed, RecordFeatures
 
 _TYPES = (tf.float32, tf.float64, tf.int32, tf.int64, tf.string)
-_BOM = b"\xef\xbb\xbf"  # a mark that some programs write before UTF-8
 
 
 class _Field(NamedTuple):
@@ -27,32 +23,8 @@ class _Field(NamedTuple):
     buckets: int
 
 
-def text_format(kind: str, columns: Optional[Sequence[str]]) -> Format:
-    """Return the format of files that are ``CSV`` or ``TSV``. Without names of columns, the first record is a header.
-    """
-    return formats.text("\t" if kind == TSV else ",", header=columns is None)
-
-
-def header_of(path: str, record_format: Format) -> List[str]:
-    """Return the names of the fields, from the first record of a file.
-
-    Raises:
-        FeatureError: the file is empty.
-        DataError: the record cannot be read.
-    """
-    with RecordFile(path, None, record_format._replace(header=False)) as file:
-        first = file.read()
-    if first is None:
-        raise FeatureError("{} is empty, and its first record should have the names of the fields. Nothing was read. "
-                           "Write the names, or pass columns=[...] to asc.data.read".format(path))
-    data = first.data[len(_BOM):] if first.data.startswith(_BOM) else first.data
-    text = data.decode("utf-8", "surrogateescape")
-    return next(csv.reader([text], delimiter=chr(record_format.delimiter),
-                           quoting=csv.QUOTE_MINIMAL if record_format.use_quote_delim else csv.QUOTE_NONE), [])
-
-
-def text_features(features: Optional[Mapping[str, Any]], columns: Sequence[str], record_format: Format,
-                  path: str) -> RecordFeatures:
+def text_features(features: Optional[Mapping[str, Any]], columns: Sequence[str], record_format: Format, path: str,
+                  hexadecimal: Collection[str] = ()) -> RecordFeatures:
     """Return the features of the fields that a dict of specs reads.
 
     Args:
@@ -60,9 +32,10 @@ def text_features(features: Optional[Mapping[str, Any]], columns: Sequence[str],
         columns: names of all fields of a record.
         record_format: format of the files.
         path: a file, for error messages.
+        hexadecimal: fields whose values of the type int64 have hexadecimal digits.
 
     Raises:
-        FeatureError: there is no feature, a spec is not supported, or a name is not a field or the name of two fields.
+        FeatureError: ``features`` is empty, a spec is not supported, no field has a name, or two fields have it.
     """
     if not isinstance(features, Mapping) or not features:
         raise FeatureError("The features of asc.data.read are {}. Pass a dict of specs, for example {{\"label\": "
@@ -74,8 +47,9 @@ def text_features(features: Optional[Mapping[str, Any]], columns: Sequence[str],
             raise FeatureError("Feature {!r} of asc.data.read is {} of {}, which are {}. Correct the name, or pass the "
                                "names of all fields as columns=[...]".format(
                                    key, "not a field" if key not in columns else "the name of several fields", path,
-                                   ", ".join(map(repr, columns))))
-        found.append(_field(name, spec, list(columns).index(key)))
+                                   ", ".join(map(repr, columns)) or "none"))
+        field = _field(name, spec, list(columns).index(key))
+        found.append(field._replace(is_hexadecimal=key in hexadecimal and field.dtype == tf.int64))
     numbers = [field.number for field in found]
     if len(set(numbers)) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
@@ -84,11 +58,14 @@ def text_features(features: Optional[Mapping[str, Any]], columns: Sequence[str],
     return _described(found, len(columns), record_format)
 
 
-def criteo_features() -> RecordFeatures:
-    """Return the features of all fields of the Criteo logs."""
-    found = [_field(column.name, _spec_of(column), number)._replace(is_hexadecimal=column.type == HEX)
-             for number, column in enumerate(criteo.COLUMNS)]
-    return _described(found, len(found), criteo.FORMAT)
+def criteo_features(features: Optional[Mapping[str, Any]]) -> RecordFeatures:
+    """Return the features of the Criteo logs: all fields, or the fields in a dict of specs.
+
+    Fields of the type int64 that the logs write with hexadecimal digits are read as hexadecimal numbers.
+    """
+    specs = {column.name: _spec_of(column) for column in criteo.COLUMNS} if features is None else features
+    return text_features(specs, [column.name for column in criteo.COLUMNS], criteo.FORMAT, "the Criteo logs",
+                         {column.name for column in criteo.COLUMNS if column.type == HEX})
 
 
 def _spec_of(column: Column) -> Any:

@@ -76,7 +76,7 @@ class Pipeline:
             that rank.
         save_log_bytes: maximum memory in which a background save stores images of rows that change.
         read_ahead: recommended prefetch depth of datasets, in batches.
-        reads: number of a ring -> datasets from files that feed the training stream of the newest graph.
+        reads: number of a ring -> datasets from files that feed the training streams of all graphs.
         restores: on ranks other than 0, what has happened of a restore: ("restore", path) if the program has restored
             and the tables are not loaded yet, ("load", path) for the opposite.
         logged: warnings that are logged once.

@@ -130,7 +130,8 @@ def _note_reads(pipeline: Pipeline, state: GraphState) -> None:
     """Note the datasets whose positions are in checkpoints."""
     for stream in state.streams():
         if stream.channel == TRAIN:
-            pipeline.reads[pipeline.rings[stream.number]] = state.datasets.reads(stream.number)
+            reads = pipeline.reads.setdefault(pipeline.rings[stream.number], [])
+            reads += [read for read in state.datasets.reads(stream.number) if read not in reads]
 
 
 def _accumulate(running: native.NativePipeline, state: GraphState) -> None:

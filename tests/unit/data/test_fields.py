@@ -43,9 +43,9 @@ def test_invalid_records_are_problems_and_not_counted(tmp_path):
 def test_names_are_read_from_the_header(tmp_path):
     (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbflabel,"a ""b"",\nc"\n1,2\n')
     path = str(tmp_path / "a.csv")
-    assert fields.names_of(path, "", formats.text(header=True), 2) == ["label", 'a "b",\nc']
-    assert fields.names_of(path, "", formats.text(header=True), 3) == []
-    assert fields.names_of(path, "", CSV, 2) == []
+    assert fields.names_of(path, formats.text(header=True), 2) == ["label", 'a "b",\nc']
+    assert fields.names_of(path, formats.text(header=True), 3) == []
+    assert fields.names_of(path, CSV, 2) == []
 
 
 def test_types_of_several_files_are_merged():

@@ -69,14 +69,6 @@ def test_an_unknown_format_is_refused(tmp_path):
         files.recognized(str(tmp_path / "nothing"))
 
 
-def test_only_tfrecord_files_are_accepted_where_records_are_needed(tmp_path):
-    tfrecords.write(tmp_path / "a", [b"x"])
-    (tmp_path / "b.csv").write_bytes(b"1,2\n")
-    assert [one.path for one in files.tfrecords(str(tmp_path / "a"))] == [str(tmp_path / "a")]
-    with pytest.raises(DataFilesError, match="b.csv is a CSV file, and only TFRecord files are supported here"):
-        files.tfrecords([str(tmp_path / "a"), str(tmp_path / "b.csv")])
-
-
 def test_text_files_and_tfrecord_files_are_not_mixed(tmp_path):
     tfrecords.write(tmp_path / "a", [b"x"])
     (tmp_path / "b.csv").write_bytes(b"1,2\n")

@@ -1,4 +1,4 @@
-"""Records of text files are those of the twin in plain Python; damage is an error with its place."""
+"""Records of text files equal the records of the twin in plain Python; damage is an error with its place."""
 import resource
 
 import pytest
