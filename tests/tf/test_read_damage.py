@@ -2,6 +2,8 @@
 import os
 import random
 import re
+import subprocess
+import sys
 
 import numpy as np
 import psutil
@@ -10,7 +12,7 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from ascpipe.errors import AscpipeError
-from tests.support import tfrecords
+from tests.support import tfrecords, tree
 from tests.support.examples import example, feature
 
 v1 = tf.compat.v1
@@ -157,6 +159,33 @@ def test_the_rest_of_skipped_records_is_the_same(tmp_path, places):
     assert len(found.errors) == len({place // BATCH for place in places})
     require_named(found.errors, path)
     assert re.search("E330: .*[rR]ecord {} ".format(places[0]), found.errors[0]), found.errors[0]
+
+
+SKIPS = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import tensorflow.compat.v1 as tf
+import ascpipe.tf as asc
+tf.disable_v2_behavior()
+features = {"user": tf.io.FixedLenFeature([], tf.int64)}
+clicks = asc.data.read(sys.argv[1], features, 240, on_bad_record="skip")
+batch = tf.data.make_one_shot_iterator(clicks).get_next()
+with tf.Session() as session:
+    print(len(session.run(batch)["user"]))
+"""
+
+
+def test_the_number_of_skipped_records_is_logged(tmp_path):
+    """The first ten records with their reasons, and the number at each power of ten."""
+    path = tfrecords.write(tmp_path / "a.tfrecord", [
+        example([("user", feature("int64" if number % 2 else "float32", [number]))]) for number in range(240)])
+    done = subprocess.run([sys.executable, "-c", SKIPS, path], capture_output=True, text=True, timeout=100, check=True,
+                          env={**os.environ, "PYTHONPATH": str(tree.ROOT), "TF_CPP_MIN_LOG_LEVEL": "0"})
+    assert done.stdout == "120\n"
+    said = [line for line in done.stderr.splitlines() if "ascpipe: skipped record" in line]
+    assert len(said) == 11
+    assert "has skipped 10 records so far; the next message comes after 100" in said[9]
+    assert "has skipped 100 records so far" in said[10]
 
 
 @pytest.mark.parametrize("bad", [

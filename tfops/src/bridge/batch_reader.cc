@@ -71,13 +71,13 @@ tensorflow::Status BatchReader::Next(tensorflow::CancellationManager* cancellati
     changed_.wait_for(lock, kLook);
     found = ready_.find(returned_);
   }
-  const Result result = std::move(found->second);
+  Result result = std::move(found->second);
   ready_.erase(found);
   ++returned_;
   lock.unlock();
   changed_.notify_all();
   *is_end = false;
-  if (result.status.ok()) *batch = result.tensors;
+  if (result.status.ok()) *batch = std::move(result.tensors);
   return result.status;
 }
 

@@ -15,7 +15,12 @@ namespace {
 using tensorflow::Status;
 using tensorflow::Tensor;
 
-constexpr std::int64_t kMostLogged = 10;  // skipped records of a dataset
+constexpr std::int64_t kMostLogged = 10;  // skipped records of a dataset, each with its reason
+
+bool IsPowerOfTen(std::int64_t number) {
+  while (number % 10 == 0) number /= 10;
+  return number == 1;
+}
 
 // Releases the allocator of a batch. The tensors keep it alive.
 struct Disowner {
@@ -85,9 +90,13 @@ Status RecordBatch::OnUnfit(std::int64_t number, const std::string& why) const {
 
 void RecordBatch::Skip(std::int64_t number, const std::string& why) const {
   const std::int64_t skipped = settings_.skipped_records.fetch_add(1) + 1;
-  if (skipped > kMostLogged) return;
+  if (skipped > kMostLogged && !IsPowerOfTen(skipped)) return;
   LOG(WARNING) << "ascpipe: skipped " << settings_.records->Describe(number) << ": " << Printable(why)
-               << (skipped == kMostLogged ? ". Further skipped records of this dataset are only counted" : "");
+               << (skipped < kMostLogged ? std::string()
+                                         : Text(". The dataset has skipped ", skipped,
+                                                " records so far; the next "
+                                                "message comes after ",
+                                                10 * skipped));
 }
 
 }  // namespace ascpipe

@@ -25,7 +25,7 @@ class ContentBuffer {
   bool is_plain() const { return compression_ == Compression::kNone; }
   std::int64_t position() const { return position_; }  // in the content
 
-  // Bytes of the content that begin at the position.
+  // The content at the position, of which `available` bytes are in the buffer.
   const char* at() const { return buffer_.get() + begin_; }
   std::size_t available() const { return filled_ - begin_; }
 

@@ -1,4 +1,4 @@
-// Part of CsvParser: unusual and invalid records.
+// The slow path of CsvParser, for unusual and invalid records.
 #include <cstddef>
 #include <cstdint>
 #include <string>

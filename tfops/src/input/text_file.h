@@ -16,9 +16,9 @@ namespace ascpipe {
 
 constexpr std::int64_t kMostTextRecordBytes = std::int64_t{1} << 26;  // with the line end
 
-// Records are those of tf.data.experimental.CsvDataset (input/record_end.h), without their line ends. A place includes
-// the line end. Bytes are not decoded. A record of a wrong form is no error here: the parser of its fields refuses it.
-// Unlike CsvDataset, an empty file may lack its header.
+// The records equal the records of tf.data.experimental.CsvDataset (input/record_end.h), without their line ends. A
+// place includes the line end. Bytes are not decoded. A record of a wrong form is no error here: the parser of its
+// fields refuses it. Unlike CsvDataset, an empty file may lack its header.
 class TextFile final : public RecordReader {
  public:
   // Opens a file, and skips its header. kDetect reads the first bytes to find out the compression.

@@ -156,7 +156,7 @@ class ReadDataset::Iterator : public tensorflow::data::DatasetIterator<ReadDatas
   static Status Unsaved() {
     return Refuse(
         Code::kFailedPrecondition,
-        "AscReadDataset: the position of the dataset is in the checkpoints of the tables, and not in those of "
+        "AscReadDataset: the position of the dataset is in the checkpoints of the tables, and cannot be saved with "
         "iterators. Remove the saveable of the iterator");
   }
 
