@@ -44,8 +44,9 @@ struct Rank {
   }
 
   // Submits a batch.  The ids of table 1 are the negated ids of table 0.
-  Ticket* Submit(const Keys& ids, std::int64_t timestamp = 0) {
+  Ticket* Submit(const Keys& ids, std::int64_t timestamp = 0, const ReadPosition& read = ReadPosition()) {
     std::unique_ptr<TestBatch> batch(new TestBatch(kTables, ids, &Alive()));
+    batch->read = read;
     negated.emplace_back(new Keys);
     for (const std::int64_t id : ids) negated.back()->push_back(-id);
     batch->features[1].data = negated.back()->data();

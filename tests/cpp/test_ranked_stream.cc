@@ -185,6 +185,31 @@ TEST(ABatchThatOneRankDropsFailsWhereItIsTakenAndNamesTheRank) {
   kept->DropHold();
 }
 
+TEST(ABatchThatRanksReadAtDifferentPositionsFailsWhereItIsTaken) {
+  const ReadPosition here(1, 0, 2, 64), same(9, 0, 2, 64);  // the number of the dataset differs between processes
+  for (const ReadPosition& other :
+       {same, ReadPosition(1, 1, 2, 64), ReadPosition(1, 0, 3, 64), ReadPosition(1, 0, 2, 96), ReadPosition()}) {
+    Ranks ranks(2);
+    std::vector<Ticket*> tickets;
+    for (int rank = 0; rank < 2; ++rank) {
+      tickets.push_back(ranks[rank].Submit({1, 2}, 0, rank == 0 ? here : other));
+      ranks[rank].Deduplicate(tickets.back()->state());
+    }
+    CHECK(ranks.ExchangeKeys().ok());
+    for (int rank = 0; rank < 2; ++rank) {
+      TicketHold owned;
+      std::shared_ptr<const RankedBatch> batch;
+      const CoreStatus status =
+          ranks[rank].stream->Take(tickets[static_cast<std::size_t>(rank)]->number(), &batch, &owned);
+      CHECK_EQ(status.ok(), other.Fingerprint() == here.Fingerprint());
+      if (!status.ok())
+        CHECK(check::Has(status.text(), "E313: rank 1 reads batch 1 of stream 7 at another position") == (rank == 0));
+      if (status.ok()) CHECK_EQ(owned->record().read.consumed, std::int64_t{64});
+    }
+    for (Ticket* ticket : tickets) ticket->DropHold();
+  }
+}
+
 TEST(ABatchThatAllRanksDropIsForgottenAndTheNextOneGoesOn) {
   Ranks ranks(2);
   Ticket* next[2];

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "core/splitmix.h"
+
 namespace ascpipe {
 
 // The position after a batch. Each iterator of a dataset is a pass over the epochs of the dataset.
@@ -16,6 +18,16 @@ struct ReadPosition {
   std::int64_t pass = 0;
   std::int64_t epoch = 0;
   std::int64_t consumed = 0;  // records of the epoch that all ranks together have read
+
+  // Returns a number that is equal for equal positions, also of other processes. It is 0 if there is no position.
+  std::int64_t Fingerprint() const {
+    if (source == 0) return 0;
+    std::uint64_t mixed = 1;
+    for (const std::int64_t part : {pass, epoch, consumed}) {
+      mixed = Mix((mixed ^ static_cast<std::uint64_t>(part)) + kGolden);
+    }
+    return static_cast<std::int64_t>(mixed | 1);
+  }
 };
 
 }  // namespace ascpipe

@@ -54,6 +54,7 @@ CoreStatus ReadAsked(const AskedHead& head, const std::uint8_t* data, std::int64
   asked->came = true;
   asked->closed = head.closed != 0;
   asked->timestamp = head.timestamp;
+  asked->position = head.position;
   asked->keys.resize(static_cast<std::size_t>(tables));
   asked->weights.resize(static_cast<std::size_t>(tables));
   std::vector<std::int64_t> counts(static_cast<std::size_t>(tables));

@@ -28,7 +28,7 @@ struct AskedHead {
   std::int64_t timestamp;
   std::int64_t closed;  // 1: the rank cannot train this batch and requests nothing
   std::int64_t tables;
-  std::int64_t reserved;
+  std::int64_t position;  // fingerprint of the ReadPosition of the batch
 };
 
 // Distinct keys of one table in a frame, ordered by owner, and the number of occurrences of each key.
@@ -48,6 +48,7 @@ struct Asked {
   bool came = false;
   bool closed = false;
   std::int64_t timestamp = 0;
+  std::int64_t position = 0;
   std::vector<std::vector<std::int64_t>> keys;     // by table
   std::vector<std::vector<std::int32_t>> weights;  // by table
 };

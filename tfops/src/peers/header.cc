@@ -10,7 +10,7 @@ namespace ascpipe {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x52435341;  // "ASCR" in little-endian order
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 constexpr std::size_t kCauseBytes = 344;
 
 // Wire format, little-endian.

@@ -151,8 +151,8 @@ void RankedStream::Pack(const BatchName& until, std::vector<std::vector<Piece>>*
     entry->sent = true;
     if (!closed && batches < kMostBatches) ++batches;
     const std::int64_t timestamp = closed ? 0 : entry->local->record().frame.timestamp;
-    PutAsked({0, number_, name.run, name.index, timestamp, 0, local_->ring().tables(), 0}, closed ? nullptr : &keys, to,
-             keeps);
+    PutAsked({0, number_, name.run, name.index, timestamp, 0, local_->ring().tables(), entry->read.Fingerprint()},
+             closed ? nullptr : &keys, to, keeps);
     keeps->push_back(hold);
   }
 }
@@ -202,6 +202,16 @@ void RankedStream::Complete(const BatchName& name, Entry* entry) {
                           number_, " (iterator ", name.run,
                           "), which other ranks may still train: all ranks take and "
                           "skip the same batches. No table has changed by it");
+    return;
+  }
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (entry->asked[static_cast<std::size_t>(rank)].position == entry->read.Fingerprint()) continue;
+    entry->status = Error(kE313, "rank ", rank, " reads batch ", name.index, " of stream ", number_,
+                          " at another position of its files than rank ", rank_, ", which is after ",
+                          entry->read.consumed, " records of epoch ", entry->read.epoch, " (pass ", entry->read.pass,
+                          "). The batches could have the same records, so no table has changed by them. Let all ranks "
+                          "restore the checkpoint, or broadcast variables before the first batch, and let all ranks "
+                          "take the same batches");
     return;
   }
   std::unique_ptr<AskedBatch> batch(new AskedBatch);
