@@ -81,23 +81,23 @@ def split(record: bytes, count: int, record_format: Format) -> Optional[List[byt
 
 
 def header_of(path: str, record_format: Format) -> List[str]:
-    """Return the names in the first record of a file, which may be compressed. The result is empty if the file is.
+    """Return the names in the first record of a file, which may be compressed.
+
+    The result is empty if the file is empty, or if the fields of the record are invalid.
 
     Raises:
-        DataError: the record cannot be read, or its fields are invalid.
+        DataError: the record cannot be read.
     """
-    with_names = record_format._replace(header=False)
-    schema = TextSchema(with_names)
-    problems: List[DataError] = []
-    with RecordFile(path, None, with_names) as file:
-        schema.check(file, 1, problems, limit=1)
-    if problems:
-        raise problems[0]
-    with RecordFile(path, None, with_names) as file:
+    with RecordFile(path, None, record_format._replace(header=False)) as file:
         first = file.read()
     data = b"" if first is None else first.data
-    found = split(data[len(_BOM):] if data.startswith(_BOM) else data, len(schema.fields()), with_names)
-    return [one.decode("utf-8", "backslashreplace") for one in found or []]
+    if data.startswith(_BOM):
+        data = data[len(_BOM):]
+    for count in range(data.count(record_format.delimiter) + 1, 0, -1):  # quoted names may contain delimiters
+        found = split(data, count, record_format)
+        if found is not None:
+            return [one.decode("utf-8", "backslashreplace") for one in found]
+    return []
 
 
 def names_of(path: str, record_format: Format, count: int) -> List[str]:

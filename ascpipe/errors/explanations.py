@@ -189,7 +189,8 @@ _OTHERS: Dict[str, Explanation] = {
         "The exchange with other ranks ended, because a rank exited or was killed.", _LOST,
         "The launcher names the rank. Correct the cause, and then " + _RESTART_RANKS),
     "E313": Explanation(
-        "Ranks differ in versions, tables, optimizers, thresholds or the program's collectives.",
+        "Ranks differ in versions, tables, optimizers, thresholds, the program's collectives, or the positions of "
+        "their files.",
         "The step that detected the difference trained nothing. " + _LOST,
         "The message names the item, the ranks and their values. Run the same program with the same arguments on all "
         "ranks."),

@@ -45,6 +45,13 @@ def test_names_are_read_from_the_header(tmp_path):
     path = str(tmp_path / "a.csv")
     assert fields.names_of(path, formats.text(header=True), 2) == ["label", 'a "b",\nc']
     assert fields.names_of(path, formats.text(header=True), 3) == []
+    (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbf"a,b","c"\n1,2\n')
+    assert fields.header_of(path, formats.text(header=True)) == ["a,b", "c"]
+    (tmp_path / "a.csv").write_bytes(b"")
+    assert fields.header_of(path, formats.text(header=True)) == []
+    (tmp_path / "a.csv").write_bytes(b'a"b,c\n')
+    assert fields.header_of(path, formats.text(header=True)) == []
+    (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbflabel,"a ""b"",\nc"\n1,2\n')
     assert fields.names_of(path, CSV, 2) == []
 
 
