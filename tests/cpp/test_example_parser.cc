@@ -1,5 +1,7 @@
 // The parser of records: names are found, values are read, and damaged records touch no memory of others.
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -124,9 +126,50 @@ TEST(UnusualRecordsAreReported) {
         Field(1, Entry("number", ValueType::kInt64, Field(1, std::string(9, '\xff') + "\x02"))),
         Field(1, Entry("floats", ValueType::kFloat, Field(1, "abc"))),
         Field(1, Entry("rates", ValueType::kFloat, Field(1, "abc"))),
-        Field(1, Entry("rates", ValueType::kFloat, Field(1, std::string(25, 'x'))))}) {
+        Field(1, Entry("rates", ValueType::kFloat, Field(1, std::string(25, 'x')))),
+        Field(1, Field(1, Field(1, "text") + std::string("\0\x05\0\x03\0\x01\x01", 7) + std::string(9, 'x'))),
+        Field(1, Field(1, Field(1, "text") + std::string("\0\x05\0\x03\0\x01\x01", 7)) + number)}) {
     Outputs out(1);
     CHECK(!parser.Parse(BytesOf(record), 0, &out.columns));
+  }
+}
+
+// The parser reads entries with short lengths in one piece, except the last ones of a record, which it reads field by
+// field.
+TEST(BothWaysReadTheSameValues) {
+  std::mt19937_64 random(2);
+  const ExampleParser parser({{"n", ValueType::kInt64, 1, true},
+                              {"a number with a name of 32 bytes", ValueType::kInt64, 1, true},
+                              {"one float", ValueType::kFloat, 1, true},
+                              {"floats", ValueType::kFloat, 13, true},
+                              {"30 floats", ValueType::kFloat, 30, true}});
+  const std::int64_t counts[] = {1, 1, 1, 13, 30};
+  for (int i = 0; i < 2000; ++i) {
+    const std::uint64_t first = random() >> random() % 64, second = random() >> random() % 64;
+    std::string floats;
+    for (int byte = 0; byte < 4 * 30; ++byte) floats.push_back(static_cast<char>(random()));
+    std::vector<std::string> entries = {
+        Entry("n", ValueType::kInt64, Field(1, Varint(first))),
+        Entry("a number with a name of 32 bytes", ValueType::kInt64, Field(1, Varint(second))),
+        Entry("one float", ValueType::kFloat, Field(1, floats.substr(0, 4))),
+        Entry("floats", ValueType::kFloat, Field(1, floats.substr(0, 52))),
+        Entry("30 floats", ValueType::kFloat, Field(1, floats)),
+        Entry("unknown", ValueType::kInt64, Field(1, Varint(first)))};
+    std::shuffle(entries.begin(), entries.end(), random);
+    std::string all;
+    for (const std::string& entry : entries) all += entry;
+    for (const std::string& record :
+         {Field(1, all), Field(1, all + Entry("z", ValueType::kBytes, std::string(9, 0)))}) {
+      std::vector<std::int64_t> numbers(2);
+      std::vector<std::vector<float>> read;
+      std::vector<Column> columns(5);
+      for (std::size_t at = 0; at < 5; ++at) read.emplace_back(counts[at]);
+      for (std::size_t at = 0; at < 2; ++at) columns[at].numbers = &numbers[at];
+      for (std::size_t at = 2; at < 5; ++at) columns[at].floats = read[at].data();
+      CHECK(parser.Parse(BytesOf(record), 0, &columns));
+      CHECK(numbers[0] == static_cast<std::int64_t>(first) && numbers[1] == static_cast<std::int64_t>(second));
+      for (std::size_t at = 2; at < 5; ++at) CHECK(std::memcmp(read[at].data(), floats.data(), 4 * counts[at]) == 0);
+    }
   }
 }
 

@@ -11,6 +11,17 @@ namespace {
 constexpr std::uint8_t kFeatures = DelimitedTag(1), kEntry = DelimitedTag(1), kName = DelimitedTag(1),
                        kFeature = DelimitedTag(2), kValues = DelimitedTag(1);
 
+// Bytes of an entry with short lengths, before the name, and between the name and the values.
+constexpr std::size_t kHeadBytes = 4, kFeatureHeadBytes = 6;
+constexpr std::uint32_t kHead = kEntry | kName << 16, kHeadMask = 0x80ff80ff;
+
+// Bytes of a feature and of its list before their contents.
+constexpr std::uint64_t kFeatureBytes = 2, kListBytes = 4;
+constexpr std::uint64_t kFeatureHeadMask = 0xffffffffffff;
+// Adds a number to the three lengths in the bytes before the values.
+constexpr std::uint64_t kEachLength = 0x010001000100;
+constexpr std::uint64_t kNoHead = std::uint64_t{1} << 63;  // of a feature that has no short form
+
 constexpr std::size_t kMostBytes = (std::size_t{1} << 31) - 1;  // of a record that TensorFlow's parser can read
 
 std::vector<std::string> NamesOf(const std::vector<WantedFeature>& features) {
@@ -24,29 +35,6 @@ std::vector<std::string> NamesOf(const std::vector<WantedFeature>& features) {
 bool OnlyField(ByteRange message, std::uint8_t tag, ByteRange* field) {
   Wire wire(message);
   return wire.Skip(tag) && wire.Delimited(field) && wire.AtEnd();
-}
-
-// Reads an entry in which each length has one byte. Returns false for all other entries.
-bool ReadShortEntry(const char* at, const char* end, ByteRange* name, ByteRange* feature) {
-  const auto left = static_cast<std::size_t>(end - at);
-  if (left < 6) return false;
-  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(at);
-  const std::size_t size = bytes[1], name_size = bytes[3];
-  if (bytes[0] != kEntry || bytes[2] != kName || size >= 0x80 || size < name_size + 4 || size + 2 > left) return false;
-  const std::uint8_t* const rest = bytes + 4 + name_size;
-  if (rest[0] != kFeature || rest[1] != size - name_size - 4) return false;
-  *name = {at + 4, name_size};
-  *feature = {at + 6 + name_size, rest[1]};
-  return true;
-}
-
-// Returns whether a feature is a list with one field, packed numbers in `packed`, in which each length has one byte.
-bool ReadShortList(ByteRange feature, ValueType type, ByteRange* packed) {
-  if (feature.size < 4 || feature.size >= 0x80) return false;
-  const std::uint32_t size = static_cast<std::uint32_t>(feature.size);
-  const std::uint32_t head = DelimitedTag(static_cast<int>(type)) | (size - 2) << 8 | kValues << 16 | (size - 4) << 24;
-  *packed = {feature.data + 4, feature.size - 4};
-  return LoadWord<std::uint32_t>(feature.data) == head;
 }
 
 // Reads the first of some entries.
@@ -121,7 +109,54 @@ bool ReadStrings(ByteRange list, std::int64_t count, ByteRange* strings) {
 constexpr std::int64_t WantedFeature::kAnyCount;
 
 ExampleParser::ExampleParser(std::vector<WantedFeature> features)
-    : features_(std::move(features)), index_(NamesOf(features_)) {}
+    : features_(std::move(features)), index_(NamesOf(features_)) {
+  for (const WantedFeature& feature : features_) short_forms_.push_back(ShortFormOf(feature));
+}
+
+ExampleParser::ShortForm ExampleParser::ShortFormOf(const WantedFeature& feature) {
+  const bool is_number = feature.type == ValueType::kInt64 && feature.count == 1;
+  const bool are_floats = feature.type == ValueType::kFloat && feature.count != WantedFeature::kAnyCount;
+  if (!is_number && !are_floats) return {kNoHead, 0};
+  const std::uint64_t tag = DelimitedTag(static_cast<int>(feature.type));
+  const std::uint64_t tags = kFeature | tag << 16 | std::uint64_t{kValues} << 32;
+  return {tags - (kFeatureBytes << 24) - (kListBytes << 40), is_number ? 0 : feature.count * sizeof(float)};
+}
+
+inline const char* ExampleParser::ParseShortEntry(const char* at, const char* end, std::int64_t record,
+                                                  std::vector<Column>* columns, std::size_t* found) const {
+  const auto left = static_cast<std::size_t>(end - at);
+  if (left < kHeadBytes) return nullptr;
+  const auto head = LoadWord<std::uint32_t>(at);
+  const std::size_t entry_size = head >> 8 & 0xff, name_size = head >> 24;
+  if ((head & kHeadMask) != kHead || name_size == 0 || left < kHeadBytes + name_size + kFeatureHeadBytes + kWordBytes) {
+    return nullptr;
+  }
+  const char* const rest = at + kHeadBytes + name_size;
+  const auto feature_head = LoadWord<std::uint64_t>(rest);
+  const std::uint64_t size = entry_size - kHeadBytes - name_size;  // of the feature; wraps if the lengths are wrong
+  if (size >= 0x80 || left < kHeadBytes + name_size + kFeatureBytes + size) return nullptr;
+  const std::int32_t number = index_.FindLoadable({at + kHeadBytes, name_size});
+  if (number < 0) {
+    return (feature_head & 0xffff) == (kFeature | size << 8) ? rest + kFeatureBytes + size : nullptr;
+  }
+  const ShortForm& form = short_forms_[number];
+  Column* const column = columns->data() + number;
+  const std::size_t bytes = size - kListBytes;  // of the values
+  if (size <= kListBytes || (feature_head & kFeatureHeadMask) != form.head + size * kEachLength ||
+      column->last_record == record) {
+    return nullptr;
+  }
+  const char* const values = rest + kFeatureHeadBytes;
+  if (form.float_bytes == 0) {
+    if (bytes > kWordBytes || !ReadVarintOf(values, bytes, column->numbers + record)) return nullptr;
+  } else {
+    if (bytes != form.float_bytes) return nullptr;
+    std::memcpy(reinterpret_cast<char*>(column->floats) + record * bytes, values, bytes);
+  }
+  column->last_record = record;
+  ++*found;
+  return values + bytes;
+}
 
 bool ExampleParser::Parse(ByteRange bytes, std::int64_t record, std::vector<Column>* columns) const {
   if (bytes.size > kMostBytes) return false;
@@ -130,18 +165,19 @@ bool ExampleParser::Parse(ByteRange bytes, std::int64_t record, std::vector<Colu
   if (bytes.size != 0 && !OnlyField(bytes, kFeatures, &entries)) return false;
   const char* const end = entries.data + entries.size;
   for (const char* at = entries.data; at != end;) {
-    ByteRange name, feature;
-    if (!ReadShortEntry(at, end, &name, &feature) &&
-        !ReadEntry({at, static_cast<std::size_t>(end - at)}, &name, &feature)) {
-      return false;
+    if (const char* const next = ParseShortEntry(at, end, record, columns, &found)) {
+      at = next;
+      continue;
     }
+    ByteRange name, feature;
+    if (!ReadEntry({at, static_cast<std::size_t>(end - at)}, &name, &feature)) return false;
     at = feature.data + feature.size;
     const std::int32_t number = index_.Find(name, end);
     if (number < 0) continue;
     Column* const column = columns->data() + number;
     if (column->last_record == record) return false;  // the record has the feature twice
     column->last_record = record;
-    if (!ParseFeature(features_[number], feature, end, record, column)) return false;
+    if (!ParseFeature(features_[number], feature, record, column)) return false;
     ++found;
   }
   for (std::size_t i = 0; found < features_.size() && i < features_.size(); ++i) {
@@ -155,13 +191,9 @@ bool ExampleParser::Parse(ByteRange bytes, std::int64_t record, std::vector<Colu
   return true;
 }
 
-bool ExampleParser::ParseFeature(const WantedFeature& wanted, ByteRange feature, const char* end, std::int64_t record,
+bool ExampleParser::ParseFeature(const WantedFeature& wanted, ByteRange feature, std::int64_t record,
                                  Column* column) const {
   ByteRange list, packed{nullptr, 0};
-  if (wanted.type == ValueType::kInt64 && wanted.count == 1 && ReadShortList(feature, wanted.type, &packed) &&
-      packed.size - 1 < kWordBytes && static_cast<std::size_t>(end - packed.data) >= kWordBytes) {
-    return ReadVarintOf(packed.data, packed.size, column->numbers + record);
-  }
   if (!OnlyField(feature, DelimitedTag(static_cast<int>(wanted.type)), &list)) return false;
   const bool any = wanted.count == WantedFeature::kAnyCount;
   if (wanted.type == ValueType::kBytes) {

@@ -6,6 +6,7 @@
 #ifndef ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 #define ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -57,10 +58,23 @@ class ExampleParser {
   bool Parse(ByteRange bytes, std::int64_t record, std::vector<Column>* columns) const;
 
  private:
-  bool ParseFeature(const WantedFeature& wanted, ByteRange feature, const char* end, std::int64_t record,
-                    Column* column) const;
+  // Form of the features that most records have: a list with one field, packed numbers, in which each length has one
+  // byte. The number of values is fixed.
+  struct ShortForm {
+    std::uint64_t head;       // the bytes before the values, of a feature with 0 bytes
+    std::size_t float_bytes;  // bytes of the values of floats; 0 if the feature has one int64
+  };
+
+  static ShortForm ShortFormOf(const WantedFeature& feature);
+
+  // Parses an entry if all its lengths have one byte, and its feature is not wanted or has the short form. Returns the
+  // end of the entry, or null for all other entries. `found` counts the wanted features.
+  const char* ParseShortEntry(const char* at, const char* end, std::int64_t record, std::vector<Column>* columns,
+                              std::size_t* found) const;
+  bool ParseFeature(const WantedFeature& wanted, ByteRange feature, std::int64_t record, Column* column) const;
 
   std::vector<WantedFeature> features_;
+  std::vector<ShortForm> short_forms_;  // of each feature
   FeatureIndex index_;
 };
 

@@ -20,18 +20,10 @@ class FeatureIndex {
 
   // Returns the index of a name in names(). Returns -1 if the name is not one of them. The bytes before `end` can be
   // read.
-  std::int32_t Find(ByteRange name, const char* end) const {
-    const Key key = KeyOf(name, end);
-    const std::size_t last = places_.size() - 1;
-    for (std::size_t at = HashOf(key, name.size);; at = (at + 1) & last) {
-      const Place& place = places_[at];
-      if (place.key.first == key.first && place.key.last == key.last && place.size == name.size &&
-          (name.size <= 2 * kWordBytes || std::memcmp(names_[place.number].data(), name.data, name.size) == 0)) {
-        return place.number;
-      }
-      if (place.number < 0) return -1;
-    }
-  }
+  std::int32_t Find(ByteRange name, const char* end) const { return Find(KeyOf(name, end), name); }
+
+  // The same for a name with at least one byte. 8 bytes can be read at `name.data`.
+  std::int32_t FindLoadable(ByteRange name) const { return Find(KeyOf(name), name); }
 
  private:
   // First and last bytes of a name. Names of at most 16 bytes with equal keys and sizes are equal.
@@ -45,17 +37,32 @@ class FeatureIndex {
     std::int32_t number;  // -1: the place is free
   };
 
+  // Requirements as for FindLoadable. Records have names of different sizes in any order, so that branches would be
+  // mispredicted.
+  static Key KeyOf(ByteRange name) {
+    const std::size_t shift = name.size < kWordBytes ? 64 - 8 * name.size : 0;
+    const std::size_t tail = name.size < kWordBytes ? 0 : name.size - kWordBytes;
+    return {LoadWord<std::uint64_t>(name.data) << shift, LoadWord<std::uint64_t>(name.data + tail) << shift};
+  }
+
   static Key KeyOf(ByteRange name, const char* end) {
-    if (name.size > kWordBytes) {
-      return {LoadWord<std::uint64_t>(name.data), LoadWord<std::uint64_t>(name.data + name.size - kWordBytes)};
-    }
     if (name.size == 0) return {0, 0};
-    if (static_cast<std::size_t>(end - name.data) >= kWordBytes) {
-      return {LoadWord<std::uint64_t>(name.data) << (64 - 8 * name.size), 0};
+    if (static_cast<std::size_t>(end - name.data) >= kWordBytes) return KeyOf(name);
+    char word[kWordBytes] = {};
+    std::memcpy(word, name.data, name.size);
+    return KeyOf({word, name.size});
+  }
+
+  std::int32_t Find(const Key& key, ByteRange name) const {
+    const std::size_t last = places_.size() - 1;
+    for (std::size_t at = HashOf(key, name.size);; at = (at + 1) & last) {
+      const Place& place = places_[at];
+      if (place.key.first == key.first && place.key.last == key.last && place.size == name.size &&
+          (name.size <= 2 * kWordBytes || std::memcmp(names_[place.number].data(), name.data, name.size) == 0)) {
+        return place.number;
+      }
+      if (place.number < 0) return -1;
     }
-    Key key{0, 0};
-    std::memcpy(reinterpret_cast<char*>(&key.first) + kWordBytes - name.size, name.data, name.size);
-    return key;
   }
 
   std::size_t HashOf(const Key& key, std::size_t size) const {
