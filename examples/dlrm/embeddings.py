@@ -2,12 +2,13 @@
 
 Both classes have the same methods, so ``loop.py`` does not depend on the class:
 
-    rank, ranks                  number of this process, and number of processes that train together
+    ranks                        number of processes that train together
     insert(dataset, training)    change of the dataset before ``prefetch``
     lookup(batch, training)      float32[B, dim] per field
     variables()                  (dense, sparse) variables to compute gradients for
     optimizer(name, rate)        optimizer of the sparse variables
     average(tensors)             means over ranks
+    gather(tensors)              rows of all ranks
     start() and close()          start and end of the session
 """
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -51,10 +52,10 @@ class PipelineTables:
         """Create the tables. Batch sizes are the sizes of one rank's batches."""
         from mx_rec.core.asc.feature_spec import FeatureSpec
         from mx_rec.core.embedding import create_table
-        from mx_rec.util.initialize import get_rank_id, get_rank_size, init
+        from mx_rec.util.initialize import get_rank_size, init
 
         init(max_steps=steps, use_dynamic=dynamic)
-        self.rank, self.ranks = get_rank_id(), get_rank_size()
+        self.ranks = get_rank_size()
         if self.ranks > 1:
             import horovod.tensorflow as hvd
 
@@ -106,6 +107,13 @@ class PipelineTables:
 
         return [hvd.allreduce(tensor, op=hvd.Average) for tensor in tensors]
 
+    def gather(self, tensors: List[tf.Tensor]) -> List[tf.Tensor]:
+        if self.ranks == 1:
+            return tensors
+        import horovod.tensorflow as hvd
+
+        return [hvd.allgather(tensor) for tensor in tensors]
+
     def start(self) -> None:
         from mx_rec.core.asc.manager import start_asc_pipeline
 
@@ -123,7 +131,7 @@ class PlainTables:
     In evaluation the lookup of an unknown key returns zeros. In training all keys must be known.
     """
 
-    rank, ranks = 0, 1
+    ranks = 1
 
     def __init__(self, shape: TableShape, vocabulary: Dict[str, np.ndarray],
                  initial_rows: Optional[InitialRows] = None) -> None:
@@ -181,6 +189,9 @@ class PlainTables:
         return plain_optimizer(name, rate)
 
     def average(self, tensors: List[tf.Tensor]) -> List[tf.Tensor]:
+        return tensors
+
+    def gather(self, tensors: List[tf.Tensor]) -> List[tf.Tensor]:
         return tensors
 
     def start(self) -> None:

@@ -37,14 +37,13 @@ class Outcome:
             self.examples_per_s, self.ids_per_s)
 
 
-def run(options: Options, path: str, line_count: int, initial_rows: Optional[InitialRows] = None,
+def run(options: Options, files: criteo.Split, initial_rows: Optional[InitialRows] = None,
         report: Callable[[str], None] = print) -> Outcome:
-    """Train on ``path`` with ``options``, in a separate graph and session.
+    """Train on ``files`` with ``options``, in a separate graph and session.
 
     Args:
         options: see ``options.py``. ``options.data`` is ignored.
-        path: path of a file that ``criteo.count_lines`` has accepted.
-        line_count: result of ``criteo.count_lines``.
+        files: result of ``criteo.split``.
         initial_rows: initial rows for ``options.plain``.
         report: function that is called with each progress line.
 
@@ -53,34 +52,34 @@ def run(options: Options, path: str, line_count: int, initial_rows: Optional[Ini
     """
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(options.seed)
-        rows = criteo.training_rows(line_count)
-        steps = options.step_count(rows)
-        # A static evaluation ignores a partial last batch, so there must be a full batch.
-        options = replace(options, eval_batch_size=min(options.eval_batch_size, criteo.held_out_rows(line_count)))
-        source = _source(options, path, rows, steps, initial_rows)
+        steps = options.step_count(files.training_rows)
+        # A static evaluation ignores a partial last batch, so there must be a full batch of all ranks.
+        options = replace(options, eval_batch_size=max(1, min(
+            options.eval_batch_size, files.held_out_rows) // options.ranks))
+        source = _source(options, files, steps, initial_rows)
         try:
-            return _Program(options, path, source, report).run(steps)
+            return _Program(options, files, source, report).run(steps)
         finally:
             source.close()
 
 
-def _source(options: Options, path: str, training_rows: int, steps: int, initial_rows: Optional[InitialRows]) -> Source:
+def _source(options: Options, files: criteo.Split, steps: int, initial_rows: Optional[InitialRows]) -> Source:
     device_rows = options.device_rows
     if device_rows is None:
         lookups_of_a_table = criteo.FIELD_COUNT if options.shared_table else 1
-        device_rows = min(training_rows * lookups_of_a_table, MOST_ROWS)
+        device_rows = min(files.training_rows * lookups_of_a_table, MOST_ROWS)
     shape = TableShape(options.dim, device_rows, options.shared_table, options.seed)
     if options.plain:
-        return PlainTables(shape, trained_keys(path), initial_rows)
+        return PlainTables(shape, trained_keys(files.training), initial_rows)
     return PipelineTables(shape, dynamic=options.dynamic, batch_size=options.batch_size // options.ranks,
                           eval_batch_size=options.eval_batch_size, steps=steps)
 
 
 def trained_keys(path: str) -> Dict[str, np.ndarray]:
-    """Return the sorted distinct int64 keys of the training rows of a file, by field."""
+    """Return the sorted distinct int64 keys of a file, by field."""
     found: Dict[str, List[np.ndarray]] = {field: [np.zeros(0, np.int64)] for field in criteo.FIELDS}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        rows = reader.dataset(path, held_out=False, batch_size=4096)
+        rows = reader.dataset(path, 4096)
         batch = tf.compat.v1.data.make_one_shot_iterator(rows).get_next()
         keys = {field: batch[field] for field in criteo.FIELDS}
         for values in _until_the_end(session, keys):
@@ -99,15 +98,15 @@ def _until_the_end(session: tf.compat.v1.Session, fetches: Any) -> Iterator[Any]
 
 
 class _Program:
-    def __init__(self, options: Options, path: str, source: Source, report: Callable[[str], None]) -> None:
+    def __init__(self, options: Options, files: criteo.Split, source: Source, report: Callable[[str], None]) -> None:
         self._options = options
         self._report = report
         self._source = source
-        self._iterator, batch = self._batches(path, training=True)
+        self._iterator, batch = self._batches(files.training, training=True)
         loss = click_loss(batch[criteo.LABEL], self._logits(batch, training=True))
         self._loss, = source.average([loss])  # equals the loss with one rank
-        self._eval_iterator, batch = self._batches(path, training=False)
-        self._scored = (batch[criteo.LABEL], self._logits(batch, training=False))
+        self._eval_iterator, batch = self._batches(files.held_out, training=False)
+        self._scored = source.gather([batch[criteo.LABEL], self._logits(batch, training=False)])
         dense, sparse = source.variables()
         self._step = train_op(loss, dense, sparse, plain_optimizer(options.optimizer, options.rate),
                               source.optimizer(options.optimizer, options.rate), source.average)
@@ -116,12 +115,11 @@ class _Program:
 
     def _batches(self, path: str, *, training: bool) -> Tuple[tf.data.Iterator, reader.Batch]:
         options = self._options
-        rows = reader.dataset(
-            path, held_out=not training, epochs=-1 if training else 1, drop_remainder=training or not options.dynamic,
-            batch_size=options.batch_size // options.ranks if training else options.eval_batch_size,
-            # Ranks train parts of a batch, but each rank evaluates all rows, so that all ranks have equally
-            # many batches.
-            ranks=options.ranks if training else 1, rank=self._source.rank if training else 0)
+        if training:
+            rows = reader.dataset(path, options.batch_size // options.ranks, shuffle=True, seed=options.seed,
+                                  epochs=None, drop_remainder=True)
+        else:
+            rows = reader.dataset(path, options.eval_batch_size, drop_remainder=not options.dynamic)
         rows = self._source.insert(rows, training)
         if options.prefetch:
             rows = rows.prefetch(options.prefetch)

@@ -23,13 +23,13 @@ from examples.dlrm import criteo, generator, options
 def main(arguments: Optional[List[str]] = None) -> int:
     chosen = options.parse(arguments)
     try:
-        if chosen.data is not None:
-            return _train(chosen, chosen.data)
         with tempfile.TemporaryDirectory(prefix="dlrm-demo-") as folder:
-            path = os.path.join(folder, "rows.tsv")
-            _say("generating {} rows (seed {})".format(chosen.generate_rows, chosen.seed))
-            generator.write_file(path, chosen.generate_rows, chosen.seed)
-            return _train(chosen, path)
+            path = chosen.data
+            if path is None:
+                path = os.path.join(folder, "rows.tsv")
+                _say("generating {} rows (seed {})".format(chosen.generate_rows, chosen.seed))
+                generator.write_file(path, chosen.generate_rows, chosen.seed)
+            return _train(chosen, path, criteo.split(path, folder))
     except (criteo.BadFileError, AscpipeError) as error:
         return _failed(str(error))
     except KeyboardInterrupt:
@@ -37,16 +37,15 @@ def main(arguments: Optional[List[str]] = None) -> int:
         return 130
 
 
-def _train(chosen: options.Options, path: str) -> int:
-    line_count = criteo.count_lines(path)
-    if criteo.training_rows(line_count) < chosen.batch_size:
+def _train(chosen: options.Options, path: str, files: criteo.Split) -> int:
+    if files.training_rows < chosen.batch_size:
         raise criteo.BadFileError(path, 0, "{} rows to train, fewer than one batch of {}".format(
-            criteo.training_rows(line_count), chosen.batch_size))
+            files.training_rows, chosen.batch_size))
 
     from examples.dlrm import loop  # after the check of the file, because the import is slow
     from examples.dlrm.quiet import tf
     try:
-        outcome = loop.run(chosen, path, line_count, report=_say)
+        outcome = loop.run(chosen, files, report=_say)
     except tf.errors.InvalidArgumentError as error:
         criteo.explain(path)  # raises if a value in the file is the cause
         return _failed(_reason(error.message))

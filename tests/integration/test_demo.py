@@ -78,7 +78,7 @@ def test_a_bad_value_found_while_training_is_reported_with_its_line(tmp_path, ro
     done = run_demo("--plain", "--data", path, "--batch-size", 64, "--steps", 20)
     assert done.returncode == 1
     assert done.stderr == (
-        "demo: error: {}: line 413: column 15 (C1) is 'not a hex', want 8 hexadecimal digits or nothing\n".format(path))
+        "demo: error: {}: line 413: column 15 (C1) is 'not a hex', want a hexadecimal number or nothing\n".format(path))
 
 
 @pytest.mark.timeout_s(120)

@@ -49,13 +49,19 @@ def read(reader, path, **options):
 
 # ---- file ------------------------------------------------------------------------------------------------
 
-def test_a_good_file_is_counted(tmp_path):
-    assert criteo.count_lines(write(tmp_path / "rows", [row()] * 25)) == 25
+def test_every_tenth_line_is_held_out_and_the_others_are_trained(tmp_path):
+    lines = [row(ids=["{:08x}".format(number)] + IDS[1:]) for number in range(57)]
+    files = criteo.split(write(tmp_path / "rows", lines), str(tmp_path))
+    assert files.training_rows == 52 and files.held_out_rows == 5
+    for path, numbers in ((files.training, [number for number in range(57) if number % 10 != 9]),
+                          (files.held_out, [9, 19, 29, 39, 49])):
+        with open(path) as copied:
+            assert copied.read().splitlines() == [lines[number] for number in numbers]
 
 
 def test_a_missing_file_is_refused_by_name(tmp_path):
     with pytest.raises(criteo.BadFileError, match="gone.tsv: no such file"):
-        criteo.count_lines(str(tmp_path / "gone.tsv"))
+        criteo.split(str(tmp_path / "gone.tsv"), str(tmp_path))
 
 
 @pytest.mark.parametrize("bad, reason", [
@@ -64,26 +70,26 @@ def test_a_missing_file_is_refused_by_name(tmp_path):
 def test_a_line_with_a_wrong_number_of_columns_is_refused_by_its_number(tmp_path, bad, reason):
     path = write(tmp_path / "rows", [row()] * 16 + [bad] + [row()] * 3)
     with pytest.raises(criteo.BadFileError, match="rows: line 17: {}, want 40".format(reason)):
-        criteo.count_lines(path)
+        criteo.split(path, str(tmp_path))
 
 
 def test_a_file_too_short_to_hold_rows_out_is_refused(tmp_path):
     with pytest.raises(criteo.BadFileError, match="9 rows"):
-        criteo.count_lines(write(tmp_path / "rows", [row()] * 9))
+        criteo.split(write(tmp_path / "rows", [row()] * 9), str(tmp_path))
 
 
 @pytest.mark.parametrize("bad, column", [
     (row(label="2"), r"column 1 \(label\) is '2'"),
     (row(numbers=["1.5"] + NUMBERS[1:]), r"column 2 \(I1\) is '1.5'"),
     (row(ids=IDS[:25] + ["xyz"]), r"column 40 \(C26\) is 'xyz'"),
-    (row(ids=["123456789"] + IDS[1:]), r"column 15 \(C1\) is '123456789'"),
+    (row(ids=["f" * 20] + IDS[1:]), r"column 15 \(C1\) is 'ffffffffffffffffffff'"),
 ])
 def test_a_bad_value_fails_the_reader_and_is_explained_with_line_and_column(reader, tmp_path, bad, column):
     from examples.dlrm.quiet import tf
 
     path = write(tmp_path / "rows", [row()] * 4 + [bad] + [row()] * 20)
     with pytest.raises(tf.errors.InvalidArgumentError):
-        read(reader, path, held_out=False, batch_size=8)
+        read(reader, path, batch_size=8)
     with pytest.raises(criteo.BadFileError, match="line 5: " + column):
         criteo.explain(path)
 
@@ -96,33 +102,13 @@ def test_a_good_file_has_nothing_to_explain(generated):
 
 def test_values_are_decoded(reader, tmp_path):
     path = write(tmp_path / "rows", [row(label="0"), row(label="1")] * 5)
-    batch, = read(reader, path, held_out=False, batch_size=100)
-    assert batch["label"].tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0]
+    batch, = read(reader, path, batch_size=100)
+    assert batch["label"].tolist() == [0, 1] * 5
     wanted = np.log1p([max(int(number), 0) if number else 0 for number in NUMBERS])
-    np.testing.assert_allclose(batch["dense"], np.tile(wanted, (9, 1)), rtol=1e-6)
+    np.testing.assert_allclose(batch["dense"], np.tile(wanted, (10, 1)), rtol=1e-6)
     for number, (field, text) in enumerate(zip(criteo.FIELDS, IDS)):
         wanted_id = int(text, 16) if text else reader.MISSING
-        assert batch[field].tolist() == [(number << reader.FIELD_SHIFT) + wanted_id] * 9
-
-
-def test_every_tenth_line_is_held_out_and_the_others_are_trained(reader, tmp_path):
-    lines = [row(ids=["{:08x}".format(number)] + IDS[1:]) for number in range(57)]
-    path = write(tmp_path / "rows", lines)
-
-    def ids(held_out):
-        return [key for batch in read(reader, path, held_out=held_out, batch_size=7) for key in batch["C1"].tolist()]
-
-    assert ids(True) == [9, 19, 29, 39, 49]
-    assert ids(False) == [number for number in range(57) if number % 10 != 9]
-    assert len(ids(False)) == criteo.training_rows(57)
-
-
-def test_rows_repeat_and_whole_batches_only_are_given_when_asked(reader, tmp_path):
-    path = write(tmp_path / "rows", [row()] * 20)  # 18 to train
-    sizes = [len(batch["label"]) for batch in read(reader, path, held_out=False, batch_size=8, epochs=2)]
-    assert sizes == [8, 8, 8, 8, 4]
-    whole = read(reader, path, held_out=False, batch_size=8, epochs=2, drop_remainder=True)
-    assert [len(batch["label"]) for batch in whole] == [8, 8, 8, 8]
+        assert batch[field].tolist() == [(number << reader.FIELD_SHIFT) + wanted_id] * 10
 
 
 # ---- generator -------------------------------------------------------------------------------------------
@@ -138,8 +124,8 @@ def test_the_same_seed_writes_the_same_file_and_another_seed_another(tmp_path, g
 
 
 def test_generated_rows_have_both_labels_and_few_values_are_frequent(reader, generated):
-    assert criteo.count_lines(generated) == 5000
-    batch, = read(reader, generated, held_out=False, batch_size=5000)
+    batch, = read(reader, generated, batch_size=6000)
+    assert len(batch["label"]) == 5000
     assert .1 < batch["label"].mean() < .5
     for field, most in zip(criteo.FIELDS, generator.FIELD_VALUES):
         _, counts = np.unique(batch[field], return_counts=True)

@@ -8,13 +8,13 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from examples.dlrm import criteo, generator, options
-from tests.support.contrib import contrib
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = Path(os.environ.get("CRITEO_SAMPLE", str(ROOT.parent / "shared/data/criteo/criteo_kaggle_8k.tsv")))
@@ -137,8 +137,9 @@ def plain_losses(clicks, initial_rows, *arguments):
     """The plain model's, in this process."""
     from examples.dlrm import loop
 
-    lines = criteo.count_lines(clicks)
-    outcome = loop.run(settings("--plain", *arguments), clicks, lines, initial_rows, report=lambda line: None)
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = loop.run(settings("--plain", *arguments), criteo.split(clicks, folder), initial_rows,
+                           report=lambda line: None)
     return np.array(outcome.losses, np.float32)
 
 
@@ -160,6 +161,8 @@ def test_losses_are_those_of_plain_tensorflow(usual, clicks, initial_rows, optim
 @pytest.mark.parametrize("clicks", ON_CLICKS, indirect=True)
 def test_lazy_adam_of_the_plain_model_computes_the_bits_of_contrib(clicks, initial_rows, monkeypatch):
     """The model with the optimizer of the demo, then with the optimizer of tf.contrib."""
+    from tests.support.contrib import contrib  # TensorFlow, whose import warns
+
     of_contrib = contrib("opt").LazyAdamOptimizer
     losses = plain_losses(clicks, initial_rows, "--optimizer", "lazy_adam")
     monkeypatch.setattr("examples.dlrm.embeddings.LazyAdam", of_contrib)
