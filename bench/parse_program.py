@@ -26,6 +26,7 @@ class Setting(NamedTuple):
         floats: number of values of the feature DENSE. With 0 there is no such feature.
         one_by_one: whether records are parsed one by one and then batched.
         reads: whether the side OURS reads by ``asc.data.read``. Otherwise, both sides have the same dataset.
+        readers: number of threads of ``asc.data.read``.
         rows: records of a batch.
         batches: number of different batches, which are repeated.
         keys: number of different values of a feature.
@@ -40,6 +41,7 @@ class Setting(NamedTuple):
     floats: int = 0
     one_by_one: bool = False
     reads: bool = False
+    readers: int = 1
     rows: int = 4096
     batches: int = 16
     keys: int = 100000
@@ -78,7 +80,8 @@ def dataset_of(tf: Any, setting: Setting) -> Any:
     if setting.reads and setting.side == OURS:
         import ascpipe.tf as asc
 
-        return asc.data.read(setting.data, spec, setting.rows, epochs=None, drop_remainder=True)
+        return asc.data.read(setting.data, spec, setting.rows, epochs=None, drop_remainder=True,
+                             readers=setting.readers)
     dataset = tf.data.TFRecordDataset(setting.data).repeat()
     if setting.one_by_one:
         dataset = dataset.map(lambda record: tf.io.parse_single_example(record, spec), num_parallel_calls=CALLS)

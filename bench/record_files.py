@@ -2,7 +2,7 @@
 import os
 import struct
 from operator import itemgetter
-from typing import IO, Any, Dict, Iterator, List, NamedTuple, Sequence
+from typing import IO, Any, Dict, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def write_examples(path: str, columns: Dict[str, Column]) -> None:
             entries = [_entries(name, column, first) for name, column in columns.items()]
             chosen = random.randint(0, len(orders), size=_CHUNK).tolist()
             bodies = [b"".join(orders[order](row)) for order, row in zip(chosen, zip(*entries))]
-            file.write(_framed([_message(_ONLY_FIELD, len(body)) + body for body in bodies]))
+            file.write(framed([_message(_ONLY_FIELD, len(body)) + body for body in bodies]))
         _to_disk(file)
 
 
@@ -128,7 +128,7 @@ def _message(field: int, size: int) -> bytes:
     return bytes([*head, size])
 
 
-def _framed(records: List[bytes]) -> bytes:
+def framed(records: Sequence[bytes]) -> bytes:
     """Return records with their lengths and CRCs."""
     lengths = [struct.pack("<Q", len(record)) for record in records]
     crcs = [masked_crcs(texts).tolist() for texts in (lengths, records)]

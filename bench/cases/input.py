@@ -20,6 +20,7 @@ from bench.usual_sides import Side
 _BATCHES = 40
 _FEW_BATCHES = 8  # for files with large records
 _ROUNDS = 5  # of variants in which a step of TensorFlow takes a third of a second
+_READ = ParseSetting(OURS, 26, floats=FLOATS, batches=_BATCHES, reads=True)
 
 
 class _Variant(NamedTuple):
@@ -40,9 +41,10 @@ VARIANTS = {
     "parse-39": _Variant(ParseSetting(OURS, 39), 100, 2),
     "parse-26-lists": _Variant(ParseSetting(OURS, 26, most_values=20, batches=_FEW_BATCHES), 40, 1),
     "parse-300": _Variant(ParseSetting(OURS, 300, batches=_FEW_BATCHES), 20, 2),
-    "read-26": _Variant(ParseSetting(OURS, 26, floats=FLOATS, batches=_BATCHES, reads=True), 100, 5),
-    "read-26-one-by-one": _Variant(
-        ParseSetting(OURS, 26, floats=FLOATS, batches=_BATCHES, one_by_one=True, reads=True), 20, 80),
+    "read-26": _Variant(_READ, 100, 5),
+    "read-26-2-readers": _Variant(_READ._replace(readers=2), 100, 5),
+    "read-26-4-readers": _Variant(_READ._replace(readers=4), 100, 5),
+    "read-26-one-by-one": _Variant(_READ._replace(one_by_one=True), 20, 80),
     "train-read-records": _Variant(_train(RECORDS, reads=True), 40, 2.6),
     "train-read-shuffled-records": _Variant(_train(SHUFFLED_RECORDS, reads=True), 20, 10),
     "train-read-lines": _Variant(_train(LINES, reads=True), 20, 6),
@@ -77,6 +79,6 @@ def _notes(sides: Dict[str, Side], steps: int) -> Dict[str, str]:
 
 
 CASE = Case("input", "step", "one_program", tuple(VARIANTS), prepare,
-            "a batch of 4,096 records of a file, parsed (parse-...) or trained with (train-...)",
+            "a batch of 4,096 records of a file, parsed (parse-..., read-...) or trained with (train-...)",
             {name: [Goal(RATIO, variant.ratio, NAMES[PLAIN])] for name, variant in VARIANTS.items()}, warm_up=1,
             repeats_of=dict.fromkeys(_SLOW, _ROUNDS))
