@@ -6,7 +6,8 @@ from typing import Any, Dict, Iterator, List, Optional
 import click
 
 from ascpipe.cli.chosen import chosen, name_option
-from ascpipe.cli.rates import bottleneck, rates, waiting
+from ascpipe.cli.rates import INPUT, bottleneck, rates, waiting
+from ascpipe.cli.reading import reading_rates, slow_input
 from ascpipe.control import messages
 from ascpipe.control.client import ask
 from ascpipe.names import RunDir
@@ -64,8 +65,19 @@ def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
 
 
 def summary(looks: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """Return the ``rates`` of an interval, the share of time that the step waited, and the bottleneck."""
-    return {**rates(looks[0], looks[-1]), "step_waits": waiting(looks), "bottleneck": bottleneck(looks)}
+    """Return the ``rates`` of an interval, the share of time that the step waited, and the bottleneck.
+
+    ``reading`` has the rates of ``asc.data.read``. ``slow_input`` is the slow part of the input, or None if the
+    bottleneck is another one.
+    """
+    found = bottleneck(looks)
+    return {**rates(looks[0], looks[-1]), "step_waits": waiting(looks), "bottleneck": found,
+            "reading": reading_rates(looks[0], looks[-1]), "slow_input": slow_input(looks) if found == INPUT else None}
+
+
+def limit(told: Dict[str, Any]) -> str:
+    """Return the bottleneck of a ``summary``, and the slow part of the input if the bottleneck is the input."""
+    return ": ".join([told["bottleneck"], *filter(None, [told["slow_input"]])])
 
 
 def line(told: Dict[str, Any]) -> str:
@@ -74,7 +86,7 @@ def line(told: Dict[str, Any]) -> str:
              percent(told["host_hit_rate"]), *("{:,.0f}".format(told[name]) for name in (
                  "rows_in", "rows_out", "rows_read")),
              "{}/{}".format(told["depth"], told["frames"]), percent(told["step_waits"])]
-    return "".join(cell.rjust(width) for cell, (_, width) in zip(cells, _COLUMNS)) + "  " + told["bottleneck"]
+    return "".join(cell.rjust(width) for cell, (_, width) in zip(cells, _COLUMNS)) + "  " + limit(told)
 
 
 def percent(rate: Optional[float]) -> str:

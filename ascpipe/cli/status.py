@@ -18,6 +18,8 @@ _RING_COLUMNS = [
 _DISK_COLUMNS = [
     "directory", "queued", "under way", "most", "rows read", "written", "MiB read", "MiB written", "read us p50 / p99",
     "write us p50 / p99"]
+_READING_COLUMNS = [
+    "readers", "batches", "records", "MB", "skipped", "s in reads", "s in parsing", "s full", "s program waits"]
 _OVER = ("failed", "stopped")  # states in which a daemon starts no worker
 _LATE_S = 0.1  # shorter delays of a rank are not shown
 
@@ -102,6 +104,7 @@ def tables(status: Dict[str, Any]) -> List[Any]:
              "{:.1f}".format(disk["written_bytes"] / 2**20),
              *("{} / {}".format(disk[what + "_p50_us"], disk[what + "_p99_us"]) for what in ("read", "write"))]
             for disk in status["disks"]]),
+        ("asc.data.read", _READING_COLUMNS, [_reading_cells(one) for one in [status.get("reading")] if one]),
         ("rings", _RING_COLUMNS, [
             [str(ring["stream"]), ring["channel"], str(ring["depth"]), str(ring["frame_count"]), str(ring["frames"]),
              str(ring["parked"]), str(ring["submitted"]), str(ring["dropped"]),
@@ -114,6 +117,12 @@ def tables(status: Dict[str, Any]) -> List[Any]:
             for wait in status["waits"]]),
     ]
     return [part for part in found if part[2]]
+
+
+def _reading_cells(reading: Dict[str, Any]) -> List[str]:
+    return [*(str(reading[name]) for name in ("readers", "batches", "records")),
+            "{:.1f}".format(reading["bytes"] / 1e6), str(reading["skipped"]),
+            *("{:.1f}".format(reading[name]) for name in ("read_s", "parse_s", "full_s", "waited_s"))]
 
 
 def _found_on_host(table: Dict[str, Any]) -> Optional[float]:

@@ -11,10 +11,12 @@ import click
 from ascpipe.cli import printing
 from ascpipe.cli.chosen import chosen, name_option
 from ascpipe.cli.rates import busy
-from ascpipe.cli.stats import percent, summary, watched
+from ascpipe.cli.stats import limit, percent, summary, watched
 from ascpipe.cli.status import headlines, state_of
 
 _TABLE_COLUMNS = ["table", "batches/s", "ids/s", "device hit", "host hit", "in/s", "out/s", "read/s", "written/s"]
+
+_READING_COLUMNS = ["readers", "records/s", "MB/s", "skipped/s", "busy", "of it reads", "full", "program waits"]
 
 
 @click.command("top", help="Show a live view of a daemon; q or Ctrl-C quits.")
@@ -45,7 +47,7 @@ def screen(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> List[Any]:
     found = [
         ("", ["steps/s", "ids/s", "step waits", "bottleneck"], [
             ["{:.1f}".format(told["steps"]), "{:,.0f}".format(told["ids"]), percent(told["step_waits"]),
-             told["bottleneck"]]]),
+             limit(told)]]),
         ("tables", _TABLE_COLUMNS, [
             [table["table"], "{:.1f}".format(table["batches"]), "{:,.0f}".format(table["ids"]),
              percent(table["device_hit_rate"]), percent(table["host_hit_rate"]),
@@ -54,10 +56,16 @@ def screen(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> List[Any]:
         ("rings", ["stream", "steps/s", "depth", "of", "parked"], [
             [str(ring["stream"]), "{:.1f}".format(ring["steps"]), str(ring["depth"]), str(ring["frames"]),
              str(ring["parked"])] for ring in told["rings"]]),
+        ("asc.data.read", _READING_COLUMNS, [] if told["reading"] is None else [_reading_cells(told["reading"])]),
         ("processes", ["process", "pid", "state", "awake", "waits for"], [
             [name, pid, state, percent(awake.get(name)), waits.get(name, "-")] for name, pid, state in processes]),
     ]
     return [part for part in found if part[2]]
+
+
+def _reading_cells(rates: Dict[str, float]) -> List[str]:
+    return [str(rates["readers"]), "{:,.0f}".format(rates["records"]), "{:.1f}".format(rates["bytes"] / 1e6),
+            "{:,.0f}".format(rates["skipped"]), *(percent(rates[name]) for name in ("busy", "reading", "full", "waited"))]
 
 
 def _drawn(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> Any:

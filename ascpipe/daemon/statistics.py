@@ -19,9 +19,9 @@ CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval", LOCAL: "local"}
 
 
 def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) -> Dict[str, Any]:
-    """Return tables, disks, rings, waits and exchanges of a session. Without a session, the lists are empty."""
+    """Return tables, disks, rings, waits, exchanges and readers of a session. Without a session, the lists are empty."""
     if memory is None:
-        return {"tables": [], "disks": [], "rings": [], "waits": [], "exchanges": None}
+        return {"tables": [], "disks": [], "rings": [], "waits": [], "exchanges": None, "reading": None}
     names = {table.table: table.name for table in memory.start.tables}
     return {
         "tables": [_table(made, table) for made, table in zip(memory.tables, memory.start.tables)],
@@ -31,6 +31,7 @@ def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) 
         "waits": _waits(memory, workers, names),
         "exchanges": exchanges(memory.session.view(structs.EXCHANGES, structs.SESSION_EXCHANGES_OFFSET)[0],
                                time.monotonic()),
+        "reading": reading(memory.session.view(structs.READING, structs.SESSION_READING_OFFSET)[0]),
     }
 
 
@@ -67,6 +68,23 @@ def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
     fields["does"] = EXCHANGE_SENTENCES.get(kind, "?")
     fields["since_s"] = max(0.0, now_s - since / 1e6) if since and kind != IDLE else None
     return fields
+
+
+def reading(record: Any) -> Optional[Dict[str, Any]]:
+    """Return the counters of the threads that read training data, or None if the trainer has read none.
+
+    Args:
+        record: a ``READING``.
+
+    Returns:
+        A dict with the number of ``readers`` that exist, the counters ``records``, ``bytes``, ``batches`` and
+        ``skipped``, and times in seconds: ``read_s``, ``parse_s`` and ``full_s`` of all readers together, and
+        ``waited_s`` of the program.
+    """
+    fields: Dict[str, Any] = {name: int(record[name]) for name in ("readers", "records", "bytes", "batches", "skipped")}
+    for name in ("read", "parse", "full", "waited"):
+        fields[name + "_s"] = int(record[name + "_us"]) / 1e6
+    return fields if any(fields.values()) else None
 
 
 def _table(made: Segment, table: messages.Table) -> Dict[str, Any]:

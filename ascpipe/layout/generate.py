@@ -51,7 +51,7 @@ _CONSTANTS: Tuple[Tuple[str, ModuleType, Sequence[str]], ...] = (
     ("int", structs, ("BELL_TRAINER", "BELL_PUMP", "BELL_KEY_WORKERS", "BELL_TABLE_WORKERS",
                      "BELL_DISK_WORKER", "BELLS")),
     ("std::int64_t", structs, ("CACHE_LINE", "PAGE", "SESSION_BELLS_OFFSET", "SESSION_EXCHANGES_OFFSET",
-                               "SESSION_BYTES")),
+                               "SESSION_READING_OFFSET", "SESSION_BYTES")),
     ("std::size_t", structs, ("FAILURE_TEXT_BYTES",)),
     ("std::int32_t", words, ("SLOT_NONE", "SLOT_HOME", "SLOT_FROZEN", "SLOT_DISK", "HOME_NONE",
                                 "HOME_DISK")),

@@ -86,6 +86,15 @@ def _exchanges(key: str) -> Samples:
     return read
 
 
+def _reading(key: str) -> Samples:
+    """Return a function for ``Metric.samples`` that returns a number about readers, if the trainer has any."""
+    def read(status: Status) -> List[Sample]:
+        reading = status.get("reading")  # daemons of earlier versions do not send it
+        return [] if reading is None else [((), float(reading[key]))]
+
+    return read
+
+
 def _times(operation: str) -> Samples:
     """Return a function for ``Metric.samples`` that returns two quantiles of the duration of a disk operation."""
     def read(status: Status) -> Iterator[Sample]:
@@ -205,6 +214,23 @@ METRICS: Tuple[Metric, ...] = (
            _processes("late")),
     Metric("ascpipe_process_waits", GAUGE, "", (*_PROCESS, "waits_for", "table"),
            "1: what the process waits for now; absent if it does not wait.", _waiting),
+
+    Metric("ascpipe_reading_readers", GAUGE, "", (),
+           "Threads that read training data; this and the next metrics are absent without asc.data.read.",
+           _reading("readers")),
+    Metric("ascpipe_reading_records_total", COUNTER, "", (), "Records read.", _reading("records")),
+    Metric("ascpipe_reading_bytes_total", COUNTER, "bytes", (), "Decompressed bytes of the records.",
+           _reading("bytes")),
+    Metric("ascpipe_reading_batches_total", COUNTER, "", (), "Batches read.", _reading("batches")),
+    Metric("ascpipe_reading_skipped_total", COUNTER, "", (), "Bad records that were skipped.", _reading("skipped")),
+    Metric("ascpipe_reading_read_seconds_total", COUNTER, "seconds", (),
+           "Time in which readers read, decompress and verify records, over all readers.", _reading("read_s")),
+    Metric("ascpipe_reading_parse_seconds_total", COUNTER, "seconds", (),
+           "Time in which readers parse records, over all readers.", _reading("parse_s")),
+    Metric("ascpipe_reading_full_seconds_total", COUNTER, "seconds", (),
+           "Time in which readers wait because read_ahead batches are ready, over all readers.", _reading("full_s")),
+    Metric("ascpipe_reading_wait_seconds_total", COUNTER, "seconds", (),
+           "Time in which the program waits for a batch of asc.data.read.", _reading("waited_s")),
 
     Metric("ascpipe_rank", GAUGE, "", (), "Number of this rank; this and all metrics below are absent with one rank.",
            _exchanges("rank")),

@@ -22,6 +22,7 @@ def status(name="unit", **replaced):
                         "frames", "depth", "used_bytes"), "channel": channel} for channel in ("train", "eval")]
     exchanges = counted("rank", "ranks", "exchanges", "bytes_sent", "bytes_received", "slowest", "stream", "ticket",
                         "time_s", "waited_s", "slowest_s", "since_s")
+    reading = counted("readers", "records", "bytes", "batches", "skipped", "read_s", "parse_s", "full_s", "waited_s")
     waits = [{"who": process, "asleep": asleep, **counted("sleeps", "late", "ticket"), "waits_for": waits_for,
               "table": table} for process, asleep, waits_for, table in (
                   ("trainer", True, "the table worker to plan it", "user"), ("pump", False, "nothing", None))]
@@ -33,4 +34,4 @@ def status(name="unit", **replaced):
                     {**_WORKER, "kind": "table", "index": 1, "pid": 0, "attached": False, "hangs_s": 7.5}],
         "messages": counted("refused", "dropped"), "tables": tables,
         "disks": [{**counted(*statistics.OF_DISKS), "directory": "/mnt/nvme"}], "rings": rings, "waits": waits,
-        "exchanges": {**exchanges, "does": "trains"}, **replaced}
+        "exchanges": {**exchanges, "does": "trains"}, "reading": reading, **replaced}

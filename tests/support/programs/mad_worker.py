@@ -91,7 +91,8 @@ class Session:
         for dtype, offset, count in (
                 (structs.SESSION, 0, 1), (structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS),
                 (structs.DISK, structs.SESSION_DISKS_OFFSET, structs.MAX_DISKS),
-                (structs.EXCHANGES, structs.SESSION_EXCHANGES_OFFSET, 1)):
+                (structs.EXCHANGES, structs.SESSION_EXCHANGES_OFFSET, 1),
+                (structs.READING, structs.SESSION_READING_OFFSET, 1)):
             words = memory[offset:offset + count * dtype.itemsize].view(dtype)
             self._fields += [words[name] if dtype[name].kind != "S" else memory[offset:][text:text + 64]
                              for name, (_, text, *_) in dtype.fields.items()]

@@ -29,7 +29,7 @@ def look(up=0.0, *, trainer="nothing", pump="batch", workers_sleep=True, depth=1
             "rings": [ring, {**ring, "channel": "local", "trained": 999}], "workers": [],
             "waits": [wait("trainer", trainer), wait("pump", pump),
                       wait("key worker 0", "batch", workers_sleep), wait("table worker 0", "batch", workers_sleep)],
-            "exchanges": None if waited is None else {"waited_s": waited}}
+            "exchanges": None if waited is None else {"waited_s": waited}, "reading": None}
 
 
 def test_rates_are_differences_by_the_time_between_two_answers():

@@ -25,7 +25,7 @@ STATUS = {
                "submitted": 14, "dropped": 1, "trained": 9, "used_bytes": 2**20, "arena_bytes": 2**28}],
     "waits": [{"who": "trainer", "asleep": True, "waits_for": "a plan of the table worker", "table": "user[1]",
                "ticket": (3 << SEQUENCE_BITS) + 77, "sleeps": 5, "late": 0}],
-    "exchanges": None,
+    "exchanges": None, "reading": None,
 }
 EXCHANGES = {"rank": 1, "ranks": 4, "exchanges": 230, "bytes_sent": 3 << 19, "bytes_received": 5 << 20, "time_s": 12.34,
              "waited_s": 4.1, "slowest": 2, "slowest_s": 3.04, "does": "trains", "stream": 0, "ticket": 117,

@@ -7,6 +7,7 @@
 #include "bridge/read_starts.h"
 #include "bridge/record_batch.h"
 #include "bridge/status.h"
+#include "core/reading_figures.h"
 #include "core/splitmix.h"
 
 namespace ascpipe {
@@ -59,6 +60,7 @@ tensorflow::Status BatchReader::Next(tensorflow::CancellationManager* cancellati
                                      std::vector<tensorflow::Tensor>* batch, bool* is_end) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (!is_started_) TF_RETURN_IF_ERROR(Start());
+  ReadingClock clock;
   auto found = ready_.find(returned_);
   while (found == ready_.end()) {
     if (is_end_ && returned_ == taken_) {
@@ -69,6 +71,9 @@ tensorflow::Status BatchReader::Next(tensorflow::CancellationManager* cancellati
       return Refuse(Code::kCancelled, "the program stopped while the dataset was reading a batch");
     }
     changed_.wait_for(lock, kLook);
+    layout::Reading counted{};
+    counted.waited_us = clock.Lap();
+    settings_->Count(counted);
     found = ready_.find(returned_);
   }
   Result result = std::move(found->second);
@@ -83,7 +88,14 @@ tensorflow::Status BatchReader::Next(tensorflow::CancellationManager* cancellati
 
 bool BatchReader::TakeWork(Work* work) {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return is_stopped_ || is_end_ || taken_ < returned_ + settings_->read_ahead; });
+  const auto is_ready = [this] { return is_stopped_ || is_end_ || taken_ < returned_ + settings_->read_ahead; };
+  if (!is_ready()) {
+    ReadingClock clock;
+    changed_.wait(lock, is_ready);
+    layout::Reading counted{};
+    counted.full_us = clock.Lap();
+    settings_->Count(counted);
+  }
   if (is_stopped_ || is_end_) return false;
   EpochPosition here, after;
   if (!plan_->Move(position_, 0, &here, &is_end_).ok()) is_end_ = true;  // Start has checked the position
@@ -112,6 +124,9 @@ void BatchReader::Put(std::int64_t number, Result result) {
 }
 
 void BatchReader::Run() {
+  layout::Reading counted{};
+  counted.readers = 1;
+  settings_->Count(counted);
   RecordBatch batch(*settings_);
   std::vector<std::int64_t> numbers;
   Work work;
@@ -122,6 +137,8 @@ void BatchReader::Run() {
     result.status = batch.Read(numbers, work.after, &result.tensors);
     Put(work.number, std::move(result));
   }
+  counted.readers = -1;
+  settings_->Count(counted);
 }
 
 }  // namespace ascpipe

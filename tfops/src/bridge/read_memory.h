@@ -18,6 +18,11 @@ namespace ascpipe {
 // Allocator of the tensors of one batch. It deletes itself when the owner and the last tensor have released it.
 class ReadMemory : public tensorflow::Allocator {
  public:
+  // Deleter of std::unique_ptr for the owner. The tensors keep the allocator alive.
+  struct Disowner {
+    void operator()(ReadMemory* memory) const { memory->Disown(); }
+  };
+
   static ReadMemory* Make(const ReadPosition& position) { return new ReadMemory(position); }
   // Releases the owner's reference. The owner must not use the allocator afterwards.
   void Disown() { Unref(); }

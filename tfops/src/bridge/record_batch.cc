@@ -6,6 +6,7 @@
 #include "bridge/read_memory.h"
 #include "bridge/status.h"
 #include "core/error_codes.gen.h"
+#include "core/reading_figures.h"
 #include "tensorflow/core/platform/logging.h"
 
 namespace ascpipe {
@@ -22,24 +23,39 @@ bool IsPowerOfTen(std::int64_t number) {
   return number == 1;
 }
 
-// Releases the allocator of a batch. The tensors keep it alive.
-struct Disowner {
-  void operator()(ReadMemory* memory) const { memory->Disown(); }
-};
-
 }  // namespace
 
 Status RecordBatch::Read(const std::vector<std::int64_t>& numbers, const ReadPosition& after,
                          std::vector<Tensor>* tensors) {
-  TF_RETURN_IF_ERROR(ReadRecords(numbers));
-  const std::unique_ptr<ReadMemory, Disowner> memory(ReadMemory::Make(after));
+  layout::Reading counted{};
+  const Status status = ReadAndParse(numbers, after, &counted, tensors);
+  settings_.Count(counted);
+  return status;
+}
+
+Status RecordBatch::ReadAndParse(const std::vector<std::int64_t>& numbers, const ReadPosition& after,
+                                 layout::Reading* counted, std::vector<Tensor>* tensors) {
+  ReadingClock clock;
+  const Status status = ReadRecords(numbers);
+  counted->read_us = clock.Lap();
+  counted->skipped = static_cast<std::int64_t>(settings_.skips_bad_records ? numbers.size() - numbers_.size() : 0);
+  TF_RETURN_IF_ERROR(status);
+  const std::unique_ptr<ReadMemory, ReadMemory::Disowner> memory(ReadMemory::Make(after));
   std::size_t unfit = 0;
   const BatchParser::OnUnfit on_unfit = [this, &unfit](std::size_t record, const std::string& why) {
     ++unfit;
     return OnUnfit(numbers_[record], why);
   };
-  TF_RETURN_IF_ERROR(settings_.parser->Parse(records_, memory.get(), on_unfit, tensors));
-  if (unfit < numbers_.size()) return OkStatus();
+  const Status parsed = settings_.parser->Parse(records_, memory.get(), on_unfit, tensors);
+  counted->parse_us = clock.Lap();
+  if (settings_.skips_bad_records) counted->skipped += static_cast<std::int64_t>(unfit);
+  TF_RETURN_IF_ERROR(parsed);
+  if (unfit < numbers_.size()) {
+    counted->batches = 1;
+    counted->records = static_cast<std::int64_t>(numbers_.size() - unfit);
+    for (const ByteRange& record : records_) counted->bytes += static_cast<std::int64_t>(record.size);
+    return OkStatus();
+  }
   return Refuse(kE337, "No record of a batch has the features that the dataset reads; the first is ",
                 settings_.records->Describe(numbers_[0]),
                 ". No batch has these records, and nothing else is lost. "

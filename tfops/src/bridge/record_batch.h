@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bridge/read_settings.h"
+#include "core/layout.h"
 #include "core/read_position.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/lib/core/status.h"
@@ -20,11 +21,13 @@ class RecordBatch {
   explicit RecordBatch(const ReadSettings& settings) : settings_(settings), reader_(*settings.records) {}
 
   // Reads the records with these numbers into tensors, in the order of BatchReader::Next. `after` is the position after
-  // the batch.
+  // the batch. Counts the batch.
   tensorflow::Status Read(const std::vector<std::int64_t>& numbers, const ReadPosition& after,
                           std::vector<tensorflow::Tensor>* tensors);
 
  private:
+  tensorflow::Status ReadAndParse(const std::vector<std::int64_t>& numbers, const ReadPosition& after,
+                                  layout::Reading* counted, std::vector<tensorflow::Tensor>* tensors);
   // Sets records_ and numbers_.
   tensorflow::Status ReadRecords(const std::vector<std::int64_t>& numbers);
   // Reads each record alone, and skips damaged records.

@@ -37,7 +37,8 @@ struct SessionView {
   explicit SessionView(std::uint8_t* base)
       : session(reinterpret_cast<layout::Session*>(base)),
         bells(reinterpret_cast<layout::Bell*>(base + layout::kSessionBellsOffset)),
-        exchanges(reinterpret_cast<layout::Exchanges*>(base + layout::kSessionExchangesOffset)) {}
+        exchanges(reinterpret_cast<layout::Exchanges*>(base + layout::kSessionExchangesOffset)),
+        reading(reinterpret_cast<layout::Reading*>(base + layout::kSessionReadingOffset)) {}
 
   layout::Bell* DiskWorkerBell() const { return bells + layout::kBellDiskWorker; }
   layout::Bell* TableWorkerBell(int worker) const { return bells + layout::kBellTableWorkers + worker; }
@@ -45,6 +46,7 @@ struct SessionView {
   layout::Session* session;
   layout::Bell* bells;
   layout::Exchanges* exchanges;
+  layout::Reading* reading;
 };
 
 // Sizes of a table.

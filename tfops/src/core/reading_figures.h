@@ -1,0 +1,46 @@
+// Counters of the threads that read training data, for `ascpipe status`.
+#ifndef ASCPIPE_CORE_READING_FIGURES_H_
+#define ASCPIPE_CORE_READING_FIGURES_H_
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+
+#include "core/layout.h"
+
+namespace ascpipe {
+
+// Counters of the process. Datasets read before the session exists, so the counters are copied to shared memory once
+// the session has published its memory. Methods may be called by several threads. Callers add a few times per batch.
+class ReadingFigures {
+ public:
+  static ReadingFigures* Get();
+
+  void Add(const layout::Reading& by);
+  // Copies the counters to `shared`, now and after each Add.
+  void Publish(layout::Reading* shared);
+  // Ends the copies to `shared` and sets the counters to 0. `shared` may be unmapped afterwards. Has no effect if
+  // another session has published its memory.
+  void Withdraw(const layout::Reading* shared);
+
+ private:
+  void Copy() const;
+
+  std::mutex mutex_;  // guards the members below
+  layout::Reading own_{};
+  layout::Reading* shared_ = nullptr;
+};
+
+// Measures time in microseconds.
+class ReadingClock {
+ public:
+  // Returns the time since the construction or the previous call.
+  std::int64_t Lap();
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_READING_FIGURES_H_
