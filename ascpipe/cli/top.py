@@ -65,7 +65,8 @@ def screen(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> List[Any]:
 
 def _reading_cells(rates: Dict[str, float]) -> List[str]:
     return [str(rates["readers"]), "{:,.0f}".format(rates["records"]), "{:.1f}".format(rates["bytes"] / 1e6),
-            "{:,.0f}".format(rates["skipped"]), *(percent(rates[name]) for name in ("busy", "reading", "full", "waited"))]
+            "{:,.0f}".format(rates["skipped"]),
+            *(percent(rates[name]) for name in ("busy", "reading", "full", "waited"))]
 
 
 def _drawn(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> Any:

@@ -19,7 +19,7 @@ CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval", LOCAL: "local"}
 
 
 def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) -> Dict[str, Any]:
-    """Return tables, disks, rings, waits, exchanges and readers of a session. Without a session, the lists are empty."""
+    """Return tables, disks, rings, waits, exchanges and readers of a session. Without a session, lists are empty."""
     if memory is None:
         return {"tables": [], "disks": [], "rings": [], "waits": [], "exchanges": None, "reading": None}
     names = {table.table: table.name for table in memory.start.tables}

@@ -74,7 +74,8 @@
     |   +-- IndexUnusableError E333  an index is damaged, or belongs to other data
     |   +-- BatchPlanError     E334  records cannot be divided into batches as requested
     |   +-- IndexNotWrittenError E335 an index cannot be written
-    |   `-- NotAnExampleError  E336  a record is not a tf.train.Example
+    |   +-- NotAnExampleError  E336  a record is not a tf.train.Example
+    |   `-- TransformError     E338  the function that transforms batches failed
     +-- NotBuiltYetError       E600  a feature of the reference product is not implemented
     +-- CheckpointError        E500  see ascpipe/checkpoint/errors.py for its subclasses
     `-- RemoteError            E199  this version does not know an error code of the daemon
@@ -123,6 +124,7 @@ from ascpipe.errors.data import (
     IndexNotWrittenError,
     IndexUnusableError,
     NotAnExampleError,
+    TransformError,
 )
 from ascpipe.errors.others import (
     ColumnError,
@@ -243,6 +245,7 @@ __all__ = [
     "TableLookupError",
     "TableUseError",
     "TableWorkerDiedError",
+    "TransformError",
     "UnexpectedArgumentError",
     "UntrainedTableError",
     "UsageError",

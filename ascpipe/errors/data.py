@@ -62,3 +62,11 @@ class NotAnExampleError(DataError, ValueError):
     fields: ClassVar[Tuple[str, ...]] = ("size", "reason")
     template = ("A record of {size} bytes is not a tf.train.Example: {reason}. Its checksum is right, so it was "
                 "written in another format. Read it with the program that wrote it")
+
+
+class TransformError(DataError, ValueError):
+    """The function ``transform`` of ``asc.data.read`` raised an error, or returned something that is not allowed. The
+    text has the function, the batch and the reason.
+    """
+
+    code = "E338"

@@ -38,6 +38,10 @@ DATA: Dict[str, Explanation] = {
         "has another number of values. The message has the file, the record, the byte offset and the reason.", _STEP,
         "Correct the features. `ascpipe data head FILE` prints the specs of the file, and `ascpipe data check` finds "
         "features with different types. `on_bad_record=\"skip\"` skips such records" + _WHERE),
+    "E338": Explanation(
+        "The function `transform` of `asc.data.read` raised an error, or did not return a dict of arrays with one "
+        "element per record and the types of the first batch. The message has the function, the batch and the reason.",
+        _STEP, "Correct the function" + _WHERE),
     "E339": Explanation(
         "Training data cannot be read for a reason that has no other code.", _STEP,
         "The message has the reason and the file."),

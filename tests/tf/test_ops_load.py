@@ -62,5 +62,5 @@ def test_every_op_is_documented():
         "AscLookupGrad", "AscLookupWithInitialRows", "AscNameRows", "AscNextPlan", "AscNothing",
         "AscOpenServedTable", "AscParseExample", "AscPlans", "AscProvisionalPlan", "AscRead", "AscReadDataset",
         "AscReadPosition", "AscReadRows", "AscReadsLive", "AscRestoreRows", "AscServedLookup", "AscServedLookupFound",
-        "AscServedTable", "AscSubmit",
-        "AscSum", "AscTableInit", "AscTurn", "AscUpdate", "AscWithInitialRows", "AscWriteRows"]
+        "AscServedTable", "AscSubmit", "AscSum", "AscTableInit", "AscTurn", "AscUpdate", "AscWithInitialRows",
+        "AscWithPosition", "AscWriteRows"]

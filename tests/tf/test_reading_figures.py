@@ -52,7 +52,7 @@ def test_batches_that_were_read_before_the_session_count_and_a_new_session_start
     for expected in (30 + 8, 8):
         with program(lambda: read(files[0], read_ahead=1, epochs=1)) as run:
             run.begin().steps(1)
-            wait_until(lambda: counted()["records"] >= expected)
+            wait_until(lambda expected=expected: counted()["records"] >= expected)
             assert expected <= counted()["records"] <= expected + 22
 
 

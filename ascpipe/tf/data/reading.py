@@ -19,6 +19,7 @@ from ascpipe.errors import DataFilesError
 from ascpipe.tf import internals
 from ascpipe.tf.data.features import RecordFeatures, record_features
 from ascpipe.tf.data.text import criteo_features, text_features
+from ascpipe.tf.data.transform import Function, Transform, first_batch
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Choice, Instance, Integer, ListOf, Text, check_all
@@ -40,7 +41,7 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
          batch_size: int, *, format: Optional[str] = None,  # noqa: A002  # the name that users expect
          columns: Optional[Sequence[str]] = None, shuffle: bool = False, seed: Optional[int] = None,
          epochs: Optional[int] = 1, drop_remainder: bool = False, readers: int = 1, read_ahead: int = 4,
-         on_bad_record: str = _ERROR) -> Any:
+         on_bad_record: str = _ERROR, transform: Optional[Union[str, Function]] = None) -> Any:
     """Return a ``tf.data.Dataset`` of the batches of TFRecord, CSV or TSV files.
 
     Each element is a dict of the features of one batch: for TFRecord files, the tensors of ``tf.io.parse_example``; for
@@ -75,12 +76,17 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
         read_ahead: maximum number of batches in memory that were read before the program needs them.
         on_bad_record: "error", or "skip" to skip records that are damaged or do not have the features. Their number
             is logged. Batches with such records are smaller; a batch with only such records is an error.
+        transform: function that is called with each batch, or the text "module:function". It takes and returns a dict
+            of numpy arrays, and of ``tf.compat.v1.SparseTensorValue`` for sparse features. ``read`` reads the first
+            batch and calls the function with it, to find the names, types and shapes of the results. Up to ``readers``
+            threads call the function at the same time.
 
     Raises:
         ArgumentError, FeatureError: an argument is not allowed.
         DataFilesError: a path does not exist, is a directory or remote, or a file has another format.
         DamagedRecordsError, DataUnreadableError, IndexNotWrittenError: a file cannot be indexed.
-        tf.errors.OpError: errors of the dataset, when a batch is read. Their messages begin with E330 to E337.
+        TransformError: the function fails for the first batch.
+        tf.errors.OpError: errors of the dataset, when a batch is read. Their messages have a code, E330 to E338.
     """
     check_all({"batch_size": Integer(1), "shuffle": Instance(bool),
                "seed": Integer(-2 ** 63, 2 ** 63 - 1, optional=True),
@@ -97,18 +103,33 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
     batch = batch_size if drop_remainder and not skips else None
     specs = [_with_batch(spec, batch) if number < len(described.attributes["dense_keys"]) else spec
              for number, spec in enumerate(described.specs)]
+    attributes = dict(
+        files=[os.fsencode(one.path) for one in found], indexes=[os.fsencode(index) for index in indexes],
+        batch_size=batch_size, epochs=_ENDLESS if epochs is None else epochs, seed=used_seed, shuffles=shuffle,
+        drop_remainder=drop_remainder, rank=rank, ranks=size, readers=readers, read_ahead=read_ahead,
+        skips_bad_records=skips, source=next(_sources), data=_identity(found, used_seed if shuffle else None),
+        output_types=[spec.dtype for spec in specs], output_shapes=[spec.shape for spec in specs],
+        **described.attributes)
+    if transform is None:
+        return _dataset(attributes, described, specs)
+    # a negative source: the batch is not counted
+    first = {**attributes, "source": -next(_sources), "readers": 1, "read_ahead": 1}
+    chosen = Transform(transform, _named(found), lambda: first_batch(lambda: _dataset(first, described, specs)))
+    return chosen.applied(_dataset(attributes, described, specs), readers, batch)
+
+
+def _dataset(attributes: Dict[str, Any], described: RecordFeatures, specs: Sequence[tf.TensorSpec]) -> Any:
     with tf.device("/device:CPU:0"):
-        variant = native.ops().asc_read_dataset(
-            files=[os.fsencode(one.path) for one in found], indexes=[os.fsencode(index) for index in indexes],
-            batch_size=batch_size, epochs=_ENDLESS if epochs is None else epochs, seed=used_seed, shuffles=shuffle,
-            drop_remainder=drop_remainder, rank=rank, ranks=size, readers=readers,
-            read_ahead=read_ahead, skips_bad_records=skips, source=next(_sources),
-            data=_identity(found, used_seed if shuffle else None),
-            output_types=[spec.dtype for spec in specs], output_shapes=[spec.shape for spec in specs],
-            **described.attributes)
+        variant = native.ops().asc_read_dataset(**attributes)
     if described.names is not None:
         return internals.dataset_of(variant, dict(zip(described.names, specs)))
     return internals.dataset_of(variant, tuple(specs)).map(described.composed)
+
+
+def _named(found: Sequence[DataFile]) -> str:
+    """Return a text that names files in error messages."""
+    more = len(found) - 1
+    return found[0].path + (" and {} more file{}".format(more, "s" if more > 1 else "") if more else "")
 
 
 def _described(found: Sequence[DataFile], features: Optional[Mapping[str, Any]], kind: Optional[str],
