@@ -1,4 +1,4 @@
-"""Commands ``ascpipe data index``, ``head`` and ``check``. They need neither TensorFlow nor a daemon."""
+"""Commands ``ascpipe data index``, ``head``, ``check`` and ``convert``. They need neither TensorFlow nor a daemon."""
 import json
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
@@ -24,7 +24,7 @@ _no_quotes = click.option("--no-quotes", is_flag=True, help="Quotes have no mean
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group("data", cls=near_verbs.Group, help="Index, show and check files of training data.")
+@click.group("data", cls=near_verbs.Group, help="Index, show, check and convert files of training data.")
 def command() -> None:
     """Group of commands. Each command imports its modules when it is called."""
 
@@ -135,6 +135,39 @@ def check(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
                            *spec_lines(features, examples)], [])
     if conflicts or any(one.problems for one in checked):
         sys.exit(_FAILED)
+
+
+@command.command("convert", help="Convert TFRecord, CSV or TSV files into one file of another format. The output "
+                                 "replaces nothing unless --force is given, and appears when it is complete.")
+@click.argument("files", metavar="IN...", nargs=-1, required=True)
+@click.argument("output", metavar="OUT", type=click.Path())
+@click.option("--to", default=None, type=click.Choice(["tfrecord", "csv", "tsv"]),
+              help="Format of the output. Default: the format that its name has.")
+@click.option("--format", "kind", default=None, type=click.Choice(["tfrecord", "csv", "tsv", "criteo"]),
+              help="Format of the input; criteo: the tab-separated Criteo logs. Default: it is recognized.")
+@_header
+@_no_quotes
+@click.option("--columns", default=None, metavar="NAME,...",
+              help="Fields or features to convert, in the order of the output. NAME:TYPE also sets the type of a field "
+                   "of text: int32, int64, float32, string or hex. Without --header, one name per field.")
+@click.option("--no-output-header", is_flag=True, help="Write no names of fields into text output.")
+@click.option("--compression", default=None, type=click.Choice(["gzip", "none"]),
+              help="Compression of the output. Default: gzip if its name ends in .gz.")
+@click.option("--force", is_flag=True, help="Replace the output if it exists.")
+@_as_json
+def convert(as_json: bool, **given: Any) -> None:
+    """Convert files and print the number of records."""
+    from ascpipe.cli.converted_data import Request, converted
+
+    request = Request(
+        given["files"], given["output"], given["kind"], given["to"], given["header"], not given["no_quotes"],
+        given["columns"], not given["no_output_header"],
+        None if given["compression"] is None else given["compression"] == "gzip", given["force"])
+    to, records = converted(request)
+    if as_json:
+        click.echo(json.dumps({"output": request.output, "format": to, "records": records}, indent=2))
+    else:
+        click.echo(one_line("{}  {}  {}".format(to, request.output, counted(records, "record"))))
 
 
 def _check_lines(one: "CheckedFile") -> List[str]:

@@ -1,9 +1,10 @@
-"""Plain-Python parser of tf.train.Example, for a few records that a person looks at.
+"""Plain-Python parser and writer of tf.train.Example, for records that a person looks at, and for conversions.
 
 The wire format is https://protobuf.dev/programming-guides/encoding. ``tfops/src/input`` has the fast parsers.
 """
+import functools
 import struct
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ascpipe.errors import NotAnExampleError
 
@@ -16,7 +17,9 @@ _FOUR_BYTES = 5
 _BYTES_LIST = 1
 _FLOAT_LIST = 2
 _INT64_LIST = 3
+_WORD = 2 ** 64 - 1
 _TYPES = {_BYTES_LIST: "string", _FLOAT_LIST: "float32", _INT64_LIST: "int64"}
+_NUMBERS = {name: number for number, name in _TYPES.items()}
 
 
 class FeatureValues(NamedTuple):
@@ -49,6 +52,44 @@ def parse(data: bytes) -> Dict[str, FeatureValues]:
         return found
     except ValueError as error:
         raise NotAnExampleError(len(data), str(error)) from error
+
+
+def serialized(values: Mapping[str, FeatureValues]) -> bytes:
+    """Return the bytes of a tf.train.Example with these features, in their order."""
+    entries = []
+    for name, one in values.items():
+        feature = b"" if one.type is None else _delimited(_NUMBERS[one.type], _list_of(one))
+        entries.append(_delimited(1, _name_field(name) + _delimited(2, feature)))
+    return _delimited(1, b"".join(entries))
+
+
+def _list_of(one: FeatureValues) -> bytes:
+    if one.type == _TYPES[_BYTES_LIST]:
+        return b"".join([_delimited(1, value) for value in one.values])  # type: ignore[arg-type]
+    if not one.values:
+        return b""
+    if one.type == _TYPES[_FLOAT_LIST]:
+        return _delimited(1, struct.pack("<{}f".format(len(one.values)), *one.values))
+    return _delimited(1, b"".join([_varint_of(value & _WORD) for value in one.values]))  # type: ignore[operator]
+
+
+def _delimited(number: int, data: bytes) -> bytes:
+    return _varint_of(number << 3 | _DELIMITED) + _varint_of(len(data)) + data
+
+
+@functools.lru_cache(maxsize=10000)
+def _name_field(name: str) -> bytes:
+    return _delimited(1, name.encode("utf-8", "surrogateescape"))
+
+
+@functools.lru_cache(maxsize=100000)
+def _varint_of(number: int) -> bytes:
+    out = bytearray()
+    while number >= 128:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
 
 
 def _entry(data: bytes) -> Tuple[bytes, FeatureValues]:

@@ -3,7 +3,7 @@ import glob
 import os
 import re
 import zlib
-from typing import List, NamedTuple, Sequence, Union
+from typing import List, NamedTuple, Optional, Sequence, Union
 
 from ascpipe.data import formats
 from ascpipe.data.formats import Format
@@ -110,6 +110,12 @@ def recognized(path: str) -> DataFile:
     return DataFile(path, _format(path, content), compression)
 
 
+def by_name(path: str) -> Optional[str]:
+    """Return the format that the name of a file has, for example ``CSV`` for ``clicks.csv.gz``, or None."""
+    name = os.path.basename(path).lower()
+    return next((kind for kind, pattern in _NAMES if pattern.search(name)), None)
+
+
 def record_format_of(kind: str, header: bool, use_quote_delim: bool = True) -> Format:
     """Return how the content of TFRecord, CSV or TSV files is divided into records.
 
@@ -157,10 +163,9 @@ def _format(path: str, content: bytes) -> str:
         return PARQUET
     if _is_tfrecord(content):
         return TFRECORD
-    name = os.path.basename(path).lower()
-    by_name = [kind for kind, pattern in _NAMES if pattern.search(name)]
-    if by_name:
-        return by_name[0]
+    named = by_name(path)
+    if named is not None:
+        return named
     if not content:
         return TFRECORD  # which has no records
     if b"\0" not in content and _is_text(content):

@@ -4,7 +4,7 @@ ctypes releases the GIL during a call. Objects of the library are used by one th
 """
 import ctypes
 import functools
-from ctypes import POINTER, c_char_p, c_int, c_int64, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_uint32, c_void_p
 from typing import Any, Dict, Tuple, Type
 
 from ascpipe.errors import (
@@ -62,6 +62,7 @@ _CALLS: Dict[str, Tuple[Any, ...]] = {
 _OTHERS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "asc_data_close": (None, (c_void_p,)),
     "asc_data_compression": (c_int, (c_void_p,)),
+    "asc_data_masked_crc": (c_uint32, (c_char_p, c_int64)),
     "asc_data_index_end": (None, (c_void_p,)),
     "asc_data_index_close": (None, (c_void_p,)),
     "asc_data_index_records": (c_int64, (c_void_p,)),

@@ -43,6 +43,6 @@ DATA: Dict[str, Explanation] = {
         "element per record and the types of the first batch. The message has the function, the batch and the reason.",
         _STEP, "Correct the function" + _WHERE),
     "E339": Explanation(
-        "Training data cannot be read for a reason that has no other code.", _STEP,
+        "Training data cannot be read or converted for a reason that has no other code.", _STEP,
         "The message has the reason and the file."),
 }

@@ -19,6 +19,7 @@ S supervisor. The pump writes all offsets in a ``PART``; their comments name the
 """
 import hashlib
 
+from ascpipe.layout import reading
 from ascpipe.layout.declaring import STRUCTS, struct
 from ascpipe.layout.words import WORD_NAMES
 
@@ -87,18 +88,6 @@ EXCHANGES = struct(
     slowest=("<i4", 72, "T: rank that other ranks have waited for longest"),
     slowest_us=("<i8", 80, "T: how long"),
 )
-READING = struct(  # of all threads of the trainer that read training data
-    "Reading", 128,
-    records=("<i8", 0, "T: records in batches"),
-    bytes=("<i8", 8, "T: decompressed bytes of the records of these batches"),
-    batches=("<i8", 16, "T: batches that were read"),
-    skipped=("<i8", 24, "T: bad records that were skipped"),
-    read_us=("<i8", 32, "T: time in which threads read, decompress and verify records"),
-    parse_us=("<i8", 40, "T: time in which threads parse records"),
-    full_us=("<i8", 48, "T: time in which threads wait because read_ahead batches were read"),
-    waited_us=("<i8", 56, "T: time in which the program waits for a batch"),
-    readers=("<i8", 64, "T: threads that exist now"),
-)
 DISK = struct(
     "Disk", 128,
     used=("<u4", 0, "D, last: 1 = there are row files on this disk"),
@@ -120,7 +109,8 @@ DISK = struct(
 SESSION_DISKS_OFFSET = 6400
 MAX_DISKS = 6  #: number of disks that ``ascpipe status`` shows
 SESSION_EXCHANGES_OFFSET = 7168
-SESSION_READING_OFFSET = 7296
+SESSION_READING_OFFSET = 7296  # READING of ascpipe/layout/reading.py
+READING = reading.READING
 SESSION_BYTES = 8192
 
 EXCHANGE_SPANS = struct(

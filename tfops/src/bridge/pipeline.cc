@@ -8,7 +8,6 @@
 #include "core/error_codes.gen.h"
 #include "core/fork.h"
 #include "core/freed_memory.h"
-#include "core/reading_figures.h"
 #include "core/ticket.h"
 
 namespace ascpipe {
@@ -226,7 +225,6 @@ void Pipeline::Start() {
   pump_.reset(new Pump(session_, spin_us_, std::move(streams)));
   pump_->Start();
   waiter_->Start();
-  ReadingFigures::Get()->Publish(session_.reading);
 }
 
 void Pipeline::Stop() {
@@ -237,7 +235,6 @@ void Pipeline::Stop() {
     stopped_ = true;  // no stream is added from here on
     pump = pump_.get();
   }
-  ReadingFigures::Get()->Withdraw(session_.reading);
   if (ranks_ != nullptr) ranks_->Stop();
   budget_->Stop();
   // Do not hold the lock here, because the waiter's thread may need the lock before it can end.

@@ -5,12 +5,15 @@
 
 #include <utility>
 
+#include "core/reading_figures.h"
+
 namespace ascpipe {
 
 Pump::Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams)
     : session_(session), spin_us_(spin_us), streams_(std::move(streams)) {}
 
 void Pump::Start() {
+  ReadingFigures::Get()->Publish(session_.reading);
   // Only threads of the user's program handle signals.
   sigset_t all, before;
   sigfillset(&all);
@@ -34,6 +37,7 @@ void Pump::Stop() {
   stop_.store(true);
   Ring(session_.bells + layout::kBellPump);
   if (thread_.joinable()) thread_.join();
+  ReadingFigures::Get()->Withdraw(session_.reading);
 }
 
 bool Pump::Round() {

@@ -14,6 +14,7 @@
 #include "input/batch_plan.h"
 #include "input/example_schema.h"
 #include "input/permutation.h"
+#include "input/record_file.h"
 #include "input/record_index.h"
 #include "input/record_reader.h"
 
@@ -52,6 +53,11 @@ ASC_EXPORT int asc_data_open(const char* path, const RecordFormat* format, int c
   std::unique_ptr<RecordReader> opened;
   const CoreStatus status = RecordReader::Open(path, *format, static_cast<Compression>(compression), &opened);
   return Give(status, std::move(opened), file, err, err_bytes);
+}
+
+// Returns the masked CRC-32C of TFRecord files.
+ASC_EXPORT std::uint32_t asc_data_masked_crc(const char* data, std::int64_t size) {
+  return ascpipe::MaskedCrc(data, static_cast<std::size_t>(size));
 }
 
 ASC_EXPORT void asc_data_close(RecordReader* file) { delete file; }

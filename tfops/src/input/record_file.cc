@@ -9,9 +9,6 @@
 namespace ascpipe {
 namespace {
 
-// TFRecord files have masked checksums, because the CRC of bytes that contain their own CRC is a constant.
-std::uint32_t Masked(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
-
 // The machine is little-endian, like the format.
 template <typename Number>
 Number NumberAt(const char* bytes) {
@@ -21,7 +18,7 @@ Number NumberAt(const char* bytes) {
 }
 
 bool HasLengthChecksum(const char* header) {
-  return Masked(Crc32c(header, sizeof(std::uint64_t))) == NumberAt<std::uint32_t>(header + sizeof(std::uint64_t));
+  return MaskedCrc(header, sizeof(std::uint64_t)) == NumberAt<std::uint32_t>(header + sizeof(std::uint64_t));
 }
 
 // A plain file may begin with the bytes of a compressed file, but then its first length does not have its checksum.
@@ -36,6 +33,12 @@ Compression DetectedCompression(const char* bytes, std::size_t count) {
 }
 
 }  // namespace
+
+// TFRecord files have masked checksums, because the CRC of bytes that contain their own CRC is a constant.
+std::uint32_t MaskedCrc(const char* data, std::size_t size) {
+  const std::uint32_t crc = Crc32c(data, size);
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
 
 CoreStatus RecordFile::Open(const std::string& path, Compression compression, std::unique_ptr<RecordFile>* file) {
   std::unique_ptr<DataFile> data;
@@ -122,7 +125,7 @@ CoreStatus RecordFile::ReadHeader(std::int64_t* length, bool* is_end) {
   const std::uint64_t found = NumberAt<std::uint64_t>(content_.at());
   if (!HasLengthChecksum(content_.at())) {
     return Damaged("the checksum of its length (", found, ") is wrong: expected ",
-                   Masked(Crc32c(content_.at(), sizeof(found))), ", found ",
+                   MaskedCrc(content_.at(), sizeof(found)), ", found ",
                    NumberAt<std::uint32_t>(content_.at() + sizeof(found)),
                    number_ == 0 ? ". Perhaps the file is not a TFRecord file, or has another compression" : "");
   }
@@ -147,7 +150,7 @@ CoreStatus RecordFile::ReadData(std::int64_t length, ByteRange* data) {
                    content_.available() - static_cast<std::size_t>(kRecordHeaderBytes), " bytes of both");
   }
   const char* const begin = content_.at() + kRecordHeaderBytes;
-  const std::uint32_t expected = Masked(Crc32c(begin, static_cast<std::size_t>(length)));
+  const std::uint32_t expected = MaskedCrc(begin, static_cast<std::size_t>(length));
   const std::uint32_t found = NumberAt<std::uint32_t>(begin + length);
   if (expected != found) {
     return Damaged("the checksum of its ", length, " bytes of data is wrong: expected ", expected, ", found ", found);

@@ -20,6 +20,9 @@ constexpr std::int64_t kMostRecordBytes = std::int64_t{1} << 30;         // of t
 constexpr std::int64_t kRecordHeaderBytes = 12, kRecordFooterBytes = 4;  // before and after the data
 constexpr std::int64_t kRecordFrameBytes = kRecordHeaderBytes + kRecordFooterBytes;
 
+// Returns the masked checksum of some bytes.
+std::uint32_t MaskedCrc(const char* data, std::size_t size);
+
 // Errors of damaged records have the expected and the actual value. A place begins with the header of the record, and
 // ends with its footer.
 class RecordFile final : public RecordReader {

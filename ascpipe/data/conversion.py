@@ -1,0 +1,199 @@
+"""Readers and writers of records for conversions. A format has a reader of its files and a writer of one file.
+
+All readers return records as dicts: name of a feature -> ``FeatureValues``. All writers take such dicts.
+"""
+import itertools
+import re
+import struct
+from typing import (
+    BinaryIO,
+    Callable,
+    ContextManager,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
+
+import numpy as np
+
+from ascpipe.data import example, native
+from ascpipe.data.columns import FLOAT32, STRING, Column, ColumnParser
+from ascpipe.data.example import FeatureValues
+from ascpipe.data.files import DataFile
+from ascpipe.data.formats import Format
+from ascpipe.data.records import Record, RecordFile
+from ascpipe.errors import DamagedRecordsError, DataError, DataFilesError
+
+Values = Mapping[str, FeatureValues]
+#: returns a context manager that shows the progress in a file, and yields a function that receives the byte offset
+Watched = Callable[[DataFile], ContextManager[Optional[Callable[[int], None]]]]
+
+_CHUNK = 512  # records that are parsed together
+_OF_TEXT = re.compile(r" in record \d+")  # number in the chunk, in errors of the parser
+
+
+class TextColumn(NamedTuple):
+    """A field of text files that is read.
+
+    Attributes:
+        number: number of the field in the records.
+        column: name, type and default.
+        is_optional: whether an empty field means that the record does not have the feature.
+    """
+
+    number: int
+    column: Column
+    is_optional: bool
+
+
+def example_records(files: Sequence[DataFile], names: Optional[Sequence[str]], watched: Watched) -> Iterator[Values]:
+    """Yield the records of TFRecord files.
+
+    Args:
+        files: the files.
+        names: features to read. By default, all features are read.
+        watched: shows the progress.
+
+    Raises:
+        DamagedRecordsError, DataChangedError, DataUnreadableError, NotAnExampleError: a record cannot be read.
+    """
+    for _, records in _chunks(files, None, watched):
+        for record in records:
+            values = example.parse(record.data)
+            yield values if names is None else {name: values[name] for name in names if name in values}
+
+
+def text_records(files: Sequence[DataFile], record_format: Format, columns: Sequence[TextColumn],
+                 watched: Watched) -> Iterator[Values]:
+    """Yield the records of text files. The features have the order of ``columns``.
+
+    Args:
+        files: the files.
+        record_format: format of the files.
+        columns: the fields to read.
+        watched: shows the progress.
+
+    Raises:
+        DamagedRecordsError: a record is invalid, or a field does not have the type of its column.
+        DataChangedError, DataUnreadableError: a file cannot be read.
+    """
+    by_field = sorted(columns, key=lambda one: one.number)
+    numbers = [one.number for one in by_field]
+    places = [by_field.index(one) for one in columns]
+    parser = ColumnParser([one.column for one in by_field], record_format, select_cols=numbers)
+    texts = ColumnParser([Column(one.column.name, STRING, b"") for one in by_field], record_format,
+                         select_cols=numbers)
+    has_optional = any(one.is_optional for one in columns)
+    for file, records in _chunks(files, record_format, watched):
+        data = [record.data for record in records]
+        parsed = parser.parse(data)
+        if parsed.error is not None:
+            bad = records[len(parsed.values[0])]
+            raise DamagedRecordsError("{}: record {} at byte {} is invalid: {}. Correct the record, or read the field "
+                                      "as another type (--columns NAME:TYPE)".format(
+                                          file.path, bad.number, bad.offset, _OF_TEXT.sub("", parsed.error)))
+        given = texts.parse(data).values if has_optional else None
+        for row in range(len(records)):
+            values = {}
+            for one, place in zip(columns, places):
+                if one.is_optional and given is not None and not given[place][row]:
+                    continue
+                kind = one.column.type if one.column.type in (FLOAT32, STRING) else "int64"
+                values[one.column.name] = FeatureValues(kind, [parsed.values[place][row]])
+            yield values
+
+
+def _chunks(files: Sequence[DataFile], record_format: Optional[Format],
+            watched: Watched) -> Iterator[Tuple[DataFile, List[Record]]]:
+    """Yield the next records of a file, again and again, and show the progress."""
+    for file in files:
+        of = () if record_format is None else (record_format,)
+        with watched(file) as progress, RecordFile(file.path, file.compression, *of) as opened:
+            records = list(itertools.islice(opened, _CHUNK))
+            while records:
+                yield file, records
+                if progress is not None:
+                    progress(records[-1].offset + len(records[-1].data))
+                records = list(itertools.islice(opened, _CHUNK))
+
+
+class ExampleWriter:
+    """Writer of TFRecord files."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, values: Values) -> None:
+        """Append a record."""
+        data = example.serialized(values)
+        length = struct.pack("<Q", len(data))
+        self._file.write(b"".join((length, _checksum(length), data, _checksum(data))))
+
+
+class TextWriter:
+    """Writer of text files.
+
+    Args:
+        file: receives the text.
+        names: features, in the order of the fields.
+        delimiter: delimiter of fields.
+        header: whether the first record has the names.
+    """
+
+    def __init__(self, file: BinaryIO, names: Sequence[str], delimiter: bytes, header: bool) -> None:
+        self._file = file
+        self._names = names
+        self._delimiter = delimiter
+        self._quoted = re.compile(b"[\"\r\n" + re.escape(delimiter) + b"]")
+        if header:
+            self._write([name.encode("utf-8", "surrogateescape") for name in names])
+
+    def write(self, values: Values) -> None:
+        """Append a record. A feature without a value is an empty field.
+
+        Raises:
+            DataError: a feature has more than one value.
+        """
+        self._write([_text(name, values[name]) if name in values else b"" for name in self._names])
+
+    def _write(self, fields: List[bytes]) -> None:
+        line = self._delimiter.join(
+            b'"' + field.replace(b'"', b'""') + b'"' if self._quoted.search(field) else field for field in fields)
+        self._file.write((line or b'""') + b"\n")  # an empty line would have no field
+
+
+def check_single(most: Dict[str, int]) -> None:
+    """Check that features fit into fields of text.
+
+    Args:
+        most: name -> maximum number of values in a record.
+
+    Raises:
+        DataFilesError: a feature has several values.
+    """
+    several = sorted(name for name, count in most.items() if count > 1)
+    if several:
+        raise DataFilesError("Feature {!r} has up to {} values in a record, and a field of CSV and TSV files has one "
+                             "value. Nothing was written. Name the features to convert with --columns, or convert to "
+                             "TFRecord".format(several[0], most[several[0]]))
+
+
+def _text(name: str, one: FeatureValues) -> bytes:
+    """Return the field of a feature. ``tf.io.decode_csv`` reads the same value from it."""
+    if len(one.values) > 1:
+        raise DataError("Feature {!r} has {} values in a record, and a field of text has one".format(
+            name, len(one.values)))
+    for value in one.values:
+        if isinstance(value, bytes):
+            return value
+        return str(np.float32(value) if one.type == FLOAT32 else value).encode()
+    return b""
+
+
+def _checksum(data: bytes) -> bytes:
+    return struct.pack("<I", native.library().asc_data_masked_crc(data, len(data)))
