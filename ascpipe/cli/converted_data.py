@@ -1,8 +1,9 @@
 """Work of ``ascpipe data convert``."""
 import contextlib
 import gzip
+import itertools
 import os
-from typing import BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ascpipe.cli.checked_data import checked_file, progress_of
 from ascpipe.cli.text_data import CheckedText, checked_text, different_counts
@@ -10,12 +11,13 @@ from ascpipe.data import criteo
 from ascpipe.data.columns import HEX, STRING, Column
 from ascpipe.data.conversion import (
     ExampleWriter,
+    TextChunk,
     TextColumn,
     TextWriter,
     Values,
     check_single,
     example_records,
-    text_records,
+    text_chunks,
 )
 from ascpipe.data.fields import header_of, merged
 from ascpipe.data.files import CSV, TFRECORD, TSV, DataFile, by_name, of_one_kind, readable, record_format_of
@@ -62,12 +64,14 @@ class Input(NamedTuple):
     Attributes:
         total: number of records.
         most: name -> maximum number of values in a record, in the order of the output.
-        records: the records.
+        records: the records, or None if there are chunks.
+        chunks: the records of text.
     """
 
     total: int
     most: Dict[str, int]
-    records: Iterator[Values]
+    records: Optional[Iterator[Values]]
+    chunks: Iterator[TextChunk] = iter(())
 
 
 def converted(request: Request) -> Tuple[str, int]:
@@ -91,12 +95,26 @@ def converted(request: Request) -> Tuple[str, int]:
     if to != TFRECORD:
         check_single(found.most)
     with _written(request, is_compressed) as file:
-        names = list(found.most)
-        writer: Union[ExampleWriter, TextWriter] = ExampleWriter(file) if to == TFRECORD else TextWriter(
-            file, names, _DELIMITERS[to], request.output_header)
-        for record in found.records:
-            writer.write(record)
+        if to == TFRECORD:
+            _write_examples(ExampleWriter(file), found)
+        else:
+            writer = TextWriter(file, list(found.most), _DELIMITERS[to], request.output_header)
+            for record in _records_of(found):
+                writer.write(record)
     return to, found.total
+
+
+def _write_examples(writer: ExampleWriter, found: Input) -> None:
+    for chunk in found.chunks:
+        writer.write_chunk(chunk)
+    for record in found.records or ():
+        writer.write(record)
+
+
+def _records_of(found: Input) -> Iterator[Values]:
+    if found.records is not None:
+        return found.records
+    return itertools.chain.from_iterable(chunk.records() for chunk in found.chunks)
 
 
 def columns_of(given: Optional[str]) -> Optional[Dict[str, Optional[str]]]:
@@ -109,14 +127,13 @@ def columns_of(given: Optional[str]) -> Optional[Dict[str, Optional[str]]]:
         return None
     found: Dict[str, Optional[str]] = {}
     for part in given.split(","):
-        name, colon, kind = part.rpartition(":")
-        if not colon:
-            name, kind = part, ""
+        first, colon, kind = part.rpartition(":")
+        name = first if colon else part
         if not name or name in found or (colon and kind not in COLUMN_TYPES):
             raise ArgumentError("Part {!r} of --columns is empty, repeated or has an unknown type. Nothing was read. "
                                 "Pass NAME or NAME:TYPE, separated by commas. The types are {}".format(
                                     part, ", ".join(COLUMN_TYPES)))
-        found[name] = kind or None
+        found[name] = kind if colon else None
     return found
 
 
@@ -189,8 +206,8 @@ def _of_texts(files: Sequence[DataFile], request: Request, to: str) -> Input:
     chosen_names = list(by_column) if columns is None else list(columns)
     _check_names(chosen_names, list(by_column), files[0].path)
     chosen = [by_column[name] for name in chosen_names]
-    return Input(count, dict.fromkeys(chosen_names, 1),
-                 text_records(files, record_format, chosen, progress_of) if count else iter(()))
+    chunks = text_chunks(files, record_format, chosen, progress_of) if count else iter(())
+    return Input(count, dict.fromkeys(chosen_names, 1), None, chunks)
 
 
 def _text_column(number: int, name: str, chosen: Optional[str], narrowest: Optional[str], has_missing: bool,

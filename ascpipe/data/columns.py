@@ -1,7 +1,7 @@
 """Columns of text records. ``tfops/src/input/csv_parser.h`` parses them to the same values as ``tf.io.decode_csv``."""
 import ctypes
 from ctypes import c_char_p, c_void_p
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ascpipe.data import native
 from ascpipe.data.formats import Format
@@ -16,8 +16,8 @@ HEX = "hex"  #: hexadecimal digits without prefix; the values are int64
 
 Default = Union[int, float, bytes]
 
-_NUMBERS = {INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3, STRING: 4, HEX: 5}  # CsvType of C++
-TYPES = {number: name for name, number in _NUMBERS.items()}  #: CsvType of C++ -> type
+NUMBERS = {INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3, STRING: 4, HEX: 5}  #: type -> CsvType of C++
+TYPES = {number: name for name, number in NUMBERS.items()}  #: CsvType of C++ -> type
 _ARRAYS: Dict[str, Any] = {INT32: ctypes.c_int32, INT64: ctypes.c_int64, FLOAT32: ctypes.c_float,
                            FLOAT64: ctypes.c_double, STRING: native.Range, HEX: ctypes.c_int64}
 _TEXT_BYTES = 65536  # of an error, which contains the text of a field
@@ -79,20 +79,30 @@ class ColumnParser:
 
     def parse(self, records: Sequence[bytes]) -> Parsed:
         """Parse records, up to the first invalid record."""
+        arrays, count, error = self.parse_arrays(records)
+        values = [[ctypes.string_at(one.data, one.size) for one in array[:count]] if of == STRING else array[:count]
+                  for of, array in zip(self._types, arrays)]
+        return Parsed(values, error)
+
+    def parse_arrays(self, records: Sequence[bytes]) -> Tuple[List[Any], int, Optional[str]]:
+        """Parse records, up to the first invalid record.
+
+        Returns:
+            An array of C per column, the number of valid records, and the error of ``Parsed``. The strings are valid
+            until the next call, and while ``records`` exist.
+        """
         ranges = (native.Range * len(records))(*[native.Range(ctypes.cast(c_char_p(one), c_void_p), len(one))
                                                  for one in records])
         arrays = [(_ARRAYS[of] * len(records))() for of in self._types]
         addresses = (c_void_p * len(arrays))(*map(ctypes.addressof, arrays))
         text = ctypes.create_string_buffer(_TEXT_BYTES)
         count = native.library().asc_data_csv_parse(self._handle, ranges, len(records), addresses, text, len(text))
-        values = [[ctypes.string_at(one.data, one.size) for one in array[:count]] if of == STRING else array[:count]
-                  for of, array in zip(self._types, arrays)]
-        return Parsed(values, None if count == len(records) else text.value.decode("utf-8", "backslashreplace"))
+        return arrays, count, None if count == len(records) else text.value.decode("utf-8", "backslashreplace")
 
 
 def _argument(column: Column, field: int) -> CsvColumnArguments:
     whole = column.default if column.type in (INT32, INT64, HEX) and column.default is not None else 0
     real = column.default if column.type in (FLOAT32, FLOAT64) and column.default is not None else 0.0
     text = column.default if isinstance(column.default, bytes) else None
-    return CsvColumnArguments(field, _NUMBERS[column.type], int(column.default is not None), whole, real, text,
+    return CsvColumnArguments(field, NUMBERS[column.type], int(column.default is not None), whole, real, text,
                               len(text or b""))

@@ -16,7 +16,13 @@ from ascpipe.errors import (
     IndexNotWrittenError,
     IndexUnusableError,
 )
-from ascpipe.layout.calls import BatchPlanArguments, CsvColumnArguments, FeatureFacts, RecordFormat
+from ascpipe.layout.calls import (
+    BatchPlanArguments,
+    CsvColumnArguments,
+    ExampleColumnArguments,
+    FeatureFacts,
+    RecordFormat,
+)
 from ascpipe.tfops.load import files_library
 
 _TEXT_BYTES = 8192  # of an error message, which may contain a path of 4096 bytes
@@ -68,6 +74,7 @@ _OTHERS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "asc_data_index_records": (c_int64, (c_void_p,)),
     "asc_data_csv_free": (None, (c_void_p,)),
     "asc_data_csv_parse": (c_int64, (c_void_p, POINTER(Range), c_int64, POINTER(c_void_p), *_TEXT)),
+    "asc_data_examples": (c_void_p, (POINTER(ExampleColumnArguments), c_int64, c_int64, _NUMBERS)),
     "asc_data_text_schema_new": (c_void_p, (_FORMAT,)),
     "asc_data_text_schema_free": (None, (c_void_p,)),
     "asc_data_text_schema_fields": (c_int64, (c_void_p, c_int64, _NUMBERS)),

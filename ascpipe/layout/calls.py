@@ -141,5 +141,17 @@ class CsvColumnArguments(ctypes.Structure):
     )
 
 
+class ExampleColumnArguments(ctypes.Structure):
+    """Argument of ``asc_data_examples``: the values of a feature in several records."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),  # of name_bytes bytes
+        ("name_bytes", ctypes.c_int64),
+        ("type", ctypes.c_int),  # CsvType of tfops/src/input/csv_parser.h
+        ("values", ctypes.c_void_p),  # array of that type with one value per record; strings are ByteRange
+        ("has_value", ctypes.POINTER(ctypes.c_uint8)),  # uint8 per record: 0 = it has no such feature; or null
+    )
+
+
 STRUCTURES = (TableArguments, DiskBatch, DiskFile, DiskFigures, BatchPlanArguments, FeatureFacts, RecordFormat,
-              CsvColumnArguments)
+              CsvColumnArguments, ExampleColumnArguments)

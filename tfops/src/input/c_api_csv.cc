@@ -5,12 +5,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/calls.gen.h"
 #include "core/core_status.h"
 #include "core/error_codes.gen.h"
 #include "input/c_api.h"
 #include "input/csv_parser.h"
+#include "input/example_writer.h"
 #include "input/record_reader.h"
 #include "input/text_schema.h"
 
@@ -23,11 +25,13 @@ using ascpipe::CsvOptions;
 using ascpipe::CsvParser;
 using ascpipe::CsvType;
 using ascpipe::CsvValues;
+using ascpipe::ExampleColumnArguments;
 using ascpipe::FieldSummary;
 using ascpipe::RecordFormat;
 using ascpipe::RecordPlace;
 using ascpipe::RecordReader;
 using ascpipe::TextSchema;
+using ascpipe::WrittenColumn;
 
 // A parser, and the memory of the strings that it returned last.
 struct CsvHandle {
@@ -69,6 +73,23 @@ ASC_EXPORT std::int64_t asc_data_csv_parse(CsvHandle* handle, const ByteRange* r
   while (parsed < count && handle->parser->Parse(records[parsed], parsed, &handle->values, &error)) ++parsed;
   ascpipe::WriteText(error, err, err_bytes);
   return parsed;
+}
+
+// Returns the bytes of records as tf.train.Example, with the lengths and checksums of a TFRecord file. The bytes are
+// valid until the next call of this thread.
+ASC_EXPORT const char* asc_data_examples(const ExampleColumnArguments* columns, std::int64_t count,
+                                         std::int64_t records, std::int64_t* size) {
+  static thread_local std::string written;
+  std::vector<WrittenColumn> given;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const ExampleColumnArguments& of = columns[i];
+    given.push_back({std::string(of.name, static_cast<std::size_t>(of.name_bytes)), static_cast<CsvType>(of.type),
+                     of.values, of.has_value});
+  }
+  written.clear();
+  ascpipe::WriteExamples(given, records, &written);
+  *size = static_cast<std::int64_t>(written.size());
+  return written.data();
 }
 
 ASC_EXPORT TextSchema* asc_data_text_schema_new(const RecordFormat* format) { return new TextSchema(*format); }
