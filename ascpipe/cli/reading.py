@@ -4,6 +4,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 Status = Mapping[str, Any]
 
 OWN_PIPELINE = "the program's own tf.data pipeline"
+LATER_STAGES = "the stages after asc.data.read, such as map and transform="
 
 _COUNTERS = ("records", "bytes", "batches", "skipped")
 _TIMES = ("read_s", "parse_s", "full_s", "waited_s")
@@ -47,7 +48,7 @@ def slow_input(looks: Sequence[Status]) -> str:
         return OWN_PIPELINE
     busy = "readers busy {:.0f} %".format(100 * told["busy"])
     if told["waited"] < _LIMITS:
-        return "{} ({} of asc.data.read)".format(OWN_PIPELINE, busy)
+        return "{} ({})".format(LATER_STAGES, busy)
     if told["busy"] < _BUSY:
         return "asc.data.read ({}; more read_ahead= may help)".format(busy)
     if told["reading"] >= _BY_READING:

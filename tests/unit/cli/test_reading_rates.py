@@ -40,7 +40,7 @@ def test_a_trainer_without_readers_has_no_rates():
     ({"readers": 2, "batches": 9, "read_s": 10.0, "parse_s": 3.0, "waited_s": 9.0},
      "asc.data.read (readers busy 40 %; more read_ahead= may help)"),
     ({"readers": 1, "batches": 9, "read_s": 6.0, "waited_s": 4.9},
-     "the program's own tf.data pipeline (readers busy 10 % of asc.data.read)"),
+     "the stages after asc.data.read, such as map and transform= (readers busy 10 %)"),
     ({}, "the program's own tf.data pipeline"),
 ])
 def test_the_slow_part_of_the_input_is_where_the_program_waits(counted, text):

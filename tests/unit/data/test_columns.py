@@ -121,4 +121,4 @@ def test_a_delimiter_without_meaning_is_refused():
 
 
 def test_all_types_have_a_number_and_an_array():
-    assert cols._NUMBERS.keys() == cols._ARRAYS.keys() == {*csv_fields.TYPES, HEX}
+    assert cols.NUMBERS.keys() == cols._ARRAYS.keys() == {*csv_fields.TYPES, HEX}
