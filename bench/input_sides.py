@@ -57,8 +57,8 @@ def _with_file(setting: Setting) -> Setting:
         content = ("examples", setting.columns, setting.most_values, setting.floats)
         write = functools.partial(parse_program.write_file, setting)
     else:
-        is_text = setting.source == usual_model.LINES
-        content = ("lines" if is_text else "examples", setting.tables, 1, usual_input.FLOATS)
+        has_columns = setting.source in (usual_model.LINES, usual_model.PARQUET)
+        content = (setting.source if has_columns else "examples", setting.tables, 1, usual_input.FLOATS)
         write = functools.partial(usual_input.write_file, setting)
     parts = (*content, setting.rows * setting.batches, setting.keys, setting.exponent)
     path = os.path.join(_folder(), "-".join(map(str, parts)))

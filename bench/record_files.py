@@ -1,4 +1,4 @@
-"""Files of records: TFRecord files of tf.Examples, and text files. They are written without TensorFlow."""
+"""Files of records: TFRecord files of tf.Examples, text and Parquet files. They are written without TensorFlow."""
 import os
 import struct
 from operator import itemgetter
@@ -134,6 +134,15 @@ def framed(records: Sequence[bytes]) -> bytes:
     crcs = [masked_crcs(texts).tolist() for texts in (lengths, records)]
     return b"".join(part for length, length_crc, record, crc in zip(lengths, crcs[0], records, crcs[1])
                     for part in (length, struct.pack("<I", length_crc), record, struct.pack("<I", crc)))
+
+
+def write_parquet(path: str, group_rows: int, columns: Dict[str, np.ndarray]) -> None:
+    """Write a Parquet file with row groups of ``group_rows`` rows."""
+    import pyarrow.parquet
+
+    with open(path, "wb") as file:
+        pyarrow.parquet.write_table(pyarrow.table(columns), file, row_group_size=group_rows)
+        _to_disk(file)
 
 
 def _to_disk(file: IO[Any]) -> None:

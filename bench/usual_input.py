@@ -6,17 +6,19 @@ A file has an id for each table, ``FLOATS`` floats, which are the feature DENSE,
 - SINGLE_RECORDS: the same file. Records are parsed one by one, shuffled and batched.
 - SHUFFLED_RECORDS: the same file. Records are shuffled, parsed one by one and batched.
 - LINES: a text file. Lines are decoded one by one and batched.
+- PARQUET: a Parquet file. A generator returns the batches of pyarrow as arrays.
 """
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Iterator
 
 import numpy as np
 
 from bench import record_files, usual_model
-from bench.usual_model import DENSE, LABEL, LINES, MEMORY, RECORDS, SHUFFLED_RECORDS, SINGLE_RECORDS, Setting
+from bench.usual_model import DENSE, LABEL, LINES, MEMORY, PARQUET, RECORDS, SHUFFLED_RECORDS, SINGLE_RECORDS, Setting
 
 CALLS = 2  #: parallel calls of a function that parses
 FLOATS = 13
 SHUFFLED = 10000  #: records in the buffer of a shuffle
+GROUP_BATCHES = 10  #: batches in a row group of a Parquet file
 
 
 def write_file(setting: Setting, path: str) -> None:
@@ -27,6 +29,11 @@ def write_file(setting: Setting, path: str) -> None:
         record_files.write_lines(path, {
             LABEL: labels.ravel().astype(np.int64),
             **{"I{}".format(number + 1): column.round(4) for number, column in enumerate(floats.T.astype(np.float64))},
+            **{name: ids.ravel() for name, ids in features.items()}})
+        return
+    if setting.source == PARQUET:
+        record_files.write_parquet(path, GROUP_BATCHES * setting.rows, {
+            LABEL: labels.ravel(), **{"I{}".format(number + 1): column for number, column in enumerate(floats.T)},
             **{name: ids.ravel() for name, ids in features.items()}})
         return
     single = np.ones(labels.size, np.int64)
@@ -40,12 +47,13 @@ def dataset_of(tf: Any, setting: Setting) -> Any:
     if setting.reads and setting.side != usual_model.PLAIN:
         import ascpipe.tf as asc
 
-        specs = _columns(tf, setting) if setting.source == LINES else _spec(tf, setting)
+        has_columns = setting.source in (LINES, PARQUET)
+        specs = _columns(tf, setting) if has_columns else _spec(tf, setting)
         dataset = asc.data.read(setting.data, specs, setting.rows, epochs=None, drop_remainder=True,
-                                shuffle=setting.source not in (RECORDS, LINES))
-        return dataset.map(_with_dense(tf)) if setting.source == LINES else dataset
+                                shuffle=setting.source in (SINGLE_RECORDS, SHUFFLED_RECORDS))
+        return dataset.map(_with_dense(tf)) if has_columns else dataset
     return {MEMORY: _of_memory, RECORDS: _of_records, SINGLE_RECORDS: _of_single_records,
-            SHUFFLED_RECORDS: _of_shuffled_records, LINES: _of_lines}[setting.source](tf, setting)
+            SHUFFLED_RECORDS: _of_shuffled_records, LINES: _of_lines, PARQUET: _of_parquet}[setting.source](tf, setting)
 
 
 def _of_memory(tf: Any, setting: Setting) -> Any:
@@ -80,6 +88,23 @@ def _of_lines(tf: Any, setting: Setting) -> Any:
 
     dataset = tf.data.TextLineDataset(setting.data).skip(1).map(decode, num_parallel_calls=CALLS)
     return dataset.repeat().batch(setting.rows, drop_remainder=True)
+
+
+def _of_parquet(tf: Any, setting: Setting) -> Any:
+    names = usual_model.names(setting)
+    floats = ["I{}".format(number + 1) for number in range(FLOATS)]
+
+    def batches() -> Iterator[Dict[str, Any]]:
+        import pyarrow.parquet
+
+        for batch in pyarrow.parquet.ParquetFile(setting.data).iter_batches(setting.rows):
+            arrays = dict(zip(batch.schema.names, (column.to_numpy() for column in batch.columns)))
+            yield {LABEL: arrays[LABEL], DENSE: np.stack([arrays[name] for name in floats], 1),
+                   **{name: arrays[name] for name in names}}
+
+    types = {LABEL: tf.float32, DENSE: tf.float32, **dict.fromkeys(names, tf.int64)}
+    shapes = {name: [setting.rows, FLOATS] if name == DENSE else [setting.rows] for name in types}
+    return tf.data.Dataset.from_generator(batches, types, shapes).repeat()
 
 
 def _columns(tf: Any, setting: Setting) -> Dict[str, Any]:

@@ -19,6 +19,7 @@ RECORDS = "records"
 SINGLE_RECORDS = "single_records"
 SHUFFLED_RECORDS = "shuffled_records"
 LINES = "lines"
+PARQUET = "parquet"
 LABEL = "label"
 DENSE = "dense"
 HOME_PART = 4  #: one in HOME_PART rows of a table on disk has a home row or is on the device

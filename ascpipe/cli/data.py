@@ -1,7 +1,7 @@
 """Commands ``ascpipe data index``, ``head``, ``check`` and ``convert``. They need neither TensorFlow nor a daemon."""
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 import click
 
@@ -30,7 +30,8 @@ def command() -> None:
 
 
 @command.command("index", help="Build the index of each TFRecord, CSV or TSV file. An index has the place of each "
-                               "record, and is needed to shuffle records. A file that has an index keeps it.")
+                               "record, and is needed to shuffle records. A file that has an index keeps it. Parquet "
+                               "files need no index.")
 @_files
 @_header
 @_no_quotes
@@ -38,11 +39,17 @@ def command() -> None:
 def index(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) -> None:
     """Print one line per file as soon as its index exists, or JSON of all files."""
     from ascpipe.cli.checked_data import progress_of
-    from ascpipe.data.files import readable, record_format_of
+    from ascpipe.data.files import PARQUET, readable, record_format_of
     from ascpipe.data.index import indexed
 
-    shown = []
+    shown: List[Dict[str, Any]] = []
     for file in readable(files):
+        if file.format == PARQUET:
+            shown.append({"path": file.path, "index": None, "records": None, "is_new": False})
+            if not as_json:
+                click.echo(one_line("none  {}  Parquet files need no index, because the footer has their row "
+                                    "groups".format(file.path)))
+            continue
         with progress_of(file) as progress:
             built = indexed(file.path, progress, record_format_of(file.format, header, not no_quotes))
         with built.opened as opened:
@@ -64,23 +71,27 @@ def index(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
 def head(files: Tuple[str, ...], records: int, header: bool, no_quotes: bool, as_json: bool) -> None:
     """Show records. A record that is not a tf.train.Example is shown with the reason."""
     from ascpipe.cli.checked_data import first_records, spec_dict
-    from ascpipe.data.files import TFRECORD, of_one_kind
+    from ascpipe.cli.parquet_data import first_rows
+    from ascpipe.data.files import PARQUET, TFRECORD, of_one_kind
     from ascpipe.data.schema import spec_lines
 
     found = of_one_kind(files)
-    if found[0].format != TFRECORD:
+    is_parquet = found[0].format == PARQUET
+    if not is_parquet and found[0].format != TFRECORD:
         from ascpipe.cli.shown_texts import show_head
 
         show_head(found, (header, not no_quotes), records, as_json)
         return
-    shown, features, examples = first_records(found, records)
+    first: Callable[..., Any] = first_rows if is_parquet else first_records
+    shown, features, examples = first(found, records)
     if as_json:
         click.echo(json.dumps({"records": [_record_json(*one) for one in shown],
                                "features": spec_dict(features, examples)}, indent=2))
         return
     for path, record, values, problem in shown:
-        title = "record {} of {}, {} at byte {}".format(record.number, path, counted(len(record.data), "byte"),
-                                                      record.offset)
+        title = "record {} of {}".format(record.number, path)
+        if not is_parquet:
+            title += ", {} at byte {}".format(counted(len(record.data), "byte"), record.offset)
         if problem is not None:
             printing.show([title, "  " + problem], [])
         else:
@@ -103,11 +114,13 @@ def head(files: Tuple[str, ...], records: int, header: bool, no_quotes: bool, as
 def check(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) -> None:
     """Print one line per file as soon as it is checked, then the features."""
     from ascpipe.cli.checked_data import checked_file, progress_of, spec_dict
-    from ascpipe.data.files import TFRECORD, of_one_kind
+    from ascpipe.cli.parquet_data import checked_rows
+    from ascpipe.data.files import PARQUET, TFRECORD, of_one_kind
     from ascpipe.data.schema import merged, spec_lines
 
     found = of_one_kind(files)
-    if found[0].format != TFRECORD:
+    is_parquet = found[0].format == PARQUET
+    if not is_parquet and found[0].format != TFRECORD:
         from ascpipe.cli.shown_texts import show_check
 
         if not show_check(found, (header, not no_quotes), as_json):
@@ -116,9 +129,9 @@ def check(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
     checked: List[CheckedFile] = []
     for file in found:
         with progress_of(file) as progress:
-            checked.append(checked_file(file, progress))
+            checked.append((checked_rows if is_parquet else checked_file)(file, progress))
         if not as_json:
-            for line in _check_lines(checked[-1]):
+            for line in _check_lines(checked[-1], "row group" if is_parquet else "record"):
                 click.echo(one_line(line))
     features, conflicts = merged([(one.path, one.features) for one in checked])
     examples = sum(one.examples for one in checked)
@@ -170,7 +183,7 @@ def convert(as_json: bool, **given: Any) -> None:
         click.echo(one_line("{}  {}  {}".format(to, request.output, counted(records, "record"))))
 
 
-def _check_lines(one: "CheckedFile") -> List[str]:
+def _check_lines(one: "CheckedFile", unit: str) -> List[str]:
     content = "{}, {:.1f} MB, {}".format(counted(one.records, "record"), one.bytes / _MB,
                                          counted(len(one.features), "feature"))
     if one.not_example is not None:
@@ -179,7 +192,7 @@ def _check_lines(one: "CheckedFile") -> List[str]:
         return ["ok   {}  {}".format(one.path, content)]
     lines = ["BAD  {}  {}".format(one.path, problem) for problem in one.problems]
     if one.more_problems:
-        lines.append("BAD  {}  {} more".format(one.path, counted(one.more_problems, "damaged record")))
+        lines.append("BAD  {}  {} more".format(one.path, counted(one.more_problems, "damaged " + unit)))
     return [*lines, "     {}  the other records: {}".format(one.path, content)]
 
 
@@ -190,8 +203,8 @@ def _file_json(one: "CheckedFile") -> Dict[str, Any]:
 
 
 def _record_json(path: str, record: Any, values: Dict[str, "FeatureValues"], problem: Any) -> Dict[str, Any]:
-    return {"path": path, "number": record.number, "offset": record.offset, "bytes": len(record.data),
-            "problem": problem,
+    place = {} if not hasattr(record, "offset") else {"offset": record.offset, "bytes": len(record.data)}
+    return {"path": path, "number": record.number, **place, "problem": problem,
             "features": {name: {"type": one.type, "values": [_json_value(value) for value in one.values]}
                          for name, one in values.items()}}
 

@@ -129,33 +129,38 @@ def record_format_of(kind: str, header: bool, use_quote_delim: bool = True) -> F
 
 
 def readable(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
-    """Return the files that paths and patterns name. All of them must be TFRecord, CSV or TSV files.
+    """Return the files that paths and patterns name.
 
     Raises:
-        DataFilesError: an error of ``find`` or ``recognized``, or a file has another format.
+        DataFilesError: an error of ``find`` or ``recognized``, or a Parquet file is compressed as a whole.
         DataUnreadableError: a file cannot be read.
     """
     found = [recognized(path) for path in find(paths)]
     for one in found:
-        if one.format == PARQUET:
-            raise DataFilesError("{} is a PARQUET file, and only TFRecord, CSV and TSV files are supported here. "
-                                 "Nothing was read. Convert the file to TFRecord or CSV".format(one.path))
+        if one.format == PARQUET and one.compression != PLAIN:
+            raise DataFilesError("{} is a Parquet file that is compressed ({}) as a whole, and cannot be read. Nothing "
+                                 "was read. Decompress the file; the pages of a Parquet file may be compressed".format(
+                                     one.path, one.compression))
     return found
 
 
 def of_one_kind(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
-    """Return the files as ``readable``. Either all of them are TFRecord files, or none.
+    """Return the files as ``readable``. All of them are TFRecord files, text files, or Parquet files.
 
     Raises:
         DataFilesError, DataUnreadableError: see ``readable``.
     """
     found = readable(paths)
     for one in found:
-        if (one.format == TFRECORD) != (found[0].format == TFRECORD):
-            raise DataFilesError("{} is a {} file, and {} is a {} file. Nothing was read. Pass TFRecord files and text "
-                                 "files in separate commands".format(
+        if _family(one.format) != _family(found[0].format):
+            raise DataFilesError("{} is a {} file, and {} is a {} file. Nothing was read. Pass TFRecord, text and "
+                                 "Parquet files in separate commands".format(
                                      found[0].path, found[0].format.upper(), one.path, one.format.upper()))
     return found
+
+
+def _family(kind: str) -> str:
+    return CSV if kind == TSV else kind
 
 
 def _format(path: str, content: bytes) -> str:

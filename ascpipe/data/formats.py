@@ -5,10 +5,11 @@ from ascpipe.layout.calls import RecordFormat
 
 _TFRECORD = 0  # RecordKind of tfops/src/input/record_reader.h
 _TEXT = 1
+_PARQUET = 2
 
 
 class Format(NamedTuple):
-    """A format of records. ``TFRECORD`` and ``text`` return the valid formats.
+    """A format of records. ``TFRECORD``, ``PARQUET`` and ``text`` return the valid formats.
 
     Attributes:
         kind: number of the RecordKind of C++.
@@ -33,6 +34,7 @@ class Format(NamedTuple):
 
 
 TFRECORD = Format(_TFRECORD)
+PARQUET = Format(_PARQUET)
 
 
 def text(field_delim: str = ",", use_quote_delim: bool = True, header: bool = False) -> Format:

@@ -75,7 +75,8 @@
     |   +-- BatchPlanError     E334  records cannot be divided into batches as requested
     |   +-- IndexNotWrittenError E335 an index cannot be written
     |   +-- NotAnExampleError  E336  a record is not a tf.train.Example
-    |   `-- TransformError     E338  the function that transforms batches failed
+    |   +-- TransformError     E338  the function that transforms batches failed
+    |   `-- ParquetMissingError E340 pyarrow is not installed, so Parquet files cannot be read
     +-- NotBuiltYetError       E600  a feature of the reference product is not implemented
     +-- CheckpointError        E500  see ascpipe/checkpoint/errors.py for its subclasses
     `-- RemoteError            E199  this version does not know an error code of the daemon
@@ -86,8 +87,8 @@ not started, or has ended), E301 (damaged shared memory, or a damaged message of
 exchange with other ranks failed), E313 (a property that must be equal differs between ranks), E314 (a step of one rank
 failed, or ranks executed different steps), E320 (a table is full), E321 (out of memory for a table), E322 (a batch is
 duplicate or too late), E323 (a batch is too large), E324 (``lookup_sparse`` received invalid ids or weights), E330
-to E335 (training data, as in the classes above), E337 (a record does not have the features that are read), E421 (rows
-on disk cannot be read or written); see ``ascpipe/layout/codes.py``.
+to E335 (training data, as in the classes above), E337 (a record does not have the features that are read), E340
+(pyarrow is not installed), E421 (rows on disk cannot be read or written); see ``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; messages may change. An error that was received from another process (``received``) has
 the class, code and message of that error. Its other attributes are ``None``.
@@ -124,6 +125,7 @@ from ascpipe.errors.data import (
     IndexNotWrittenError,
     IndexUnusableError,
     NotAnExampleError,
+    ParquetMissingError,
     TransformError,
 )
 from ascpipe.errors.others import (
@@ -228,6 +230,7 @@ __all__ = [
     "OptimizerError",
     "OtherProductError",
     "OutOfSharedMemoryError",
+    "ParquetMissingError",
     "PeerRefusedError",
     "RanksDisagreeError",
     "RanksError",

@@ -70,3 +70,11 @@ class TransformError(DataError, ValueError):
     """
 
     code = "E338"
+
+
+class ParquetMissingError(DataError):
+    """The package pyarrow is not installed, so Parquet files cannot be read."""
+
+    code = "E340"
+    fields: ClassVar[Tuple[str, ...]] = ("path",)
+    template = "{path} is a Parquet file, which needs pyarrow; install it with `pip install 'ascpipe[parquet]'`"

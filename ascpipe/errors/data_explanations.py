@@ -45,4 +45,7 @@ DATA: Dict[str, Explanation] = {
     "E339": Explanation(
         "Training data cannot be read or converted for a reason that has no other code.", _STEP,
         "The message has the reason and the file."),
+    "E340": Explanation(
+        "pyarrow is not installed, so Parquet files cannot be read.", NOTHING,
+        "Install it with `pip install 'ascpipe[parquet]'`."),
 }

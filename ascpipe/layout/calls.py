@@ -120,7 +120,7 @@ class RecordFormat(ctypes.Structure):
     """How the content of a file is divided into records (``tfops/src/input/record_reader.h``)."""
 
     _fields_ = (
-        ("kind", ctypes.c_int),  # 0 = TFRecord; 1 = text, to which the other fields apply
+        ("kind", ctypes.c_int),  # 0 = TFRecord; 1 = text, to which the other fields apply; 2 = Parquet
         ("delimiter", ctypes.c_int),  # byte between two fields
         ("use_quotes", ctypes.c_int),  # 1 = a field that begins with a quote may contain delimiters and line ends
         ("has_header", ctypes.c_int),  # 1 = the first record is skipped
@@ -153,5 +153,24 @@ class ExampleColumnArguments(ctypes.Structure):
     )
 
 
+class RowGroupArguments(ctypes.Structure):
+    """Argument of the function that decodes a row group (``tfops/src/input/row_group_loader.h``)."""
+
+    _fields_ = (
+        ("path", ctypes.c_char_p),
+        ("bytes", ctypes.c_int64),  # size of the file when its footer was read
+        ("modified_ns", ctypes.c_int64),  # modification time of the file at this time
+        ("group", ctypes.c_int64),  # number of the row group in the file
+        ("rows", ctypes.c_int64),  # of the row group
+        ("columns_count", ctypes.c_int64),
+        ("columns", ctypes.POINTER(ctypes.c_char_p)),  # names of the columns
+        ("uses_threads", ctypes.c_int),  # 1 = several threads decode the columns
+        ("array", ctypes.c_void_p),  # ArrowArray: filled
+        ("schema", ctypes.c_void_p),  # ArrowSchema: filled
+        ("text", ctypes.c_void_p),  # char[text_bytes]: filled with the text of an error
+        ("text_bytes", ctypes.c_int64),
+    )
+
+
 STRUCTURES = (TableArguments, DiskBatch, DiskFile, DiskFigures, BatchPlanArguments, FeatureFacts, RecordFormat,
-              CsvColumnArguments, ExampleColumnArguments)
+              CsvColumnArguments, ExampleColumnArguments, RowGroupArguments)

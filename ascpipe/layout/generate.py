@@ -22,6 +22,7 @@ _CALL_TYPES = {ctypes.c_int: "int", ctypes.c_int64: "std::int64_t", ctypes.c_uin
                ctypes.POINTER(ctypes.c_uint32): "const std::uint32_t*",
                ctypes.POINTER(ctypes.c_uint8): "const std::uint8_t*",
                ctypes.POINTER(ctypes.c_void_p): "void* const*", ctypes.c_void_p: "void*",
+               ctypes.POINTER(ctypes.c_char_p): "const char* const*",
                ctypes.POINTER(ctypes.c_int32): "std::int32_t*"}  # only results have this type
 
 

@@ -14,7 +14,7 @@ from bench.input_sides import NAMES
 from bench.parse_program import PREFETCH
 from bench.parse_program import Setting as ParseSetting
 from bench.usual_input import FLOATS
-from bench.usual_model import LINES, OURS, PLAIN, RECORDS, SHUFFLED_RECORDS, SINGLE_RECORDS
+from bench.usual_model import LINES, OURS, PARQUET, PLAIN, RECORDS, SHUFFLED_RECORDS, SINGLE_RECORDS
 from bench.usual_sides import Side
 
 _BATCHES = 40
@@ -48,6 +48,7 @@ VARIANTS = {
     "train-read-records": _Variant(_train(RECORDS, reads=True), 40, 2.6),
     "train-read-shuffled-records": _Variant(_train(SHUFFLED_RECORDS, reads=True), 20, 10),
     "train-read-lines": _Variant(_train(LINES, reads=True), 20, 6),
+    "train-read-parquet": _Variant(_train(PARQUET, reads=True), 40, 1),
     "train-records": _Variant(_train(RECORDS), 40, 1.5),
     "train-single-records": _Variant(_train(SINGLE_RECORDS), 20, 6),
     "train-shuffled-records": _Variant(_train(SHUFFLED_RECORDS), 20, 6),

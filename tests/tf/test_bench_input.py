@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from bench import parse_program, usual_input, usual_model
 from bench.parse_program import Setting
-from bench.usual_model import DENSE, LABEL, LINES, OURS, RECORDS, SHUFFLED_RECORDS, SINGLE_RECORDS
+from bench.usual_model import DENSE, LABEL, LINES, OURS, PARQUET, RECORDS, SHUFFLED_RECORDS, SINGLE_RECORDS
 
 v1 = tf.compat.v1
 
@@ -25,7 +25,7 @@ def _own_graph():
         yield
 
 
-@pytest.mark.parametrize("source", [RECORDS, SINGLE_RECORDS, SHUFFLED_RECORDS, LINES])
+@pytest.mark.parametrize("source", [RECORDS, SINGLE_RECORDS, SHUFFLED_RECORDS, LINES, PARQUET])
 def test_all_sources_of_a_program_have_the_batches_of_its_model(source, tmp_path):
     setting = usual_model.Setting(OURS, 3, 32, keys=5000, batches=4, source=source, data=str(tmp_path / "file"))
     usual_input.write_file(setting, setting.data)

@@ -18,6 +18,7 @@ from ascpipe.data.index import indexed
 from ascpipe.errors import DataFilesError
 from ascpipe.tf import internals
 from ascpipe.tf.data.features import RecordFeatures, record_features
+from ascpipe.tf.data.parquet import parquet_features
 from ascpipe.tf.data.text import criteo_features, text_features
 from ascpipe.tf.data.transform import Function, Transform, first_batch
 from ascpipe.tf.running import native
@@ -30,7 +31,7 @@ _ENDLESS = -1
 _ERROR = "error"  #: values of on_bad_record
 _SKIP = "skip"
 CRITEO = "criteo"  #: value of format, in addition to the formats of files
-_FORMATS = (data_files.TFRECORD, data_files.CSV, data_files.TSV, CRITEO)
+_FORMATS = (data_files.TFRECORD, data_files.CSV, data_files.TSV, data_files.PARQUET, CRITEO)
 
 #: Numbers of datasets. Graphs that other processes have saved (import_meta_graph) have other numbers.
 _sources = itertools.count(int.from_bytes(os.urandom(7), "big") + 1)
@@ -42,11 +43,12 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
          columns: Optional[Sequence[str]] = None, shuffle: bool = False, seed: Optional[int] = None,
          epochs: Optional[int] = 1, drop_remainder: bool = False, readers: int = 1, read_ahead: int = 4,
          on_bad_record: str = _ERROR, transform: Optional[Union[str, Function]] = None) -> Any:
-    """Return a ``tf.data.Dataset`` of the batches of TFRecord, CSV or TSV files.
+    """Return a ``tf.data.Dataset`` of the batches of TFRecord, CSV, TSV or Parquet files.
 
     Each element is a dict of the features of one batch: for TFRecord files, the tensors of ``tf.io.parse_example``; for
-    text files, the values of ``tf.io.decode_csv``. Threads of this process read the records, verify their checksums
-    and parse them, ahead of the program.
+    text files, the values of ``tf.io.decode_csv``; for Parquet files, the values of columns in the same form as for
+    TFRecord files. Threads of this process read the records, verify their checksums and parse them, ahead of the
+    program.
 
     The order of the records is a function of the seed, the epoch and the number of ranks, so that every run reads the
     same batches. With several ranks, each rank reads a part of each global batch. Batches do not cross epochs. Each
@@ -58,21 +60,25 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
 
     Args:
         files: path or pattern of files, or a sequence of them. The files of a pattern are sorted by name. Files may be
-            compressed (GZIP, ZLIB). An index beside each file is built if it is missing.
+            compressed (GZIP, ZLIB). An index beside each file is built if it is missing. Parquet files need none.
         features: name -> ``tf.io.FixedLenFeature``, ``VarLenFeature``, ``FixedLenSequenceFeature`` or
             ``SparseFeature``, or ``asc.data.hashed()``. In text files, each feature is ``FixedLenFeature([], dtype)``
-            or hashed, and an empty field has the default value. None reads all fields of the Criteo logs.
+            or hashed, and an empty field has the default value. None reads all fields of the Criteo logs. The names are
+            names of columns of Parquet files, which have no ``FixedLenSequenceFeature``.
         batch_size: number of records of a batch of one rank.
-        format: "tfrecord", "csv", "tsv", or "criteo" for the tab-separated Criteo logs (label, I1 to I13 and C1 to C26;
-            hexadecimal numbers become int64, and missing values 0). By default, the format is recognized.
+        format: "tfrecord", "csv", "tsv", "parquet", or "criteo" for the tab-separated Criteo logs (label, I1 to I13
+            and C1 to C26; hexadecimal numbers become int64, and missing values 0). By default, the format is
+            recognized.
         columns: names of all fields of text files without a header. By default, the first record has the names.
         shuffle: whether the records of each epoch are permuted. All permutations are possible: there is no buffer. If
-            a file is compressed, only the records of windows of about 32 MiB are permuted.
+            a file is compressed, only the records of windows of about 32 MiB are permuted. For Parquet files, the row
+            groups are permuted, and the rows of each row group.
         seed: seed of the permutations. By default, the seed of the graph (``tf.set_random_seed``), or 0.
         epochs: number of epochs, or None for an endless dataset.
         drop_remainder: whether an epoch has only full batches. The batch dimension of the features is then known.
             Otherwise, the last batches of an epoch are smaller.
-        readers: number of threads that read batches. If a file is compressed, one thread reads.
+        readers: number of threads that read batches. If a file is compressed, one thread reads. For Parquet files, more
+            than 1 means that pyarrow decodes the columns of a row group in several threads.
         read_ahead: maximum number of batches in memory that were read before the program needs them.
         on_bad_record: "error", or "skip" to skip records that are damaged or do not have the features. Their number
             is logged. Batches with such records are smaller; a batch with only such records is an error.
@@ -86,7 +92,8 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
         DataFilesError: a path does not exist, is a directory or remote, or a file has another format.
         DamagedRecordsError, DataUnreadableError, IndexNotWrittenError: a file cannot be indexed.
         TransformError: the function fails for the first batch.
-        tf.errors.OpError: errors of the dataset, when a batch is read. Their messages have a code, E330 to E338.
+        ParquetMissingError: the files are Parquet files, and pyarrow is not installed.
+        tf.errors.OpError: errors of the dataset, when a batch is read. Their messages have a code, E330 to E340.
     """
     check_all({"batch_size": Integer(1), "shuffle": Instance(bool),
                "seed": Integer(-2 ** 63, 2 ** 63 - 1, optional=True),
@@ -143,6 +150,8 @@ def _described(found: Sequence[DataFile], features: Optional[Mapping[str, Any]],
                              "format into a dataset of its own".format(", ".join(sorted(kinds))))
     if kinds == {data_files.TFRECORD}:
         return record_features(features), formats.TFRECORD
+    if kinds == {data_files.PARQUET}:
+        return parquet_features(features, [one.path for one in found]), formats.PARQUET
     record_format = data_files.record_format_of(kinds.pop(), header=columns is None)
     names = list(columns) if columns is not None else header_of(found[0].path, record_format)
     for one in found[1:] if columns is None else ():
@@ -154,9 +163,9 @@ def _described(found: Sequence[DataFile], features: Optional[Mapping[str, Any]],
 
 
 def _indexes(found: Sequence[DataFile], record_format: Format) -> List[str]:
-    """Return the paths of the indexes of the files. Build missing indexes."""
+    """Return the paths of the indexes of the files. Build missing indexes. Parquet files need none."""
     indexes = []
-    for one in found:
+    for one in found if record_format != formats.PARQUET else ():
         opened, is_new = indexed(one.path, record_format=record_format)
         with opened:
             if is_new:

@@ -11,6 +11,7 @@ from ascpipe.checkpoint.contents import ReadPosition
 from ascpipe.control.trainer_link import Piece
 from ascpipe.errors import api_names
 from ascpipe.layout import calls
+from ascpipe.tf.running import decoding
 from ascpipe.tf.running.shapes import StreamShape, TableShape
 from ascpipe.tfops import load
 
@@ -196,6 +197,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_stream_began_after": [ctypes.c_int, ctypes.c_int64],
     "asc_stream_began_at": [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64],
     "asc_read_starts_at": [ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64],
+    "asc_read_decode_with": [ctypes.c_void_p],
     "asc_stream_position": [ctypes.c_int64, ctypes.c_int, _INT64],
     "asc_stream_began_with": [ctypes.c_int, _INT64, ctypes.c_int64],
     "asc_pipeline_set_ranks": [
@@ -255,6 +257,7 @@ def _library() -> ctypes.CDLL:
         function = getattr(library, name)
         function.argtypes = [*arguments, *_ERROR]
         function.restype = ctypes.c_int
+    decoding.register(library)
     _begin_program(library)
     return library
 

@@ -79,5 +79,8 @@ def test_text_files_and_tfrecord_files_are_not_mixed(tmp_path):
     with pytest.raises(DataFilesError, match="E277: .*a is a TFRECORD file, and .*b.csv is a CSV file. Nothing"):
         files.of_one_kind([str(tmp_path / "a"), *texts])
     (tmp_path / "d.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataFilesError, match="d.parquet is a PARQUET file, and only TFRecord, CSV and TSV files are"):
+    with pytest.raises(DataFilesError, match="b.csv is a CSV file, and .*d.parquet is a PARQUET file. Nothing"):
+        files.of_one_kind([texts[0], str(tmp_path / "d.parquet")])
+    (tmp_path / "d.parquet").write_bytes(gzip.compress(b"PAR1xxxx"))
+    with pytest.raises(DataFilesError, match="d.parquet is a Parquet file that is compressed .GZIP. as a whole"):
         files.readable(str(tmp_path / "d.parquet"))

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "bridge/batch_source.h"
 #include "bridge/read_starts.h"
-#include "bridge/record_batch.h"
 #include "bridge/status.h"
 #include "core/reading_figures.h"
 #include "core/splitmix.h"
@@ -48,6 +48,7 @@ tensorflow::Status BatchReader::Start() {
     position_ = {0, 0};
   }
   plan.seed = SeedOf(plan.seed, pass_);
+  arguments_ = plan;
   plan_.reset(new BatchPlan(plan));
   for (std::int64_t i = 0; i < settings_->readers; ++i) {
     threads_.emplace_back(tensorflow::Env::Default()->StartThread({}, "asc_reader", [this] { Run(); }));
@@ -127,14 +128,11 @@ void BatchReader::Run() {
   layout::Reading counted{};
   counted.readers = 1;
   settings_->Count(counted);
-  RecordBatch batch(*settings_);
-  std::vector<std::int64_t> numbers;
+  const std::unique_ptr<BatchSource> source = BatchSource::Make(*settings_, arguments_, &is_stopped_);
   Work work;
   while (TakeWork(&work)) {
     Result result;
-    numbers.resize(static_cast<std::size_t>(work.part.count));
-    plan_->RecordsOf(work.epoch, work.part, numbers.data());
-    result.status = batch.Read(numbers, work.after, &result.tensors);
+    result.status = source->Read(work.epoch, work.part, work.after, &result.tensors);
     Put(work.number, std::move(result));
   }
   counted.readers = -1;

@@ -2,6 +2,7 @@
 #ifndef ASCPIPE_BRIDGE_BATCH_READER_H_
 #define ASCPIPE_BRIDGE_BATCH_READER_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -55,11 +56,13 @@ class BatchReader {
   void Run();
 
   const std::shared_ptr<const ReadSettings> settings_;
+  BatchPlanArguments arguments_ = {};      // of this pass
   std::unique_ptr<const BatchPlan> plan_;  // of this pass
+  std::atomic<bool> is_stopped_{false};
 
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  bool is_started_ = false, is_stopped_ = false;
+  bool is_started_ = false;
   std::int64_t pass_ = 0;
   EpochPosition position_ = {0, 0};       // of the next batch that a thread takes
   std::int64_t taken_ = 0;                // number of batches that threads have taken

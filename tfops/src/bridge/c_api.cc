@@ -18,6 +18,7 @@
 #include "core/claim.h"
 #include "core/fork.h"
 #include "core/ticket.h"
+#include "input/row_group_loader.h"
 #include "peers/horovod.h"
 
 namespace {
@@ -160,6 +161,12 @@ ASC_EXPORT int asc_stream_began_at(int stream, std::int64_t source, std::int64_t
 ASC_EXPORT int asc_read_starts_at(std::int64_t source, std::int64_t pass, std::int64_t epoch, std::int64_t consumed,
                                   char*, int) {
   ascpipe::ReadStarts::Get()->Restore({source, pass, epoch, consumed});
+  return 0;
+}
+
+// Registers the function that decodes row groups of Parquet files. Null ends its use (input/row_group_loader.h).
+ASC_EXPORT int asc_read_decode_with(ascpipe::LoadRowGroup load, char*, int) {
+  ascpipe::SetRowGroupLoader(load);
   return 0;
 }
 

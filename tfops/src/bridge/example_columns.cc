@@ -30,6 +30,21 @@ std::int64_t HashOf(const char* data, std::size_t size, std::int64_t buckets) {
 
 }  // namespace
 
+void CopyDefault(const Tensor& value, std::int64_t record, Tensor* out) {
+  const std::int64_t count = value.NumElements();
+  switch (value.dtype()) {
+    case tensorflow::DT_INT64:
+      std::copy_n(value.flat<tensorflow::int64>().data(), count,
+                  out->flat<tensorflow::int64>().data() + record * count);
+      break;
+    case tensorflow::DT_FLOAT:
+      std::copy_n(value.flat<float>().data(), count, out->flat<float>().data() + record * count);
+      break;
+    default:
+      std::copy_n(value.flat<TensorString>().data(), count, out->flat<TensorString>().data() + record * count);
+  }
+}
+
 void CopyStrings(const ByteRange* strings, std::int64_t count, TensorString* out) {
   for (std::int64_t i = 0; i < count; ++i) out[i].assign(strings[i].data, strings[i].size);
 }
@@ -58,22 +73,6 @@ bool TypeOf(tensorflow::DataType dtype, ValueType* type) {
 
 std::int64_t* Numbers(Tensor* tensor) {
   return reinterpret_cast<std::int64_t*>(tensor->flat<tensorflow::int64>().data());
-}
-
-// Copies the default value of a feature to a record.
-void CopyDefault(const Tensor& value, std::int64_t record, Tensor* out) {
-  const std::int64_t count = value.NumElements();
-  switch (value.dtype()) {
-    case tensorflow::DT_INT64:
-      std::copy_n(value.flat<tensorflow::int64>().data(), count,
-                  out->flat<tensorflow::int64>().data() + record * count);
-      break;
-    case tensorflow::DT_FLOAT:
-      std::copy_n(value.flat<float>().data(), count, out->flat<float>().data() + record * count);
-      break;
-    default:
-      std::copy_n(value.flat<TensorString>().data(), count, out->flat<TensorString>().data() + record * count);
-  }
 }
 
 // Batch that is being parsed. Each block of records has columns of its own; fixed counts share the output tensors.

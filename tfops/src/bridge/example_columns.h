@@ -40,6 +40,9 @@ bool ParseCommonForm(const ShareWork& share, const ExampleParser& parser, const 
 // Returns the features that `config` reads, or an empty vector if ParseCommonForm does not support `config`.
 std::vector<WantedFeature> CommonFeatures(const tensorflow::example::FastParseExampleConfig& config);
 
+// Copies the default value of a feature to a record.
+void CopyDefault(const tensorflow::Tensor& value, std::int64_t record, tensorflow::Tensor* out);
+
 void CopyStrings(const ByteRange* strings, std::int64_t count, TensorString* out);
 
 // Hashes strings to ids.

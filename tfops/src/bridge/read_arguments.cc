@@ -19,6 +19,8 @@ using tensorflow::Status;
 using tensorflow::Tensor;
 
 constexpr std::size_t kFormatFields = 4;
+constexpr std::int64_t kParquet = 2;      // RecordFormat::kind
+constexpr std::size_t kStampNumbers = 3;  // of each Parquet file, before the rows of the row groups
 
 // Dense features, or fields of text.
 struct DenseAttributes {
@@ -42,12 +44,32 @@ Status ReadInts(OpKernelConstruction* construction, const char* name, std::vecto
   return OkStatus();
 }
 
+// Reads the numbers of each file: size, modification time, number of row groups, and rows of each row group.
+Status ReadRowGroups(OpKernelConstruction* construction, const std::vector<std::string>& files,
+                     ReadArguments* arguments) {
+  std::vector<std::int64_t> numbers;
+  TF_RETURN_IF_ERROR(ReadInts(construction, "row_groups", &numbers));
+  std::size_t at = 0;
+  for (const std::string& path : files) {
+    const std::size_t left = numbers.size() - at;
+    if (left < kStampNumbers || numbers[at + 2] < 0 ||
+        static_cast<std::size_t>(numbers[at + 2]) > left - kStampNumbers) {
+      return Refuse(Code::kInvalidArgument, "AscReadDataset: row_groups has no numbers of ", path);
+    }
+    const auto first = numbers.begin() + static_cast<std::ptrdiff_t>(at + kStampNumbers);
+    arguments->parquet_files.push_back({path, {numbers[at], numbers[at + 1]}, {first, first + numbers[at + 2]}});
+    at += kStampNumbers + static_cast<std::size_t>(numbers[at + 2]);
+  }
+  return OkStatus();
+}
+
 Status ReadFiles(OpKernelConstruction* construction, ReadArguments* arguments) {
   std::vector<std::string> files, indexes;
   std::vector<std::int64_t> format;
   TF_RETURN_IF_ERROR(construction->GetAttr("files", &files));
   TF_RETURN_IF_ERROR(construction->GetAttr("indexes", &indexes));
   TF_RETURN_IF_ERROR(ReadInts(construction, "record_format", &format));
+  if (!format.empty() && format[0] == kParquet) return ReadRowGroups(construction, files, arguments);
   if (files.size() != indexes.size() || format.size() != kFormatFields) {
     return Refuse(Code::kInvalidArgument, "AscReadDataset: ", files.size(), " files, ", indexes.size(),
                   " indexes, and a format of ", format.size(), " numbers");
@@ -192,6 +214,35 @@ Status ReadColumns(OpKernelConstruction* construction, const DenseAttributes& de
   return OkStatus();
 }
 
+bool IsTextRead(const ReadArguments& arguments) {
+  return arguments.parquet_files.empty() && IsText(arguments.sources.front().format);
+}
+
+Status OpenRecords(const ReadArguments& arguments, ReadSettings* settings) {
+  std::unique_ptr<RecordSet> records;
+  TF_RETURN_IF_ERROR(ToStatus(RecordSet::Open(arguments.sources, &records)));
+  settings->plan.records = records->records();
+  settings->plan.window = records->window();
+  if (records->window() > 0) settings->readers = 1;  // each reader would decompress all records
+  settings->records = std::move(records);
+  if (!IsTextRead(arguments)) {
+    settings->parser.reset(new ExampleBatchParser(arguments.features));
+    return OkStatus();
+  }
+  std::unique_ptr<CsvParser> parser;
+  TF_RETURN_IF_ERROR(ToStatus(CsvParser::Make(arguments.text, &parser)));
+  settings->parser.reset(new TextBatchParser(std::move(parser), arguments.buckets));
+  return OkStatus();
+}
+
+void OpenRowGroups(const ReadArguments& arguments, ReadSettings* settings) {
+  settings->columns.reset(new RowColumns(arguments.features));
+  settings->row_groups =
+      std::make_shared<RowGroups>(arguments.parquet_files, settings->columns->names(), arguments.readers > 1);
+  settings->plan.records = settings->row_groups->rows();
+  settings->readers = 1;  // each reader would decode all row groups
+}
+
 }  // namespace
 
 Status ReadArgumentsOf(OpKernelConstruction* construction, ReadArguments* arguments) {
@@ -199,32 +250,24 @@ Status ReadArgumentsOf(OpKernelConstruction* construction, ReadArguments* argume
   TF_RETURN_IF_ERROR(ReadFiles(construction, arguments));
   TF_RETURN_IF_ERROR(ReadSchedule(construction, arguments));
   TF_RETURN_IF_ERROR(ReadDense(construction, &dense));
-  return IsText(arguments->sources.front().format) ? ReadColumns(construction, dense, arguments)
-                                                   : ReadExampleFeatures(construction, dense, &arguments->features);
+  return IsTextRead(*arguments) ? ReadColumns(construction, dense, arguments)
+                                : ReadExampleFeatures(construction, dense, &arguments->features);
 }
 
 Status OpenRead(const ReadArguments& arguments, std::shared_ptr<const ReadSettings>* settings) {
-  std::unique_ptr<RecordSet> records;
-  TF_RETURN_IF_ERROR(ToStatus(RecordSet::Open(arguments.sources, &records)));
   const auto opened = std::make_shared<ReadSettings>();
   opened->source = arguments.source;
   opened->plan = arguments.plan;
-  opened->plan.records = records->records();
-  opened->plan.window = records->window();
-  TF_RETURN_IF_ERROR(ToStatus(BatchPlan::Check(opened->plan)));
-  const bool is_compressed = records->window() > 0;
-  opened->records = std::move(records);
   opened->rank = arguments.rank;
-  if (IsText(arguments.sources.front().format)) {
-    std::unique_ptr<CsvParser> parser;
-    TF_RETURN_IF_ERROR(ToStatus(CsvParser::Make(arguments.text, &parser)));
-    opened->parser.reset(new TextBatchParser(std::move(parser), arguments.buckets));
-  } else {
-    opened->parser.reset(new ExampleBatchParser(arguments.features));
-  }
-  opened->readers = is_compressed ? 1 : arguments.readers;  // each reader would decompress all records
+  opened->readers = arguments.readers;
   opened->read_ahead = arguments.read_ahead;
   opened->skips_bad_records = arguments.skips_bad_records;
+  if (arguments.parquet_files.empty()) {
+    TF_RETURN_IF_ERROR(OpenRecords(arguments, opened.get()));
+  } else {
+    OpenRowGroups(arguments, opened.get());
+  }
+  TF_RETURN_IF_ERROR(ToStatus(BatchPlan::Check(opened->plan)));
   *settings = opened;
   return OkStatus();
 }

@@ -11,16 +11,18 @@
 #include "core/calls.gen.h"
 #include "input/csv_parser.h"
 #include "input/record_set.h"
+#include "input/row_groups.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace ascpipe {
 
 struct ReadArguments {
-  std::vector<RecordSet::Source> sources;
+  std::vector<RecordSet::Source> sources;  // of TFRecord and text files
+  std::vector<ParquetFile> parquet_files;
   std::int64_t source = 0, rank = 0, readers = 1, read_ahead = 1;
   bool skips_bad_records = false;
   BatchPlanArguments plan = {};       // without the number of records
-  ExampleFeatures features;           // of TFRecord files
+  ExampleFeatures features;           // of TFRecord and Parquet files
   CsvOptions text;                    // of text files
   std::vector<std::int64_t> buckets;  // of the columns of text files
 };

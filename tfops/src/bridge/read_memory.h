@@ -7,6 +7,7 @@
 #define ASCPIPE_BRIDGE_READ_MEMORY_H_
 
 #include <atomic>
+#include <memory>
 #include <string>
 
 #include "core/read_position.h"
@@ -18,14 +19,11 @@ namespace ascpipe {
 // Allocator of the tensors of one batch. It deletes itself when the owner and the last tensor have released it.
 class ReadMemory : public tensorflow::Allocator {
  public:
-  // Deleter of std::unique_ptr for the owner. The tensors keep the allocator alive.
   struct Disowner {
-    void operator()(ReadMemory* memory) const { memory->Disown(); }
+    void operator()(ReadMemory* memory) const { memory->Unref(); }
   };
-
-  static ReadMemory* Make(const ReadPosition& position) { return new ReadMemory(position); }
-  // Releases the owner's reference. The owner must not use the allocator afterwards.
-  void Disown() { Unref(); }
+  using Owned = std::unique_ptr<ReadMemory, Disowner>;
+  static Owned Make(const ReadPosition& position) { return Owned(new ReadMemory(position)); }
 
   // Returns the position of the batch whose memory contains the tensor. The position has no source if the tensor is
   // empty, has strings, or was computed.

@@ -5,29 +5,39 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "bridge/batch_parser.h"
+#include "bridge/row_columns.h"
 #include "core/reading_figures.h"
 #include "input/batch_plan.h"
 #include "input/record_set.h"
+#include "input/row_groups.h"
 
 namespace ascpipe {
 
 // All iterators of a dataset share its settings.
 struct ReadSettings {
   std::int64_t source = 0;  // number of the dataset in this process; negative: the program does not see the batches
-  std::unique_ptr<const RecordSet> records;
+  std::unique_ptr<const RecordSet> records;     // null for Parquet files
+  std::shared_ptr<const RowGroups> row_groups;  // of Parquet files
   BatchPlanArguments plan = {};
   std::int64_t rank = 0;
   std::unique_ptr<const BatchParser> parser;
-  std::int64_t readers = 1;     // number of threads
-  std::int64_t read_ahead = 1;  // maximum number of batches that were read but not returned
+  std::unique_ptr<const RowColumns> columns;  // of Parquet files
+  std::int64_t readers = 1;                   // number of threads
+  std::int64_t read_ahead = 1;                // maximum number of batches that were read but not returned
   bool skips_bad_records = false;
   mutable std::atomic<std::int64_t> skipped_records{0};
 
   // Adds to the counters of the process.
   void Count(const layout::Reading& by) const {
     if (source > 0) ReadingFigures::Get()->Add(by);
+  }
+
+  // Describes the place of a record for messages.
+  std::string Describe(std::int64_t record) const {
+    return row_groups != nullptr ? row_groups->Describe(record) : records->Describe(record);
   }
 };
 

@@ -3,9 +3,9 @@
 #define ASCPIPE_BRIDGE_RECORD_BATCH_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "bridge/batch_source.h"
 #include "bridge/read_settings.h"
 #include "core/layout.h"
 #include "core/read_position.h"
@@ -14,29 +14,24 @@
 
 namespace ascpipe {
 
-// Each thread has an object of its own.
-class RecordBatch {
+class RecordBatch : public BatchSource {
  public:
-  // `settings` must exist as long as the object.
-  explicit RecordBatch(const ReadSettings& settings) : settings_(settings), reader_(*settings.records) {}
+  RecordBatch(const ReadSettings& settings, const BatchPlanArguments& plan)
+      : settings_(settings), plan_(plan), reader_(*settings.records) {}
 
-  // Reads the records with these numbers into tensors, in the order of BatchReader::Next. `after` is the position after
-  // the batch. Counts the batch.
-  tensorflow::Status Read(const std::vector<std::int64_t>& numbers, const ReadPosition& after,
-                          std::vector<tensorflow::Tensor>* tensors);
+  tensorflow::Status Read(std::int64_t epoch, SequencePart part, const ReadPosition& after,
+                          std::vector<tensorflow::Tensor>* tensors) override;
 
  private:
-  tensorflow::Status ReadAndParse(const std::vector<std::int64_t>& numbers, const ReadPosition& after,
+  tensorflow::Status ReadAndParse(std::int64_t epoch, SequencePart part, const ReadPosition& after,
                                   layout::Reading* counted, std::vector<tensorflow::Tensor>* tensors);
-  // Sets records_ and numbers_.
-  tensorflow::Status ReadRecords(const std::vector<std::int64_t>& numbers);
+  // Sets records_, and removes the numbers of damaged records that are skipped from numbers_.
+  tensorflow::Status ReadRecords();
   // Reads each record alone, and skips damaged records.
-  tensorflow::Status ReadGoodRecords(const std::vector<std::int64_t>& numbers);
-  // Skips a record that does not fit, or returns the error.
-  tensorflow::Status OnUnfit(std::int64_t number, const std::string& why) const;
-  void Skip(std::int64_t number, const std::string& why) const;
+  tensorflow::Status ReadGoodRecords();
 
   const ReadSettings& settings_;
+  const BatchPlan plan_;
   RecordSetReader reader_;
   std::vector<std::int64_t> numbers_;
   std::vector<ByteRange> records_;         // the record with each number

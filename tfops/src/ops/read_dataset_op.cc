@@ -23,8 +23,9 @@
 REGISTER_OP("AscReadDataset")
     .Output("handle: variant")
     .Attr("files: list(string) >= 1")
-    .Attr("indexes: list(string) >= 1")
+    .Attr("indexes: list(string) >= 0")
     .Attr("record_format: list(int) = [0, 0, 0, 0]")
+    .Attr("row_groups: list(int) >= 0 = []")
     .Attr("dense_keys: list(string) >= 0")
     .Attr("dense_types: list({float,double,int32,int64,string}) >= 0")
     .Attr("dense_shapes: list(shape) >= 0")
@@ -54,13 +55,15 @@ REGISTER_OP("AscReadDataset")
     .Doc(R"doc(
 A dataset with one element per batch of the records of files.
 
-For TFRecord files, an element has the tensors that ParseExample returns: the dense tensors, then the indices of all
-sparse features, their values, and their shapes. For text files, it has a tensor per field that is read. The order of the records is that of tfops/src/input/batch_plan.h.
+For TFRecord and Parquet files, an element has the tensors that ParseExample returns: the dense tensors, then the indices
+of all sparse features, their values, and their shapes. For text files, it has a tensor per field that is read. The order
+of the records is that of tfops/src/input/batch_plan.h, or row_groups.h for Parquet files.
 
 files: Paths of the files.
-indexes: Paths of the index of each file.
+indexes: Paths of the index of each file, except for Parquet files.
 record_format: Fields of RecordFormat (ascpipe/layout/calls.py).
-dense_keys: Names of the dense features in the records, or of the fields of text.
+row_groups: For Parquet: size, modification time in ns, number of row groups and rows of each row group, of each file.
+dense_keys: Names of the dense features in the records, or of the fields of text, or of columns.
 dense_types: Types in the records.
 dense_shapes: As in ParseExample. An unknown first dimension means that records have different numbers of values.
 dense_defaults: As in ParseExample. An empty tensor means that all records have the feature.

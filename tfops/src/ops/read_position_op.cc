@@ -1,7 +1,6 @@
 // AscReadPosition returns the position of a batch of a dataset that reads files. AscWithPosition gives this position to
 // other tensors.
 #include <cstring>
-#include <memory>
 
 #include "bridge/read_memory.h"
 #include "bridge/status.h"
@@ -84,7 +83,7 @@ class WithPositionOp : public tensorflow::OpKernel {
   void Compute(tensorflow::OpKernelContext* ctx) override {
     const int before = ctx->num_inputs() - ctx->num_outputs();
     const ReadPosition position = PositionOfInputs(ctx, before);
-    const std::unique_ptr<ReadMemory, ReadMemory::Disowner> memory(ReadMemory::Make(position));
+    const ReadMemory::Owned memory = ReadMemory::Make(position);
     for (int i = 0; i < ctx->num_outputs(); ++i) {
       const tensorflow::Tensor& given = ctx->input(before + i);
       if (position.source == 0 || given.NumElements() == 0 || !tensorflow::DataTypeCanUseMemcpy(given.dtype())) {

@@ -1,0 +1,51 @@
+"""Function that decodes row groups of Parquet files for the threads of C++.
+
+C++ calls the function with the Arrow C data interface (``tfops/src/input/row_group_loader.h``). pyarrow releases the
+interpreter lock while it decodes.
+"""
+import atexit
+import ctypes
+import os
+from typing import Any
+
+from ascpipe.data import parquet
+from ascpipe.errors import DataError, DataUnreadableError
+from ascpipe.layout.calls import RowGroupArguments
+
+_Function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(RowGroupArguments))
+
+
+def register(library: ctypes.CDLL) -> None:
+    """Register the function in the native library, until the interpreter ends."""
+    library.asc_read_decode_with(_decode, None, 0)
+    # Threads of C++ must not enter an interpreter that has ended. A forked child has no such threads.
+    atexit.register(_unregister, library, os.getpid())
+
+
+def _unregister(library: ctypes.CDLL, process: int) -> None:
+    if os.getpid() == process:
+        library.asc_read_decode_with(None, None, 0)
+
+
+@_Function
+def _decode(pointer: Any) -> int:
+    """Decode a row group, and export it. Return 0, or the number of the code of an error."""
+    arguments = pointer.contents
+    path = os.fsdecode(arguments.path)
+    group = parquet.RowGroup(path, arguments.bytes, arguments.modified_ns, arguments.group)
+    columns = [name.decode() for name in arguments.columns[:arguments.columns_count]]
+    try:
+        batch = parquet.read(group, columns, bool(arguments.uses_threads))
+        batch._export_to_c(arguments.array, arguments.schema)
+        return 0
+    except DataError as error:
+        return _failed(arguments, error)
+    except Exception as error:  # noqa: BLE001  (any error: ctypes would print it, and C++ would not know it)
+        return _failed(arguments, DataUnreadableError("Row group {} of {} cannot be read: {}: {}. No batch has its "
+                                                      "rows".format(group.number, path, type(error).__name__, error)))
+
+
+def _failed(arguments: Any, error: DataError) -> int:
+    text = error.sentence().encode("utf-8", "replace")[:arguments.text_bytes - 1]
+    ctypes.memmove(arguments.text, text, len(text))
+    return int(error.code[1:])

@@ -1,0 +1,178 @@
+"""Damaged and changed Parquet files: an error that names the file. Never a crash or a hang."""
+import io
+import os
+import random
+import re
+
+import pytest
+import tensorflow as tf
+
+import ascpipe.tf as asc
+from ascpipe.errors import AscpipeError
+from tests.support import parquets
+from tests.tf.test_read_damage import Result, is_part_of, require_named
+
+v1 = tf.compat.v1
+pytestmark = pytest.mark.timeout_s(240)
+COUNT, BATCH = 40, 8
+SPECS = {"user": tf.io.FixedLenFeature([], tf.int64), "tags": tf.io.VarLenFeature(tf.int64),
+         "query": tf.io.FixedLenFeature([], tf.string), "dense": tf.io.FixedLenFeature([3], tf.float32),
+         "place": tf.io.VarLenFeature(tf.string)}
+
+
+def content(rows=15, **options):
+    buffer = io.BytesIO()
+    parquets.parquet.write_table(parquets.pyarrow.table(parquets.clicks(COUNT)), buffer, row_group_size=rows,
+                                         **options)
+    return buffer.getvalue()
+
+
+def read(path, after_first=None, **given):
+    """Read all batches of a file. ``after_first`` is called after the first one."""
+    found = Result()
+    with tf.Graph().as_default(), v1.Session() as session:
+        try:
+            dataset = asc.data.read(str(path), SPECS, BATCH, format="parquet", **{"read_ahead": 1, **given})
+        except AscpipeError as error:
+            found.refused = str(error)
+            return found
+        following = v1.data.make_one_shot_iterator(dataset).get_next()
+        for number in range(1000):
+            try:
+                batch = session.run(following)
+            except tf.errors.OutOfRangeError:
+                return found
+            except tf.errors.OpError as error:
+                found.errors.append(error.message)
+                if len(found.errors) > 30:  # the data set cannot be opened
+                    return found
+                continue
+            assert batch["tags"].dense_shape[0] == len(batch["dense"]) == len(batch["user"])
+            found.users += [user // 7 for user in batch["user"].tolist()]
+            if number == 0 and after_first is not None:
+                after_first()
+    raise AssertionError("the data has no end")
+
+
+def mutated(draw, good):
+    """Content of a file with one to three changes, half of them in the footer."""
+    changed = bytearray(good)
+    footer = len(good) - 8 - int.from_bytes(good[-8:-4], "little")
+    for _ in range(draw.choice([1, 1, 2, 3])):
+        at = draw.randrange(footer, len(good)) if draw.random() < .5 else draw.randrange(len(good))
+        kind = draw.choice(["bit", "bit", "bit", "byte", "cut", "zeros", "insert", "remove"])
+        if kind == "bit" and at < len(changed):
+            changed[at] ^= 1 << draw.randrange(8)
+        elif kind == "byte" and at < len(changed):
+            changed[at] = draw.randrange(256)
+        elif kind == "cut":
+            del changed[at:]
+        elif kind == "zeros":
+            changed[at:at + 20] = bytes(len(changed[at:at + 20]))
+        elif kind == "insert":
+            changed[at:at] = bytes([draw.randrange(256)])
+        else:
+            del changed[at:at + draw.randrange(1, 40)]
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("mutations", [300, pytest.param(10000, marks=[pytest.mark.long, pytest.mark.timeout_s(2400)])])
+def test_mutated_files_are_errors_and_never_a_crash(tmp_path, seed, mutations):
+    draw = random.Random(seed)
+    goods = [content(compression=compression, use_dictionary=has_dictionary, data_page_version=version)
+             for compression in ("none", "snappy", "zstd") for has_dictionary in (True, False)
+             for version in ("1.0", "2.0")]
+    outcomes = {"refused": 0, "errors": 0, "read": 0}
+    for number in range(mutations):
+        path = tmp_path / "{}.parquet".format(number)
+        good = draw.choice(goods)
+        changed = mutated(draw, good)
+        at_once = draw.random() < .6  # otherwise, pages change after the footer was read
+        path.write_bytes(changed if at_once else good)
+        stat = os.stat(str(path))
+
+        def change(path=path, changed=changed, stat=stat):
+            path.write_bytes(changed)
+            os.utime(str(path), ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+        found = read(path, None if at_once else change, readers=1 + number % 2,
+                     on_bad_record="skip" if draw.random() < .3 else "error")
+        if found.refused is not None:
+            outcomes["refused"] += 1
+            assert re.match("E(265|33[0-2]): ", found.refused) and str(path) in found.refused, found.refused
+        else:
+            for text in found.errors:
+                assert str(path) in text or "E334: The data has" in text, text
+                assert re.match(r"E33[01247]: ", text), text
+            outcomes["errors" if found.errors else "read"] += 1
+        path.unlink()
+    assert min(outcomes.values()) > mutations // 20, outcomes
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1", b"PAR1" * 3, b"PAR1" + b"\xff" * 8 + b"\xff\xff\xff\x7fPAR1",
+                                    b"PAR1\0\0\0\0PAR1", b"not a Parquet file"])
+def test_files_without_a_footer_are_named(tmp_path, damage):
+    (tmp_path / "a.parquet").write_bytes(damage)
+    assert re.match("E330: The footer of .*a.parquet cannot be decoded: ", read(tmp_path / "a.parquet").refused)
+
+
+def damaged(tmp_path):
+    """A file whose second row group has a damaged page."""
+    path = tmp_path / "a.parquet"
+    changed = bytearray(content(compression="zstd"))
+    place = parquets.parquet.read_metadata(io.BytesIO(changed)).row_group(1).column(0).dictionary_page_offset
+    changed[place:place + 30] = b"\xff" * 30
+    path.write_bytes(bytes(changed))
+    return path
+
+
+@pytest.mark.parametrize("skip", ["error", "skip"])
+def test_a_damaged_row_group_is_an_error_of_its_batches(tmp_path, skip):
+    path = damaged(tmp_path)
+    found = read(path, on_bad_record=skip)
+    assert found.users == [*range(8), *range(32, 40)]
+    assert len(found.errors) == 3
+    for text in found.errors:
+        assert re.match("E330: Row group 1 of {} cannot be decoded: ".format(re.escape(str(path))), text)
+
+
+@pytest.mark.parametrize("how", ["replaced", "grown", "truncated", "deleted", "touched"])
+def test_files_that_change_while_they_are_read(tmp_path, how):
+    path = tmp_path / "a.parquet"
+    path.write_bytes(content(5))
+
+    def change():
+        if how == "replaced":
+            (tmp_path / "other").write_bytes(content(5, compression="none"))
+            (tmp_path / "other").replace(path)
+        elif how == "grown":
+            path.write_bytes(content(5) + b"x")
+        elif how == "truncated":
+            os.truncate(str(path), 100)
+        elif how == "deleted":
+            path.unlink()
+        else:
+            os.utime(str(path), ns=(1, 1))
+
+    found = read(path, change)
+    require_named(found.errors, path)
+    for text in found.errors:
+        assert re.match("E332: .* cannot be read: No such file" if how == "deleted" else "E331: .* has changed", text)
+    assert is_part_of(found.users, range(COUNT))
+    assert len(found.users) + BATCH * len(found.errors) == COUNT
+    assert found.errors
+
+
+def test_a_file_that_changes_before_the_session_is_an_error(tmp_path):
+    path = tmp_path / "a.parquet"
+    path.write_bytes(content())
+    with tf.Graph().as_default(), v1.Session() as session:
+        following = v1.data.make_one_shot_iterator(asc.data.read(str(path), SPECS, BATCH)).get_next()
+        path.write_bytes(content(compression="none"))
+        with pytest.raises(tf.errors.FailedPreconditionError, match="E331: .*a.parquet has changed while it was read"):
+            session.run(following)
+
+
+def test_other_files_cannot_be_read(tmp_path):
+    os.mkfifo(str(tmp_path / "a.parquet"))
+    assert re.match("E332: .*a.parquet is not a regular file", read(tmp_path / "a.parquet").refused)

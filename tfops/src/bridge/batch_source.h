@@ -1,0 +1,35 @@
+// Interface of the readers of batches: from a part of an epoch's sequence to tensors.
+#ifndef ASCPIPE_BRIDGE_BATCH_SOURCE_H_
+#define ASCPIPE_BRIDGE_BATCH_SOURCE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "bridge/read_settings.h"
+#include "core/read_position.h"
+#include "input/batch_plan.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/lib/core/status.h"
+
+namespace ascpipe {
+
+// Each thread has an object of its own.
+class BatchSource {
+ public:
+  // `settings` and `is_stopped` must exist as long as the source. `plan` is the plan of a pass. Read returns soon when
+  // `is_stopped` is set.
+  static std::unique_ptr<BatchSource> Make(const ReadSettings& settings, const BatchPlanArguments& plan,
+                                           const std::atomic<bool>* is_stopped);
+  virtual ~BatchSource() = default;
+
+  // Reads the records of a part of an epoch's sequence into tensors, in the order of BatchReader::Next. `after` is the
+  // position after the batch.
+  virtual tensorflow::Status Read(std::int64_t epoch, SequencePart part, const ReadPosition& after,
+                                  std::vector<tensorflow::Tensor>* tensors) = 0;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_BRIDGE_BATCH_SOURCE_H_

@@ -1,0 +1,45 @@
+// Decodes row groups of Parquet files by a function that Python registers.
+#ifndef ASCPIPE_INPUT_ROW_GROUP_LOADER_H_
+#define ASCPIPE_INPUT_ROW_GROUP_LOADER_H_
+
+#include <memory>
+#include <vector>
+
+#include "core/calls.gen.h"
+#include "core/core_status.h"
+#include "input/arrow_column.h"
+
+namespace ascpipe {
+
+// Decodes a row group into arguments->array and arguments->schema, a struct with the columns. Returns 0. In case of an
+// error, writes a text to arguments->text and returns the number of its code, for example 330.
+using LoadRowGroup = int (*)(const RowGroupArguments* arguments);
+
+// Registers the function. Null ends the use of Arrow in this process: the call waits until no thread executes the
+// function or releases memory of Arrow, and threads that call it later get an error. Python calls this before the
+// interpreter ends, because a thread that enters an interpreter that has ended aborts the process.
+void SetRowGroupLoader(LoadRowGroup load);
+
+// A decoded row group, which owns the memory of its columns.
+class RowGroup {
+ public:
+  // Calls the function. The members `array`, `schema`, `text` and `text_bytes` of the arguments are set here.
+  static CoreStatus Load(RowGroupArguments arguments, std::shared_ptr<const RowGroup>* group);
+  ~RowGroup();
+  RowGroup(const RowGroup&) = delete;
+  RowGroup& operator=(const RowGroup&) = delete;
+
+  const ArrowColumn& column(std::size_t number) const { return columns_[number]; }
+
+ private:
+  RowGroup() : array_(), schema_() {}
+  CoreStatus Open(const RowGroupArguments& arguments);
+
+  ArrowArray array_;
+  ArrowSchema schema_;
+  std::vector<ArrowColumn> columns_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_ROW_GROUP_LOADER_H_

@@ -1,0 +1,57 @@
+// Reads the rows of batches from decoded row groups.
+#ifndef ASCPIPE_INPUT_ROW_GROUP_READER_H_
+#define ASCPIPE_INPUT_ROW_GROUP_READER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/calls.gen.h"
+#include "core/core_status.h"
+#include "input/batch_plan.h"
+#include "input/row_group_loader.h"
+#include "input/row_groups.h"
+
+namespace ascpipe {
+
+// Rows of a batch that are in one row group.
+struct RowRun {
+  std::shared_ptr<const RowGroup> group;
+  std::int64_t first;              // number of the first row of the row group
+  std::vector<std::int64_t> rows;  // counted from this row
+};
+
+// Between two batches, at most two row groups are in memory: the last one of the batch, and the next one of the order,
+// which a thread decodes ahead. An object is used by one thread at a time.
+class RowGroupReader {
+ public:
+  // Waits end when `is_stopped` is set.
+  RowGroupReader(std::shared_ptr<const RowGroups> groups, const BatchPlanArguments& plan,
+                 const std::atomic<bool>* is_stopped)
+      : groups_(std::move(groups)), plan_(plan), is_stopped_(is_stopped) {}
+
+  // Returns the rows of a part of an epoch's sequence. The caller frees `runs` before the next call.
+  CoreStatus Read(std::int64_t epoch, SequencePart part, std::vector<RowRun>* runs);
+
+  // Begins to decode the row group after the last one that was read, in the order of the plan.
+  void Prefetch();
+
+ private:
+  struct Loading;
+
+  std::shared_ptr<Loading> Begin(std::size_t group) const;
+  CoreStatus Get(std::size_t group, std::shared_ptr<const RowGroup>* found);
+  const RowOrder& OrderOf(std::int64_t epoch);
+
+  const std::shared_ptr<const RowGroups> groups_;
+  const BatchPlanArguments plan_;
+  const std::atomic<bool>* const is_stopped_;
+  std::unique_ptr<RowOrder> order_;  // of the last epoch
+  std::size_t place_ = 0;            // of the last row group in order_
+  std::shared_ptr<Loading> current_, next_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_ROW_GROUP_READER_H_

@@ -1,0 +1,80 @@
+// The rows of several Parquet files as one sequence, and their order in an epoch.
+#ifndef ASCPIPE_INPUT_ROW_GROUPS_H_
+#define ASCPIPE_INPUT_ROW_GROUPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/calls.gen.h"
+#include "input/data_file.h"
+
+namespace ascpipe {
+
+// A Parquet file and the number of rows of each row group, from its footer.
+struct ParquetFile {
+  std::string path;
+  FileStamp stamp;  // when the footer was read
+  std::vector<std::int64_t> rows;
+};
+
+// Row groups and rows are numbered through all files, in the order of the files. A row is a record.
+class RowGroups {
+ public:
+  struct Group {
+    std::size_t file;
+    std::int64_t number;  // in the file
+    std::int64_t first;   // number of the first row
+    std::int64_t rows;
+  };
+
+  // `columns` are the names of the columns that are read. If `uses_threads`, several threads decode a row group.
+  RowGroups(std::vector<ParquetFile> files, std::vector<std::string> columns, bool uses_threads);
+
+  std::int64_t rows() const { return rows_; }
+  const std::vector<Group>& groups() const { return groups_; }  // without empty row groups
+  const std::vector<std::string>& columns() const { return columns_; }
+
+  // Returns the arguments of RowGroup::Load. The object owns the memory to which they point.
+  RowGroupArguments ArgumentsOf(std::size_t group) const;
+
+  // Describes the place of a row for messages.
+  std::string Describe(std::int64_t row) const;
+
+ private:
+  const std::vector<ParquetFile> files_;
+  const std::vector<std::string> columns_;
+  const bool uses_threads_;
+  std::vector<const char*> names_;  // of columns_
+  std::vector<Group> groups_;
+  std::int64_t rows_ = 0;
+};
+
+// Order of the rows of an epoch. If the plan shuffles, row groups are permuted, and the rows of each row group. A pure
+// function of its arguments.
+class RowOrder {
+ public:
+  RowOrder(const RowGroups& groups, const BatchPlanArguments& plan, std::int64_t epoch);
+
+  std::int64_t epoch() const { return epoch_; }
+  // Number of the row group at place 0, 1, ... of the epoch.
+  std::size_t GroupAt(std::size_t place) const { return order_[place]; }
+  // Place of the row group that has a position of the sequence of the epoch.
+  std::size_t PlaceOf(std::int64_t position) const;
+  // Position after the last row of the row group at a place.
+  std::int64_t EndOf(std::size_t place) const { return firsts_[place + 1]; }
+  // Writes the rows of the positions [begin, end) of a row group, counted from its first row.
+  void RowsOf(std::size_t place, std::int64_t begin, std::int64_t end, std::vector<std::int64_t>* rows) const;
+
+ private:
+  const std::uint64_t seed_;
+  const bool shuffles_;
+  const std::int64_t epoch_;
+  std::vector<std::size_t> order_;    // row groups
+  std::vector<std::int64_t> firsts_;  // position of the first row of each row group in this order, and of the end
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_ROW_GROUPS_H_
