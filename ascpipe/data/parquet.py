@@ -130,6 +130,16 @@ def read(group: RowGroup, columns: Sequence[str], use_threads: bool = False) -> 
     return batch
 
 
+def export(batch: Any, array: int, schema: int) -> None:
+    """Export the result of ``read`` with the Arrow C data interface.
+
+    Args:
+        batch: result of ``read``.
+        array, schema: addresses of an empty ArrowArray and ArrowSchema, which will own the memory.
+    """
+    batch._export_to_c(array, schema)
+
+
 def first(of: Footer, count: int) -> Any:
     """Decode the first rows of a file.
 
@@ -236,11 +246,14 @@ def _together(column: Any) -> Any:
 def _column(field: Any) -> Column:
     from pyarrow import types
 
-    item, length = field.type, SCALAR
+    item = field.type
+    length: Optional[int] = SCALAR
     if types.is_fixed_size_list(item):
-        item, length = item.value_type, item.list_size
+        length = item.list_size
     elif types.is_list(item) or types.is_large_list(item):
-        item, length = item.value_type, ANY_LENGTH
+        length = ANY_LENGTH
+    if length is not SCALAR:
+        item = item.value_type
     if types.is_dictionary(item):
         item = item.value_type
     is_whole = types.is_integer(item) or types.is_boolean(item)

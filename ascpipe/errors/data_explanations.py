@@ -46,6 +46,6 @@ DATA: Dict[str, Explanation] = {
         "Training data cannot be read or converted for a reason that has no other code.", _STEP,
         "The message has the reason and the file."),
     "E340": Explanation(
-        "pyarrow is not installed, so Parquet files cannot be read.", NOTHING,
+        "Parquet files cannot be read, because pyarrow is not installed.", NOTHING,
         "Install it with `pip install 'ascpipe[parquet]'`."),
 }

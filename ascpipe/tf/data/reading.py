@@ -66,9 +66,8 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
             or hashed, and an empty field has the default value. None reads all fields of the Criteo logs. The names are
             names of columns of Parquet files, which have no ``FixedLenSequenceFeature``.
         batch_size: number of records of a batch of one rank.
-        format: "tfrecord", "csv", "tsv", "parquet", or "criteo" for the tab-separated Criteo logs (label, I1 to I13
-            and C1 to C26; hexadecimal numbers become int64, and missing values 0). By default, the format is
-            recognized.
+        format: "tfrecord", "csv", "tsv", "parquet", or "criteo" for the tab-separated Criteo logs (label, I1 to I13 and
+            C1 to C26; hexadecimal numbers become int64, and missing values 0). By default, the format is recognized.
         columns: names of all fields of text files without a header. By default, the first record has the names.
         shuffle: whether the records of each epoch are permuted. All permutations are possible: there is no buffer. If
             a file is compressed, only the records of windows of about 32 MiB are permuted. For Parquet files, the row

@@ -36,7 +36,7 @@ def _decode(pointer: Any) -> int:
     columns = [name.decode() for name in arguments.columns[:arguments.columns_count]]
     try:
         batch = parquet.read(group, columns, bool(arguments.uses_threads))
-        batch._export_to_c(arguments.array, arguments.schema)
+        parquet.export(batch, arguments.array, arguments.schema)
         return 0
     except DataError as error:
         return _failed(arguments, error)
