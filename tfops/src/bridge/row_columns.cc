@@ -135,19 +135,24 @@ Status RowColumns::GatherDense(std::size_t feature, const std::vector<RowRun>& r
   std::vector<std::int64_t> at;
   for (const RowRun& run : rows) {
     const ArrowColumn& column = run.group->column(feature);
+    const std::int64_t here = first;
+    first += static_cast<std::int64_t>(run.rows.size());
+    if (!column.is_list() && !column.values().has_nulls()) {  // each row is the position of its value
+      TF_RETURN_IF_ERROR(Convert(feature, column.values(), run.rows, here, out));
+      continue;
+    }
     std::vector<std::int64_t> missing;
     at.clear();
     for (std::size_t i = 0; i < run.rows.size(); ++i) {
       const bool is_null = column.IsNull(run.rows[i]);
-      if (is_null) missing.push_back(first + static_cast<std::int64_t>(i));
+      if (is_null) missing.push_back(here + static_cast<std::int64_t>(i));
       const std::int64_t begin = is_null ? 0 : column.RangeOf(run.rows[i]).begin;
       for (std::int64_t j = 0; j < each; ++j) at.push_back(is_null ? 0 : begin + j);
     }
     if (missing.size() < run.rows.size()) {
-      TF_RETURN_IF_ERROR(Convert(feature, column.values(), at, first * each, out));
+      TF_RETURN_IF_ERROR(Convert(feature, column.values(), at, here * each, out));
     }
     for (const std::int64_t record : missing) CopyDefault(defaults_[feature], record, out);
-    first += static_cast<std::int64_t>(run.rows.size());
   }
   return OkStatus();
 }
