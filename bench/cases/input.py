@@ -48,7 +48,7 @@ VARIANTS = {
     "train-read-records": _Variant(_train(RECORDS, reads=True), 40, 2.6),
     "train-read-shuffled-records": _Variant(_train(SHUFFLED_RECORDS, reads=True), 20, 10),
     "train-read-lines": _Variant(_train(LINES, reads=True), 20, 6),
-    "train-read-parquet": _Variant(_train(PARQUET, reads=True), 40, 1),
+    "train-read-parquet": _Variant(_train(PARQUET, reads=True), 40, 1.4),
     "train-records": _Variant(_train(RECORDS), 40, 1.5),
     "train-single-records": _Variant(_train(SINGLE_RECORDS), 20, 6),
     "train-shuffled-records": _Variant(_train(SHUFFLED_RECORDS), 20, 6),

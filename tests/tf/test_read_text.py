@@ -106,7 +106,7 @@ def test_a_bad_line_is_an_error_with_its_place_or_is_skipped(tmp_path):
     ({"features": {"user": tf.io.FixedLenFeature([2], tf.int64)}}, "a field of a text file has one value"),
     ({"features": {"user": SPECS["user"], "other": asc.data.hashed("user")}}, "both|Two features"),
     ({"features": {}}, "Pass a dict of specs"), ({"features": None}, "Pass a dict of specs"),
-    ({"columns": ["label", "label"]}, "several fields|not a field"), ({"format": "parquet"}, "argument format"),
+    ({"columns": ["label", "label"]}, "several fields|not a field"), ({"format": "orc"}, "argument format"),
 ])
 def test_wrong_arguments_are_refused(path, given, reason):
     with tf.Graph().as_default(), pytest.raises(AscpipeError, match=reason):
