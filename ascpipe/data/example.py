@@ -43,6 +43,9 @@ def parse(data: bytes) -> Dict[str, FeatureValues]:
     Raises:
         NotAnExampleError: the bytes are not a tf.train.Example, or have unknown fields.
     """
+    common = _common(data)
+    if common is not None:
+        return common
     try:
         found = {}
         for features in _messages(data, 1):
@@ -52,6 +55,57 @@ def parse(data: bytes) -> Dict[str, FeatureValues]:
         return found
     except ValueError as error:
         raise NotAnExampleError(len(data), str(error)) from error
+
+
+def _common(data: bytes) -> Optional[Dict[str, FeatureValues]]:
+    """Return the features of a record in the form of TensorFlow's writers, or None if it has another form."""
+    found: Dict[str, FeatureValues] = {}
+    try:
+        at, end = _content(data, 0, 1)
+        while at < end:
+            at, entry_end = _content(data, at, 1)
+            name_at, name_end = _content(data, at, 1)
+            at, feature_end = _content(data, name_end, 2)
+            kind = data[at] >> 3
+            at, list_end = _content(data, at, kind)
+            if not entry_end == feature_end == list_end:
+                return None
+            values = _common_values(data, at, list_end, kind)
+            found[data[name_at:name_end].decode("utf-8", "surrogateescape")] = FeatureValues(_TYPES[kind], values)
+            at = list_end
+    except (LookupError, ValueError, struct.error):
+        return None
+    return found if at == end == len(data) else None
+
+
+def _common_values(data: bytes, at: int, end: int, kind: int) -> Values:
+    values: List[Union[int, float, bytes]] = []
+    if kind == _BYTES_LIST:
+        while at < end:
+            at, stop = _content(data, at, 1)
+            values.append(data[at:stop])
+            at = stop
+    elif at < end:
+        at, stop = _content(data, at, 1)
+        if kind == _FLOAT_LIST and stop == end:
+            return list(struct.unpack("<{}f".format((end - at) // 4), data[at:end]))
+        while at < stop:
+            one, at = _varint(data, at)
+            values.append(_signed(one))
+    if at != end:
+        raise ValueError("another form")
+    return values  # type: ignore[return-value]
+
+
+def _content(data: bytes, at: int, number: int) -> Tuple[int, int]:
+    """Return begin and end of the content of a field with a length. The number of the field must be ``number``."""
+    if data[at] != number << 3 | _DELIMITED:
+        raise ValueError("another form")
+    size = data[at + 1]
+    at += 2
+    if size >= 128:
+        size, at = _varint(data, at - 1)
+    return at, at + size
 
 
 def serialized(values: Mapping[str, FeatureValues]) -> bytes:
