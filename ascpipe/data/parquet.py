@@ -10,6 +10,7 @@ from ascpipe.errors import DamagedRecordsError, DataChangedError, DataUnreadable
 SCALAR = None  #: ``Column.length`` of a column with one value in each row
 ANY_LENGTH = -1  #: ``Column.length`` of a column of lists
 _FOOTERS = 256  #: that are kept
+_BUFFER_BYTES = 1 << 20  #: of a column that are read at a time; without a buffer, pyarrow first reads all columns
 
 
 class Column(NamedTuple):
@@ -118,7 +119,7 @@ def read(group: RowGroup, columns: Sequence[str], use_threads: bool = False) -> 
     what = "row group {}".format(group.number)
     try:
         with pyarrow.OSFile(group.path) as source:
-            file = parquet.ParquetFile(source, metadata=metadata)
+            file = parquet.ParquetFile(source, metadata=metadata, buffer_size=_BUFFER_BYTES)
             table = file.read_row_group(group.number, list(columns), use_threads=use_threads)
         arrays = [_together(table.column(table.schema.get_field_index(name))) for name in columns]
         batch = pyarrow.RecordBatch.from_arrays(arrays, names=list(columns))
