@@ -25,7 +25,9 @@ const std::uint8_t* ValidOf(const ArrowArray& array) {
 template <typename From, typename To>
 void Convert(const void* data, std::int64_t offset, const std::int64_t* at, std::int64_t count, To* out) {
   const From* const from = static_cast<const From*>(data) + offset;
-  for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<To>(from[at[i]]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    out[i] = static_cast<To>(from[at[i]]);  // NOLINT(bugprone-signed-char-misuse): int8 is a number
+  }
 }
 
 template <typename Offset>
