@@ -75,7 +75,9 @@ def _orders(records: int) -> Callable[[], object]:
     numbers = (ctypes.c_int64 * BATCH)()
 
     def call() -> None:
-        position, count, done = native.Position(0, 0), ctypes.c_int64(), 0
+        position = native.Position(0, 0)
+        count = ctypes.c_int64()
+        done = 0
         while done < records:
             native.call("asc_data_plan_batch", ctypes.byref(plan), 0, position, numbers, ctypes.byref(count))
             done += count.value
