@@ -6,9 +6,10 @@ import os
 from typing import BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ascpipe.cli.checked_data import checked_file, progress_of
+from ascpipe.cli.parquet_data import checked_rows
 from ascpipe.cli.text_data import CheckedText, checked_text, different_counts
 from ascpipe.data import criteo
-from ascpipe.data.columns import HEX, STRING, Column
+from ascpipe.data.columns import FLOAT32, HEX, INT64, STRING, Column
 from ascpipe.data.conversion import (
     ExampleWriter,
     TextChunk,
@@ -20,12 +21,15 @@ from ascpipe.data.conversion import (
     text_chunks,
 )
 from ascpipe.data.fields import header_of, merged
-from ascpipe.data.files import CSV, TFRECORD, TSV, DataFile, by_name, of_one_kind, readable, record_format_of
+from ascpipe.data.files import CSV, PARQUET, TFRECORD, TSV, DataFile, by_name, of_one_kind, readable, record_format_of
 from ascpipe.data.formats import Format
+from ascpipe.data.parquet import footer, required
+from ascpipe.data.parquet_rows import RowColumn, RowWriter, row_records
 from ascpipe.data.schema import merged as merged_features
 from ascpipe.errors import ArgumentError, DataError, DataFilesError
 
 CRITEO = "criteo"  #: value of --format, in addition to the formats of files
+FORMATS = (TFRECORD, CSV, TSV, PARQUET)  #: values of --to
 COLUMN_TYPES = ("int32", "int64", "float32", STRING, HEX)
 _LEVEL = 6  # of the compression, as in gzip
 _DELIMITERS = {CSV: b",", TSV: b"\t"}
@@ -37,7 +41,7 @@ class Request(NamedTuple):
     Attributes:
         files: paths or patterns of the input.
         output: path of the output.
-        format: format of the input: TFRECORD, CSV, TSV, CRITEO or None to recognize it.
+        format: format of the input: TFRECORD, CSV, TSV, PARQUET, CRITEO or None to recognize it.
         to: format of the output, or None for the format that its name has.
         header, quotes: whether text input has a header, and whether its quotes have a meaning.
         columns: NAME or NAME:TYPE of the features to convert, or None.
@@ -64,12 +68,14 @@ class Input(NamedTuple):
     Attributes:
         total: number of records.
         most: name -> maximum number of values in a record, in the order of the output.
+        types: name -> "int64", "float32" or "string".
         records: the records, or None if there are chunks.
         chunks: the records of text.
     """
 
     total: int
     most: Dict[str, int]
+    types: Dict[str, str]
     records: Optional[Iterator[Values]]
     chunks: Iterator[TextChunk] = iter(())
 
@@ -85,23 +91,35 @@ def converted(request: Request) -> Tuple[str, int]:
         DataError: the input cannot be read, or the output cannot be written. Nothing was changed.
     """
     to = request.to or by_name(request.output)
-    if to not in (TFRECORD, CSV, TSV):
-        raise DataFilesError("The name {} has no format that can be written. Nothing was read. Pass --to tfrecord, csv "
-                             "or tsv".format(request.output))
+    if to not in FORMATS:
+        raise DataFilesError("The name {} has no format that can be written. Nothing was read. Pass --to tfrecord, "
+                             "csv, tsv or parquet".format(request.output))
     _check_output(request)
+    if to == PARQUET:
+        required(request.output)
     files = _files(request)
-    found = _of_examples(files, request) if files[0].format == TFRECORD else _of_texts(files, request, to)
+    found = _of_texts(files, request, to) if files[0].format in _DELIMITERS else _of_features(files, request)
     is_compressed = request.output.endswith(".gz") if request.is_compressed is None else request.is_compressed
-    if to != TFRECORD:
+    if to in _DELIMITERS:
         check_single(found.most)
-    with _written(request, is_compressed) as file:
+    with _written(request, is_compressed and to != PARQUET) as file:
         if to == TFRECORD:
             _write_examples(ExampleWriter(file), found)
+        elif to == PARQUET:
+            _write_rows(file, request.output, found, "gzip" if is_compressed else "snappy")
         else:
             writer = TextWriter(file, list(found.most), _DELIMITERS[to], request.output_header)
             for record in _records_of(found):
                 writer.write(record)
     return to, found.total
+
+
+def _write_rows(file: BinaryIO, path: str, found: Input, compression: str) -> None:
+    columns = {name: RowColumn(found.types[name], count > 1) for name, count in found.most.items()}
+    writer = RowWriter(file, path, columns, compression)
+    for record in _records_of(found):
+        writer.write(record)
+    writer.close()
 
 
 def _write_examples(writer: ExampleWriter, found: Input) -> None:
@@ -150,11 +168,13 @@ def _files(request: Request) -> List[DataFile]:
     return files
 
 
-def _of_examples(files: Sequence[DataFile], request: Request) -> Input:
+def _of_features(files: Sequence[DataFile], request: Request) -> Input:
+    """Return the records of TFRecord or Parquet files, whose features have types."""
+    is_parquet = files[0].format == PARQUET
     checked = []
     for file in files:
         with progress_of(file) as progress:
-            checked.append(checked_file(file, progress))
+            checked.append((checked_rows if is_parquet else checked_file)(file, progress))
         if checked[-1].problems:
             raise checked[-1].problems[0]
         if checked[-1].not_example is not None:
@@ -169,11 +189,31 @@ def _of_examples(files: Sequence[DataFile], request: Request) -> Input:
     if columns is not None:
         _check_names(list(columns), list(most), files[0].path)
         if any(columns.values()):
-            raise ArgumentError("--columns has types, but the features of TFRecord files have types already. Nothing "
-                                "was written. Pass names only")
+            raise ArgumentError("--columns has types, but the features of {} files have types already. Nothing was "
+                                "written. Pass names only".format("Parquet" if is_parquet else "TFRecord"))
         most = {name: most[name] for name in columns}
-    return Input(sum(one.examples for one in checked), most,
-                 example_records(files, None if columns is None else list(columns), progress_of))
+    names = None if columns is None else list(columns)
+    if is_parquet and names is None:
+        _check_columns(files)
+        names = list(most)
+    records = row_records(files, names or [], progress_of) if is_parquet else example_records(files, names, progress_of)
+    return Input(sum(one.examples for one in checked), most, {one.name: one.type or STRING for one in features},
+                 records)
+
+
+def _check_columns(files: Sequence[DataFile]) -> None:
+    """Check that features can read all columns of Parquet files, and that the files have the same columns."""
+    names = [column.name for column in footer(files[0].path).columns]
+    for file in files:
+        columns = footer(file.path).columns
+        for column in columns:
+            if column.type is None:
+                raise DataFilesError("Column {!r} of {} has the type {}, which no feature can have. Nothing was "
+                                     "written. Name the columns to convert with --columns".format(
+                                         column.name, file.path, column.described))
+        if sorted(column.name for column in columns) != sorted(names):
+            raise DataFilesError("{} and {} have different columns. Nothing was written. Name the columns to convert "
+                                 "with --columns".format(files[0].path, file.path))
 
 
 def _of_texts(files: Sequence[DataFile], request: Request, to: str) -> Input:
@@ -198,16 +238,17 @@ def _of_texts(files: Sequence[DataFile], request: Request, to: str) -> Input:
                                  "without --format criteo".format(files[0].path, len(fields), len(known)))
     else:
         names = _names(files, record_format, len(fields), columns)
-        types = [None if columns is None else columns.get(name) for name in names]
+        given = [None if columns is None else columns.get(name) for name in names]
         known = [_text_column(number, name, of, fields[number].type if fields else None,
                               bool(fields) and fields[number].records < count, to)
-                 for number, (name, of) in enumerate(zip(names, types))]
+                 for number, (name, of) in enumerate(zip(names, given))]
     by_column = {one.column.name: one for one in known}
     chosen_names = list(by_column) if columns is None else list(columns)
     _check_names(chosen_names, list(by_column), files[0].path)
     chosen = [by_column[name] for name in chosen_names]
     chunks = text_chunks(files, record_format, chosen, progress_of) if count else iter(())
-    return Input(count, dict.fromkeys(chosen_names, 1), None, chunks)
+    types = {one.column.name: {STRING: STRING, FLOAT32: FLOAT32}.get(one.column.type, INT64) for one in chosen}
+    return Input(count, dict.fromkeys(chosen_names, 1), types, None, chunks)
 
 
 def _text_column(number: int, name: str, chosen: Optional[str], narrowest: Optional[str], has_missing: bool,
@@ -216,7 +257,7 @@ def _text_column(number: int, name: str, chosen: Optional[str], narrowest: Optio
 
     Hexadecimal digits remain text, because they may be the names of something.
     """
-    kind = chosen or (STRING if to != TFRECORD or narrowest in (None, HEX) else narrowest) or STRING
+    kind = chosen or (STRING if to in _DELIMITERS or narrowest in (None, HEX) else narrowest) or STRING
     if kind == STRING:
         return TextColumn(number, Column(name, STRING, b""), False)
     default = 0.0 if kind == "float32" else 0

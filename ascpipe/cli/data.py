@@ -150,13 +150,13 @@ def check(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
         sys.exit(_FAILED)
 
 
-@command.command("convert", help="Convert TFRecord, CSV or TSV files into one file of another format. The output "
-                                 "replaces nothing unless --force is given, and appears when it is complete.")
+@command.command("convert", help="Convert TFRecord, CSV, TSV or Parquet files into one file of another format. The "
+                                 "output replaces nothing unless --force is given, and appears when it is complete.")
 @click.argument("files", metavar="IN...", nargs=-1, required=True)
 @click.argument("output", metavar="OUT", type=click.Path())
-@click.option("--to", default=None, type=click.Choice(["tfrecord", "csv", "tsv"]),
+@click.option("--to", default=None, type=click.Choice(["tfrecord", "csv", "tsv", "parquet"]),
               help="Format of the output. Default: the format that its name has.")
-@click.option("--format", "kind", default=None, type=click.Choice(["tfrecord", "csv", "tsv", "criteo"]),
+@click.option("--format", "kind", default=None, type=click.Choice(["tfrecord", "csv", "tsv", "parquet", "criteo"]),
               help="Format of the input; criteo: the tab-separated Criteo logs. Default: it is recognized.")
 @_header
 @_no_quotes

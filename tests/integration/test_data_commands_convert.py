@@ -121,7 +121,7 @@ def test_one_empty_field_is_a_record(folder):
     (("a.tfrecord", "a.tfrecord"), "E277: The output a.tfrecord exists. Nothing was read. Pass another path, or --fo"),
     (("a.tfrecord", "dir"), "E277: The name dir has no format that can be written"),
     (("a.tfrecord", "dir", "--to", "csv"), "E277: The output dir is a directory"),
-    (("a.tfrecord", "out.parquet"), "E277: The name out.parquet has no format that can be written"),
+    (("a.tfrecord", "out.orc"), "E277: The name out.orc has no format that can be written"),
     (("a.tfrecord", "none/out.csv"), "E339: none/out.csv cannot be written: No such file or directory"),
     (("clicks.tfrecord", "out.csv"), "E277: Feature 'dense' has up to 3 values in a record"),
     (("clicks.tfrecord", "out.csv", "--columns", "user,nobody"), "E260: --columns has the name 'nobody'"),
