@@ -1,5 +1,6 @@
 """Files of the case `input` of the bench, read by TensorFlow."""
 import numpy as np
+import pyarrow.parquet  # noqa: F401  (its import opens descriptors, which stay open)
 import pytest
 import tensorflow as tf
 
