@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 import ascpipe.tf as asc
-from ascpipe.errors import AscpipeError
+from ascpipe.data import parquet
+from ascpipe.errors import AscpipeError, DamagedRecordsError
 from tests.support import parquets
 from tests.tf.test_read_damage import Result, is_part_of, require_named
 
@@ -107,6 +108,27 @@ def test_mutated_files_are_errors_and_never_a_crash(tmp_path, seed, mutations):
             outcomes["errors" if found.errors else "read"] += 1
         path.unlink()
     assert min(outcomes.values()) > mutations // 20, outcomes
+
+
+def test_indices_beyond_a_damaged_dictionary_are_errors(tmp_path):
+    """pyarrow decodes them without a check, and C++ would read memory of others."""
+    buffer = io.BytesIO()
+    column = parquets.pyarrow.array([str(number % 5) for number in range(COUNT)]).dictionary_encode()
+    parquets.parquet.write_table(parquets.pyarrow.table({"place": column}), buffer, compression="none")
+    path = tmp_path / "a.parquet"
+    reasons = []
+    for at in range(4, 40):  # the header of the dictionary, and its values
+        changed = bytearray(buffer.getvalue())
+        changed[at] ^= 2
+        path.write_bytes(bytes(changed))
+        stat = os.stat(str(path))
+        try:
+            group = parquet.RowGroup(str(path), stat.st_size, stat.st_mtime_ns, 0)
+            parquet.read(group, ["place"]).validate(full=True)
+        except DamagedRecordsError as error:
+            reasons.append(str(error))
+    assert any("out of bounds" in reason for reason in reasons)
+    assert all(reason.startswith("E330: Row group 0 of {} cannot be decoded".format(path)) for reason in reasons)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", b"PAR1" * 3, b"PAR1" + b"\xff" * 8 + b"\xff\xff\xff\x7fPAR1",
