@@ -5,7 +5,13 @@ import stat
 from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, cast
 
-from ascpipe.errors import DamagedRecordsError, DataChangedError, DataUnreadableError, ParquetMissingError
+from ascpipe.errors import (
+    DamagedRecordsError,
+    DataChangedError,
+    DataFilesError,
+    DataUnreadableError,
+    ParquetMissingError,
+)
 
 SCALAR = None  #: ``Column.length`` of a column with one value in each row
 ANY_LENGTH = -1  #: ``Column.length`` of a column of lists
@@ -109,6 +115,7 @@ def read(group: RowGroup, columns: Sequence[str], use_threads: bool = False) -> 
         ParquetMissingError: pyarrow is not installed.
         DataChangedError: size or modification time of the file have changed.
         DamagedRecordsError: the row group cannot be decoded.
+        DataFilesError: several columns have one of the names.
         DataUnreadableError: the file cannot be read.
     """
     parquet = required(group.path)
@@ -122,7 +129,7 @@ def read(group: RowGroup, columns: Sequence[str], use_threads: bool = False) -> 
             file = parquet.ParquetFile(source, metadata=metadata, buffer_size=_BUFFER_BYTES)
             table = file.read_row_group(group.number, list(columns), use_threads=use_threads)
         table.validate(full=True)  # the decoder does not check all offsets and indices, and C++ reads by them
-        arrays = [_together(table.column(table.schema.get_field_index(name))) for name in columns]
+        arrays = [_together(table.column(_place(name, table.schema, group.path))) for name in columns]
         batch = pyarrow.RecordBatch.from_arrays(arrays, names=list(columns))
     except _failures() as error:
         _check_unchanged(group.path, group.bytes, group.modified_ns)  # a changed file is the cause of other errors
@@ -177,6 +184,14 @@ def counts(values: Any, column: Column) -> Tuple[int, int]:
         return 1, 1
     lengths = pyarrow.compute.min_max(pyarrow.compute.list_value_length(values)).as_py()
     return lengths["min"] or 0, lengths["max"] or 0
+
+
+def _place(name: str, schema: Any, path: str) -> int:
+    places = schema.get_all_field_indices(name)
+    if len(places) != 1:
+        raise DataFilesError("{} has {} columns with the name {!r}. None of them was read. Write the file with "
+                             "different names".format(path, len(places), name))
+    return int(places[0])
 
 
 def _failures() -> Any:

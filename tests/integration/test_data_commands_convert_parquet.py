@@ -81,6 +81,14 @@ def test_values_that_no_feature_can_have_are_refused_unless_other_columns_are_na
     assert (folder / "y.csv").read_bytes() == b"y\n5\n"
 
 
+def test_columns_with_the_same_name_are_refused(folder):
+    parquet.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"]), "a.parquet")
+    for arguments in (["a.parquet", "a.csv"], ["a.parquet", "a.csv", "--columns", "x"]):
+        code, _, error = ascpipe("convert", *arguments)
+        assert code in (1, 2) and "a.parquet has 2 columns with the name 'x'" in error, error
+        assert not (folder / "a.csv").exists()
+
+
 def test_files_with_other_columns_lists_for_text_and_types_are_refused(folder):
     parquet.write_table(pa.table({"x": pa.array([[1, 2]])}), "a.parquet")
     parquet.write_table(pa.table({"x": pa.array([[1, 2]]), "y": pa.array([5])}), "b.parquet")

@@ -43,12 +43,20 @@ class Result:
         self.users, self.errors, self.refused = [], [], None
 
 
-def read(path, after_first=None, **given):
+def users_of(batch):
+    """The ids of a batch of ``SPECS``, whose other features are functions of them."""
+    users, tags = batch["user"].tolist(), batch["tags"]
+    assert tags.values.tolist() == [tag for user in users for tag in range(user % 5)]
+    assert tags.dense_shape[0] == len(users)
+    return users
+
+
+def read(path, after_first=None, specs=SPECS, users_of=users_of, **given):
     """Read all batches of a file. ``after_first`` is called after the first one."""
     found = Result()
     with tf.Graph().as_default(), v1.Session() as session:
         try:
-            dataset = asc.data.read(str(path), SPECS, BATCH, **{"read_ahead": 1, **given})
+            dataset = asc.data.read(str(path), specs, BATCH, **{"read_ahead": 1, **given})
         except AscpipeError as error:
             found.refused = str(error)
             return found
@@ -63,10 +71,7 @@ def read(path, after_first=None, **given):
                 if len(found.errors) > 30:  # the data set cannot be opened
                     return found
                 continue
-            users, tags = batch["user"].tolist(), batch["tags"]
-            assert tags.values.tolist() == [tag for user in users for tag in range(user % 5)]
-            assert tags.dense_shape[0] == len(users)
-            found.users += users
+            found.users += users_of(batch)
             if number == 0 and after_first is not None:
                 after_first()
     raise AssertionError("the data has no end")

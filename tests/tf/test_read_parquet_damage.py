@@ -9,13 +9,14 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from ascpipe.data import parquet
-from ascpipe.errors import AscpipeError, DamagedRecordsError
+from ascpipe.errors import DamagedRecordsError
 from tests.support import parquets
-from tests.tf.test_read_damage import Result, is_part_of, require_named
+from tests.tf import test_read_damage
+from tests.tf.test_read_damage import BATCH, is_part_of, require_named
 
 v1 = tf.compat.v1
 pytestmark = pytest.mark.timeout_s(240)
-COUNT, BATCH = 40, 8
+COUNT = 40
 SPECS = {"user": tf.io.FixedLenFeature([], tf.int64), "tags": tf.io.VarLenFeature(tf.int64),
          "query": tf.io.FixedLenFeature([], tf.string), "dense": tf.io.FixedLenFeature([3], tf.float32),
          "place": tf.io.VarLenFeature(tf.string)}
@@ -28,31 +29,13 @@ def content(rows=15, **options):
     return buffer.getvalue()
 
 
+def users_of(batch):
+    assert batch["tags"].dense_shape[0] == len(batch["dense"]) == len(batch["user"])
+    return [user // 7 for user in batch["user"].tolist()]
+
+
 def read(path, after_first=None, **given):
-    """Read all batches of a file. ``after_first`` is called after the first one."""
-    found = Result()
-    with tf.Graph().as_default(), v1.Session() as session:
-        try:
-            dataset = asc.data.read(str(path), SPECS, BATCH, format="parquet", **{"read_ahead": 1, **given})
-        except AscpipeError as error:
-            found.refused = str(error)
-            return found
-        following = v1.data.make_one_shot_iterator(dataset).get_next()
-        for number in range(1000):
-            try:
-                batch = session.run(following)
-            except tf.errors.OutOfRangeError:
-                return found
-            except tf.errors.OpError as error:
-                found.errors.append(error.message)
-                if len(found.errors) > 30:  # the data set cannot be opened
-                    return found
-                continue
-            assert batch["tags"].dense_shape[0] == len(batch["dense"]) == len(batch["user"])
-            found.users += [user // 7 for user in batch["user"].tolist()]
-            if number == 0 and after_first is not None:
-                after_first()
-    raise AssertionError("the data has no end")
+    return test_read_damage.read(path, after_first, SPECS, users_of, format="parquet", **given)
 
 
 def mutated(draw, good):

@@ -107,6 +107,7 @@ def test_a_bad_line_is_an_error_with_its_place_or_is_skipped(tmp_path):
     ({"features": {"user": SPECS["user"], "other": asc.data.hashed("user")}}, "both|Two features"),
     ({"features": {}}, "Pass a dict of specs"), ({"features": None}, "Pass a dict of specs"),
     ({"columns": ["label", "label"]}, "several fields|not a field"), ({"format": "orc"}, "argument format"),
+    ({"format": "criteo", "columns": ["label"]}, "E260: Argument columns .* but the format is criteo"),
 ])
 def test_wrong_arguments_are_refused(path, given, reason):
     with tf.Graph().as_default(), pytest.raises(AscpipeError, match=reason):

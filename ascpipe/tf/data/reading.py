@@ -15,7 +15,7 @@ from ascpipe.data.fields import header_of
 from ascpipe.data.files import DataFile
 from ascpipe.data.formats import Format
 from ascpipe.data.index import indexed
-from ascpipe.errors import DataFilesError
+from ascpipe.errors import ArgumentError, DataFilesError
 from ascpipe.tf import internals
 from ascpipe.tf.data.features import RecordFeatures, record_features
 from ascpipe.tf.data.parquet import parquet_features
@@ -141,12 +141,15 @@ def _named(found: Sequence[DataFile]) -> str:
 def _described(found: Sequence[DataFile], features: Optional[Mapping[str, Any]], kind: Optional[str],
                columns: Optional[Sequence[str]]) -> Tuple[RecordFeatures, Format]:
     """Return the features and the format of the files."""
-    if kind == CRITEO:
-        return criteo_features(features), criteo.FORMAT
     kinds = {one.format for one in found} if kind is None else {kind}
     if len(kinds) > 1:
         raise DataFilesError("The files of asc.data.read have different formats: {}. Nothing was read. Read each "
                              "format into a dataset of its own".format(", ".join(sorted(kinds))))
+    if columns is not None and not kinds <= {data_files.CSV, data_files.TSV}:
+        raise ArgumentError("Argument columns of asc.data.read has the names of the fields of CSV and TSV files, but "
+                            "the format is {}. Nothing was read. Omit columns".format(kinds.pop()))
+    if kinds == {CRITEO}:
+        return criteo_features(features), criteo.FORMAT
     if kinds == {data_files.TFRECORD}:
         return record_features(features), formats.TFRECORD
     if kinds == {data_files.PARQUET}:

@@ -25,7 +25,7 @@ class RowColumns {
   std::vector<std::string> names() const;
 
   // Gathers the rows of a batch: the dense tensors, then the indices of all sparse features, their values, and their
-  // shapes. Other parameters are those of BatchParser::Parse.
+  // shapes. BatchParser::Parse describes the other parameters.
   tensorflow::Status Gather(const std::vector<RowRun>& rows, tensorflow::Allocator* allocator,
                             const BatchParser::OnUnfit& on_unfit, std::vector<tensorflow::Tensor>* tensors) const;
 

@@ -18,7 +18,7 @@ namespace ascpipe {
 // passed to Open owns the memory.
 class ArrowValues {
  public:
-  // Fails if the type is not a type of numbers, bool, or strings, or a dictionary of them.
+  // Fails if the array has other values than numbers, bools, strings, or dictionary indices of them.
   static CoreStatus Open(const ArrowArray& array, const ArrowSchema& schema, ArrowValues* values);
 
   std::int64_t size() const { return size_; }

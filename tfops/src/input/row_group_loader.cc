@@ -1,5 +1,6 @@
 #include "input/row_group_loader.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -12,6 +13,7 @@ namespace ascpipe {
 namespace {
 
 constexpr int kMessageBytes = 8192;
+constexpr std::chrono::seconds kMostWait(60);  // for a row group of a file system that does not answer
 
 // Threads may use the gate while static objects are destroyed, so it is never destroyed.
 struct LoaderGate {
@@ -69,7 +71,7 @@ void SetRowGroupLoader(LoadRowGroup load) {
   LoaderGate& gate = Gate();
   std::unique_lock<std::mutex> lock(gate.mutex);
   gate.load = load;
-  if (load == nullptr) gate.left.wait(lock, [&gate] { return gate.inside == 0; });
+  if (load == nullptr) gate.left.wait_for(lock, kMostWait, [&gate] { return gate.inside == 0; });
 }
 
 CoreStatus RowGroup::Load(RowGroupArguments arguments, std::shared_ptr<const RowGroup>* group) {

@@ -16,8 +16,8 @@ namespace ascpipe {
 using LoadRowGroup = int (*)(const RowGroupArguments* arguments);
 
 // Registers the function. Null ends the use of Arrow in this process: the call waits until no thread executes the
-// function or releases memory of Arrow, and threads that call it later get an error. Python calls this before the
-// interpreter ends, because a thread that enters an interpreter that has ended aborts the process.
+// function or releases memory of Arrow, but at most a minute, and threads that call it later get an error. Python calls
+// this before the interpreter ends, because a thread that enters an interpreter that has ended aborts the process.
 void SetRowGroupLoader(LoadRowGroup load);
 
 // A decoded row group, which owns the memory of its columns.

@@ -34,7 +34,7 @@ class RowGroupReader {
   // Returns the rows of a part of an epoch's sequence. The caller frees `runs` before the next call.
   CoreStatus Read(std::int64_t epoch, SequencePart part, std::vector<RowRun>* runs);
 
-  // Begins to decode the row group after the last one that was read, in the order of the plan.
+  // Begins to decode the row group that follows the last one in the order of the plan.
   void Prefetch();
 
  private:
