@@ -1,11 +1,14 @@
 """Sessions that are closed, iterators that are re-run and Ctrl-C, while the ring is full or a plan is awaited."""
+import contextlib
 import os
 import signal
 import threading
-from typing import Any, Callable, Dict, List
+from types import FrameType
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.util import lock_util
 
 from tests.support.programs.counted import CountedTable, Feed, Stages, trained_counts, two_tiers
 from tests.support.programs.scenarios import Background, main, seconds_of, session, started, status, wait_full, workers
@@ -68,7 +71,7 @@ def interrupt_full(prefetch: str) -> Dict[str, Any]:
     feed = Feed([CountedTable("user")], BATCHES, _stages(prefetch))
     (user,) = feed.tables
     interrupts = went_through = 0
-    with started() as running:
+    with started() as running, _interrupts_spare_the_lock_of_the_graph():
         _fill(feed, running, prefetch)
         for attempt in range(12):
             try:
@@ -202,6 +205,30 @@ def _later(seconds: float, call: Callable[[], Any]) -> Callable[[], Any]:
         call()
 
     return wait_and_call
+
+
+@contextlib.contextmanager
+def _interrupts_spare_the_lock_of_the_graph() -> Iterator[None]:
+    """Delay a Ctrl-C that arrives while TensorFlow locks or unlocks the graph.
+
+    ``lock_util.GroupLock`` of TensorFlow stays locked if an exception is raised between its ``acquire`` and ``release``
+    calls. The next step of any program, with or without ascpipe, waits forever then.
+    """
+    def interrupt(number: int, frame: Optional[FrameType]) -> None:
+        within = frame
+        while within is not None:
+            if within.f_code.co_filename == lock_util.__file__:
+                signal.setitimer(signal.ITIMER_REAL, 0.0001)
+                return
+            within = within.f_back
+        raise KeyboardInterrupt
+
+    former = [(number, signal.signal(number, interrupt)) for number in (signal.SIGINT, signal.SIGALRM)]
+    try:
+        yield
+    finally:
+        for number, handler in former:
+            signal.signal(number, handler)
 
 
 class _stopped_table_worker:  # noqa: N801  (reads as a function)
