@@ -41,15 +41,18 @@ CoreStatus ContentBuffer::Fill(std::size_t count) {
   if (available() >= count) return CoreStatus();
   const CoreStatus status = Reserve(count);
   if (!status.ok()) return status;
+  const bool is_expected = expected_end_ > position_;
+  const std::size_t ahead = is_expected ? static_cast<std::size_t>(expected_end_ - position_) : read_ahead_;
   while (available() < count) {
-    const std::size_t wanted = std::min(std::max(count - available(), read_ahead_), capacity_ - filled_);
+    const std::size_t missing = ahead - std::min(ahead, is_expected ? available() : 0);
+    const std::size_t wanted = std::min(std::max(count - available(), missing), capacity_ - filled_);
     std::size_t got;
     const CoreStatus read = source_->Read(wanted, buffer_.get() + filled_, &got);
     if (!read.ok()) return read;
     if (got == 0) break;
     filled_ += got;
   }
-  read_ahead_ = std::min(std::max(2 * read_ahead_, kPageBytes), kBufferBytes);
+  if (!is_expected) read_ahead_ = std::min(std::max(2 * read_ahead_, kPageBytes), kBufferBytes);
   return CoreStatus();
 }
 

@@ -41,6 +41,10 @@ class ContentBuffer {
   // Moves the position in a plain file.
   void Jump(std::int64_t offset);
 
+  // Says that all bytes of a plain file up to `offset` will be needed, and the bytes after it will not. One call of the
+  // system reads them if the buffer has room for them.
+  void Expect(std::int64_t offset) { expected_end_ = offset; }
+
  private:
   CoreStatus Reserve(std::size_t count);
 
@@ -53,6 +57,7 @@ class ContentBuffer {
   std::size_t capacity_ = 0;
   std::size_t begin_ = 0, filled_ = 0;  // the content at position_ is in [begin_, filled_) of the buffer
   std::size_t read_ahead_ = 0;          // number of bytes that the next read requests beyond the bytes that are needed
+  std::int64_t expected_end_ = 0;       // of the bytes that will be needed; unknown unless it is after the position
 };
 
 }  // namespace ascpipe

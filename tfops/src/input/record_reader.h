@@ -58,6 +58,10 @@ class RecordReader {
   // cannot be read at a place. After the last of several calls, call file().CheckUnchanged().
   virtual CoreStatus ReadAt(const RecordPlace& place, ByteRange* data) = 0;
 
+  // Says that all bytes up to `offset` will be read, and the bytes after it will not, so that ReadAt reads them at
+  // once.
+  void Expect(std::int64_t offset) { content_.Expect(offset); }
+
   const DataFile& file() const { return content_.file(); }
   Compression compression() const { return content_.compression(); }
   std::int64_t position() const { return content_.position(); }  // offset of the next record

@@ -7,6 +7,21 @@
 #include "core/error_codes.gen.h"
 
 namespace ascpipe {
+namespace {
+
+// Reading a gap of this size takes about as long as another call of the system.
+constexpr std::int64_t kGapBytes = 4096;
+
+// Returns the end of the bytes that one read fetches, beginning with place `first`. `places` has ascending offsets.
+std::int64_t EndOfSpan(const std::vector<RecordPlace>& places, std::size_t first) {
+  std::int64_t end = places[first].offset + places[first].bytes;
+  for (std::size_t next = first + 1; next < places.size() && places[next].offset <= end + kGapBytes; ++next) {
+    end = places[next].offset + places[next].bytes;
+  }
+  return end;
+}
+
+}  // namespace
 
 constexpr std::int64_t RecordSet::kWindowBytes;
 constexpr std::int64_t RecordSet::kMostInWindow;
@@ -97,17 +112,11 @@ CoreStatus RecordSetReader::Read(const std::vector<std::int64_t>& numbers, std::
     if (!status.ok()) return status;
   }
   for (std::size_t begin = 0; set_.window() == 0 && begin < wanted_.size();) {
-    // A run of consecutive records of one file is found by one search in the index.
     const std::size_t file = set_.FileOf(wanted_[begin].number);
     std::size_t end = begin + 1;
-    while (end < wanted_.size() && wanted_[end].number == wanted_[end - 1].number + 1 &&
-           wanted_[end].number < set_.firsts_[file + 1]) {
-      ++end;
-    }
-    const CoreStatus status = ReadRun(file, wanted_.data() + begin, end - begin, records);
-    const bool is_last = end == wanted_.size() || wanted_[end].number >= set_.firsts_[file + 1];
-    if ((is_last || !status.ok()) && files_[file] != nullptr) {
-      // A changed file is the cause of other errors.
+    while (end < wanted_.size() && wanted_[end].number < set_.firsts_[file + 1]) ++end;
+    const CoreStatus status = ReadFile(file, wanted_.data() + begin, end - begin, records);
+    if (files_[file] != nullptr) {  // a changed file is the cause of other errors
       const CoreStatus unchanged = files_[file]->file().CheckUnchanged();
       if (!unchanged.ok()) return unchanged;
     }
@@ -118,17 +127,32 @@ CoreStatus RecordSetReader::Read(const std::vector<std::int64_t>& numbers, std::
   return CoreStatus();
 }
 
-CoreStatus RecordSetReader::ReadRun(std::size_t file, const Wanted* wanted, std::size_t count,
-                                    std::vector<ByteRange>* records) {
-  places_.resize(count);
-  const auto run = static_cast<std::int64_t>(count);
-  CoreStatus status = set_.indexes_[file]->Find(wanted->number - set_.firsts_[file], run, places_.data());
+CoreStatus RecordSetReader::ReadFile(std::size_t file, const Wanted* wanted, std::size_t count,
+                                     std::vector<ByteRange>* records) {
+  CoreStatus status = FindPlaces(file, wanted, count);
   if (status.ok() && files_[file] == nullptr) status = set_.OpenReader(file, &files_[file]);
+  std::int64_t span_end = 0;
   for (std::size_t i = 0; i < count && status.ok(); ++i) {
+    if (places_[i].offset >= span_end) {
+      span_end = EndOfSpan(places_, i);
+      files_[file]->Expect(span_end);
+    }
     ByteRange data;
     status = files_[file]->ReadAt(places_[i], &data);
-    if (!status.ok()) break;
-    Append(data, wanted[i].place, records);
+    if (status.ok()) Append(data, wanted[i].place, records);
+  }
+  return status;
+}
+
+CoreStatus RecordSetReader::FindPlaces(std::size_t file, const Wanted* wanted, std::size_t count) {
+  places_.resize(count);
+  CoreStatus status;
+  for (std::size_t begin = 0, end; begin < count && status.ok(); begin = end) {
+    // A run of consecutive records is found by one search in the index.
+    end = begin + 1;
+    while (end < count && wanted[end].number == wanted[end - 1].number + 1) ++end;
+    status = set_.indexes_[file]->Find(wanted[begin].number - set_.firsts_[file],
+                                       static_cast<std::int64_t>(end - begin), &places_[begin]);
   }
   return status;
 }

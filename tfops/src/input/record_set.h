@@ -76,8 +76,9 @@ class RecordSetReader {
     std::size_t place;  // in `numbers`
   };
 
-  // Reads consecutive records of one file.
-  CoreStatus ReadRun(std::size_t file, const Wanted* wanted, std::size_t count, std::vector<ByteRange>* records);
+  // Reads records of one plain file.
+  CoreStatus ReadFile(std::size_t file, const Wanted* wanted, std::size_t count, std::vector<ByteRange>* records);
+  CoreStatus FindPlaces(std::size_t file, const Wanted* wanted, std::size_t count);
   CoreStatus ReadInWindows(std::vector<ByteRange>* records);
   void Append(const ByteRange& data, std::size_t place, std::vector<ByteRange>* records);
 
@@ -85,7 +86,7 @@ class RecordSetReader {
   std::vector<std::unique_ptr<RecordReader>> files_;  // null: not opened yet
   RecordWindows windows_;
   std::vector<Wanted> wanted_;
-  std::vector<RecordPlace> places_;
+  std::vector<RecordPlace> places_;   // of wanted records of one file
   std::vector<char> bytes_;           // of all records of the batch
   std::vector<std::size_t> offsets_;  // of each record in bytes_
 };
