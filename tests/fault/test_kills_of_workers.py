@@ -19,6 +19,19 @@ def test_workers_are_killed_while_training_goes_on_also_between_a_claim_and_its_
     assert between["in_between"] > 0
 
 
+def test_workers_are_killed_while_rows_change_between_steps():
+    (told,) = running.run("deaths", "killed_workers_and_changed_rows:table+key,4", ring_frames=16)
+    assert told["killed"] == 4 and told["changes"] > 10
+
+
+@pytest.mark.long
+@pytest.mark.timeout_s(2000)
+def test_workers_are_killed_200_times_while_rows_change_between_steps():
+    for seed in range(25):
+        (told,) = running.run("deaths", "killed_workers_and_changed_rows:table+key,8,{}".format(seed), ring_frames=16)
+        assert told["killed"] == 8
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["table", "key"])
 def test_a_worker_that_dies_again_and_again_ends_the_run_with_a_code(kind):

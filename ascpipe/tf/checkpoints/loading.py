@@ -11,6 +11,7 @@ from ascpipe.checkpoint.reader import Checkpoint
 from ascpipe.tf.checkpoints import table_rows
 from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
 from ascpipe.tf.checkpoints.positions import continue_reading, position
+from ascpipe.tf.checkpoints.table_copy import EditedTable
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, GRADIENT_SUM, OptimizerSlot
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
@@ -27,11 +28,14 @@ Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of part
 
 
 class Load(NamedTuple):
-    """Load of one table from a checkpoint. ``spec`` contains the table's name in the checkpoint."""
+    """Load of one table from a checkpoint, or from an edited copy of the table.
+
+    ``spec`` contains the table's name in the checkpoint.
+    """
 
     shape: TableShape
     slots: Slots
-    checkpoint: Checkpoint
+    checkpoint: Union[Checkpoint, EditedTable]
     spec: TableSpec
     columns: Columns
     fresh: Fresh

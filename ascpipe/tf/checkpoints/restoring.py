@@ -136,7 +136,7 @@ def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], res
             attach()
             restore_dense(checkpoint.dense_prefix)
             return
-    with instance_of([_wanted(pipeline, load) for load in loads]) as instance:
+    with instance_of([_wanted(pipeline, checkpoint, load) for load in loads]) as instance:
         attach(instance)
         restore_dense(checkpoint.dense_prefix)
     _log.info("the session reads copies of the tables of %s: %d rows", checkpoint.prefix,
@@ -169,7 +169,8 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
                                      source.name, with_slots=source.with_slots)
                  for name, source in sources.items()}
         if not state.trains:
-            with instance_of([_wanted(pipeline, load) for load in loads.values()]) as instance:
+            with instance_of([_wanted(pipeline, checkpoints[source.prefix], loads[name])
+                              for name, source in sources.items()]) as instance:
                 attach(instance)
         elif pipeline.rank != 0:
             attach()
@@ -185,8 +186,8 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
     return {name: load.spec.rows for name, load in loads.items()}
 
 
-def _wanted(pipeline: Pipeline, load: Load) -> Wanted:
-    return Wanted(load.shape.number, load.checkpoint, load.spec._replace(rows=load.counts(pipeline)[0]), pipeline.rank,
+def _wanted(pipeline: Pipeline, checkpoint: Checkpoint, load: Load) -> Wanted:
+    return Wanted(load.shape.number, checkpoint, load.spec._replace(rows=load.counts(pipeline)[0]), pipeline.rank,
                   pipeline.ranks)
 
 

@@ -1,12 +1,13 @@
 """The user's table in one graph."""
-from typing import Any, ContextManager, List, Optional
+from typing import Any, ContextManager, Iterator, List, Mapping, Optional
 
 import tensorflow as tf
 
-from ascpipe.errors import ServingError, TableUseError
+from ascpipe.errors import ArgumentError, CallOrderError, ServingError, TableUseError
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
+from ascpipe.tf.running.row_access import RowAccess, TableRows
 from ascpipe.tf.running.shapes import TableShape
 
 
@@ -69,6 +70,86 @@ class Table:
             return self.shape.disk_rows or self.shape.home_rows or self.shape.device_rows
         return pipeline.native_side.table_capacity(self.shape.number)
 
+    def read(self, keys: Any) -> TableRows:
+        """Return rows as they are after the last trained step. The call changes nothing.
+
+        The call examines all keys of the table, so one call for many keys is faster than many calls.
+
+        Args:
+            keys: vector of integers, in any order and with repetitions.
+
+        Returns:
+            A named tuple in the order of ``keys``: ``keys``, ``rows`` float32[n, dim], ``found`` bool[n], ``counts``,
+            ``timestamps`` and ``slots``, a dict from the name of each optimizer slot to float32[n, width]. The rows of
+            keys without a row are NaN.
+
+        Raises:
+            ArgumentError: ``keys`` is not a vector of integers.
+            CallOrderError: the pipeline was not started.
+            NotBuiltYetError: there are several ranks.
+            tf.errors.OpError: the pipeline failed.
+        """
+        return self._live_rows().read(self.table_name, keys)
+
+    def items(self, block: int = 16384) -> Iterator[TableRows]:
+        """Return an iterator over all keys that have a row, as they are after the last trained step.
+
+        Training may continue during the iteration: the call copies the table to a temporary file first. Keys are in no
+        particular order.
+
+        Args:
+            block: maximum number of keys of each item.
+
+        Returns:
+            An iterator of the named tuples of ``read``.
+
+        Raises:
+            CheckpointError: the temporary file cannot be written.
+            ArgumentError: ``block`` is less than 1.
+            CallOrderError, NotBuiltYetError, tf.errors.OpError: as in ``read``.
+        """
+        if block < 1:
+            raise ArgumentError("block is {}. Pass a number of at least 1".format(block))
+        return self._live_rows().items(self.table_name, block)
+
+    def assign(self, keys: Any, rows: Any, slots: Optional[Mapping[str, Any]] = None) -> None:
+        """Set rows between two training steps. A key without a row gets one.
+
+        Batches that were read ahead are trained with the new rows. The call copies the whole table to a temporary file
+        and back, so one call for many keys is faster than many calls. The next checkpoint is a full one.
+
+        Args:
+            keys: vector of distinct integers.
+            rows: float32[n, dim], finite.
+            slots: values of optimizer slots, float32[n, width] by the name of the slot. Slots that are not passed keep
+                their values, or get the initial values of the optimizer if the key had no row.
+
+        Raises:
+            ArgumentError: a key occurs twice, or an array has the wrong shape, dtype or values. Nothing was changed.
+            CallOrderError: no session has run yet, so the table has no rows. Nothing was changed.
+            CheckpointError: the temporary file cannot be written. Nothing was changed.
+            NotBuiltYetError: there are several ranks.
+            tf.errors.ResourceExhaustedError: the table has too little space for the new keys. Nothing was changed.
+        """
+        self._live_rows().assign(self.table_name, keys, rows, slots)
+
+    def delete(self, keys: Any) -> int:
+        """Delete keys between two training steps, with their rows, optimizer slots, counts and timestamps.
+
+        A key that occurs again, also in a batch that was read ahead, begins like a new key. Earlier checkpoints keep
+        the rows. The call copies the whole table, as ``assign`` does.
+
+        Args:
+            keys: vector of integers. Keys that the table does not have are ignored.
+
+        Returns:
+            Number of deleted keys, with and without rows.
+
+        Raises:
+            The same errors as ``assign``.
+        """
+        return self._live_rows().delete(self.table_name, keys)
+
     def record_slot(self, variable: tf.Variable) -> None:
         """Record a slot variable that an optimizer created for this table."""
         if not any(variable is known for known in self.optimizer_variables):
@@ -77,6 +158,13 @@ class Table:
     def building(self, purpose: str) -> ContextManager[None]:
         """Place the ops of the block in the name scope ``ascpipe/<variable of the table>_<purpose>``."""
         return outside_scopes(self.variable.graph, "ascpipe/{}_{}".format(self.variable.op.name, purpose))
+
+    def _live_rows(self) -> RowAccess:
+        pipeline = self._pipeline()
+        if pipeline is None:
+            raise CallOrderError("Table {!r} has no rows yet, because no session has run since asc.start(). Nothing "
+                                 "was changed. Run the initializer of the variables first".format(self.table_name))
+        return pipeline.live_rows
 
     def _pipeline(self) -> Optional[Pipeline]:
         """Return the pipeline of this table, or None while the start of the pipeline is deferred."""

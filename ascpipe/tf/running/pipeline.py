@@ -12,6 +12,7 @@ from ascpipe.layout.words import LOCAL, TRAIN, WAIT_NONE
 from ascpipe.ranks import cause_of_end
 from ascpipe.tf.running import asking, native
 from ascpipe.tf.running.asking import Follower
+from ascpipe.tf.running.row_access import RowAccess
 from ascpipe.tf.running.save_thread import SaveThread
 from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, ReadSource, StreamShape, TableShape
 
@@ -65,7 +66,8 @@ class Pipeline:
         tables: tables of all graphs, by name, in the order of their numbers.
         streams: streams that do not share the ring of another stream.
         rings: number of a stream -> number of its ring.
-        run_id: identifier that is unique among all pipelines.
+        run_id: identifier that is unique among all pipelines. A change of rows outside of training changes it, so that
+            no earlier checkpoint is taken for the present state.
         seeds: table name -> seed of the initial rows. A restore sets the saved seed.
         pools: table name -> pool of initial rows, float32[rows, dim]. It contains the tables whose initializer uses a
             pool. A restore sets the saved pool.
@@ -81,7 +83,10 @@ class Pipeline:
             and the tables are not loaded yet, ("load", path) for the opposite.
         logged: warnings that are logged once.
         follower: thread that executes requests of rank 0, or None on rank 0.
+        live_rows: reads and changes rows between two steps.
     """
+
+    live_rows: RowAccess
 
     def __init__(self, link: trainer_link.TrainerLink, native_side: native.NativePipeline,
                  tables: Dict[str, KnownTable], streams: Sequence[StreamShape], session: np.ndarray, rank: int = 0,
@@ -118,6 +123,10 @@ class Pipeline:
     def waits(self) -> bool:
         """Return whether an op of the trainer is waiting, for example for a plan, another rank, a disk or a save."""
         return int(self._bell["waits_for"][0]) != WAIT_NONE
+
+    def begin_history(self) -> None:
+        """Change ``run_id``. Call it after rows were changed outside of training."""
+        self.run_id = uuid.uuid4().hex
 
     def add_table(self, table: KnownTable, shape: TableShape, message: messages.Table) -> None:
         """Add a table. The table may replace a table with the same name that was never trained.

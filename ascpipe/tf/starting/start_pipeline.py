@@ -16,6 +16,7 @@ from ascpipe.logs import counted
 from ascpipe.shm import segment
 from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints.following import follow
+from ascpipe.tf.checkpoints.live_rows import LiveRows
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
@@ -190,10 +191,10 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
     if link.settings.start_line and process.configuration.rank_id == 0:
         sys.stderr.write(_START_LINE.format(link.name, link.daemon_pid, counted(len(tables), "table")))
         sys.stderr.flush()
-    if joined is None:
-        return Pipeline(link, running, known_tables(state), streams, session)
-    pipeline = Pipeline(link, running, known_tables(state), streams, session, joined.rank, joined.size)
-    if joined.rank != 0:
+    rank, size = (0, 1) if joined is None else (joined.rank, joined.size)
+    pipeline = Pipeline(link, running, known_tables(state), streams, session, rank, size)
+    pipeline.live_rows = LiveRows(pipeline)
+    if rank != 0:
         pipeline.follower = follow(pipeline)
     return pipeline
 

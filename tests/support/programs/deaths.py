@@ -191,6 +191,42 @@ def killed_between_plan_and_retire(rounds: str) -> Dict[str, Any]:
     return {"in_between": in_between}
 
 
+def killed_workers_and_changed_rows(kinds: str, kills: str, seed: str = "1") -> Dict[str, Any]:
+    """Workers are killed while rows are assigned, deleted and read between the steps."""
+    tables = two_tiers()
+    draw = np.random.RandomState(int(seed))
+    feed = Feed(tables, 100000, lambda data: data.prefetch(20))
+    changes = 0
+    with started() as running:
+        running.run(feed.iterator.initializer)
+        with Killer(kinds.split("+"), int(kills), int(seed), lambda: feed.last) as killer:
+            while killer.killed < int(kills):
+                feed.step(running)
+                changes += _change(tables[draw.randint(2)], draw)
+        for _ in range(20):
+            feed.step(running)
+        for table in tables:
+            table.require_truth()
+        return {"changes": changes, "killed": killer.killed}
+
+
+def _change(counted: CountedTable, draw: np.random.RandomState) -> int:
+    """Delete some keys, or assign to some keys with rows, and read. Return the number of changes."""
+    keys = draw.choice(len(counted.counts), 4, replace=False)
+    kind = draw.randint(3)
+    if kind == 0:
+        assert counted.table.delete(keys) == np.count_nonzero(counted.counts[keys])
+        counted.counts[keys] = counted.updates[keys] = 0
+    elif kind == 1:
+        keys = keys[counted.counts[keys] > 0]
+        counted.updates[keys] = draw.randint(0, 100, len(keys))
+        counted.table.assign(keys, counted.expected(keys))
+    found = counted.table.read(keys)
+    assert found.found.tolist() == (counted.counts[keys] > 0).tolist()
+    counted.require_rows(keys[found.found], found.rows[found.found], "read")
+    return int(kind < 2)
+
+
 def crash_loop(kind: str) -> Dict[str, Any]:
     """A worker that dies whenever it has come up: an error with a code, soon, and the session can be closed."""
     feed = Feed([CountedTable("user")], 100000, lambda data: data.prefetch(20))
@@ -326,8 +362,8 @@ def _waits() -> bool:
 def run(*wanted: str) -> None:
     """Scenarios by name, else those of the command line."""
     main({scenario.__name__: scenario for scenario in (
-        killed_workers, stopped_workers, stopped_supervisor, killed_between_plan_and_retire, crash_loop, full_table,
-        forked, endless)}, *wanted)
+        killed_workers, killed_workers_and_changed_rows, stopped_workers, stopped_supervisor,
+        killed_between_plan_and_retire, crash_loop, full_table, forked, endless)}, *wanted)
 
 
 if __name__ == "__main__":

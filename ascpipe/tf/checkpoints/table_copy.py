@@ -1,0 +1,201 @@
+"""Copies of tables in temporary files, and edited copies that replace the contents of a table."""
+import contextlib
+import tempfile
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint.contents import KeyBlock, TableSpec
+from ascpipe.checkpoint.errors import CheckpointError
+from ascpipe.checkpoint.tree import why
+from ascpipe.tf.checkpoints import table_rows
+from ascpipe.tf.running.hold_between_steps import TableState
+
+BLOCK_ROWS = 1 << 14
+
+
+class Edit(NamedTuple):
+    """Changes of a table.
+
+    Attributes:
+        keys: keys to change, int64[n], ascending and distinct.
+        rows: float32[n, row floats] with the optimizer slots, or None to delete the keys.
+        kept: (column, width) of the parts of ``rows`` that only new rows take. Rows that exist keep their values there.
+        threshold: minimum count of a key that gets a row.
+        time: timestamp of keys that the table does not know.
+    """
+
+    keys: np.ndarray
+    rows: Optional[np.ndarray] = None
+    kept: Sequence[Tuple[int, int]] = ()
+    threshold: int = 0
+    time: int = 0
+
+
+class TableCopy:
+    """Copy of the trained state of a table. The files are deleted when the object is.
+
+    Args:
+        at: state of the table during a hold.
+        row_floats: floats per row, with the optimizer slots.
+
+    Attributes:
+        keys, counts, timestamps: int64[n] each, keys that have a row.
+        rows: float32[n, row_floats].
+        counted: keys that are only counted.
+
+    Raises:
+        CheckpointError: a file cannot be written. The table is unchanged.
+    """
+
+    def __init__(self, name: str, at: TableState, row_floats: int) -> None:
+        try:
+            with contextlib.ExitStack() as opened:
+                def column(dtype: Any, width: Optional[int] = None) -> _Column:
+                    return opened.enter_context(_Column(dtype, width))
+
+                with_rows = [column(np.int64), column(np.int64), column(np.int64), column(np.float32, row_floats)]
+                for parted in table_rows.blocks(at):
+                    block = parted.joined()
+                    _append(with_rows, (block.keys, block.counts, block.timestamps, block.rows))
+                counted = [column(np.int64), column(np.int64), column(np.int64)]
+                for candidates in table_rows.candidates(at):
+                    _append(counted, candidates)
+                self.keys, self.counts, self.timestamps, self.rows = (each.array() for each in with_rows)
+                self.counted = KeyBlock(*(each.array() for each in counted))
+        except OSError as error:
+            raise CheckpointError(
+                "Table {!r} was not copied to the directory {} for temporary files: {}. The table is unchanged. Set "
+                "TMPDIR to a directory with more space".format(name, tempfile.gettempdir(), why(error))) from error
+
+
+class EditedTable:
+    """An edited copy of one table. It has the methods of ``Checkpoint`` that a load of the table calls.
+
+    Args:
+        spec: spec of the table before the edit.
+
+    Attributes:
+        prefix: description for errors.
+        tables: name of the table -> spec after the edit.
+        deleted: number of keys that the edit deletes.
+    """
+
+    deleted = 0
+
+    def __init__(self, copy: TableCopy, spec: TableSpec, edit: Edit) -> None:
+        self.prefix = "of the edit of table {!r}".format(spec.name)
+        self._copy = copy
+        self._edit = edit
+        self._widths = [spec.dim, *(slot.width for slot in spec.slots)]
+        counted = copy.counted
+        is_counted, at = find(edit.keys, counted.keys)  # an edit removes keys from the keys that are only counted
+        self._counted = KeyBlock(*(values[~is_counted] for values in counted))
+        is_new = np.ones(len(edit.keys), bool)
+        for keys in _slices(copy.keys):
+            found, where = find(edit.keys, keys)
+            is_new[where[found]] = False
+        rows = len(copy.keys)
+        self._new = np.flatnonzero(is_new) if edit.rows is not None else np.zeros(0, np.int64)
+        if edit.rows is None:
+            self.deleted = np.count_nonzero(~is_new) + np.count_nonzero(is_counted)
+            rows -= np.count_nonzero(~is_new)
+        counts = np.zeros(len(edit.keys), np.int64)
+        timestamps = np.full(len(edit.keys), edit.time, np.int64)
+        counts[at[is_counted]] = counted.counts[is_counted]
+        timestamps[at[is_counted]] = counted.timestamps[is_counted]
+        self._new_keys = KeyBlock(edit.keys[self._new], counts[self._new].clip(min=edit.threshold),
+                                  timestamps[self._new])
+        self.tables: Dict[str, TableSpec] = {spec.name: spec._replace(
+            rows=int(rows + len(self._new)), candidates=len(self._counted.keys))}
+
+    def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
+        return self.tables[table].rows, self.tables[table].candidates
+
+    def keys_with_rows(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
+        copy = self._copy
+        for keys, counts, timestamps in zip(_slices(copy.keys), _slices(copy.counts), _slices(copy.timestamps)):
+            kept = self._kept(keys)
+            yield KeyBlock(keys[kept], counts[kept], timestamps[kept])
+        yield self._new_keys
+
+    def candidates(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
+        yield self._counted
+
+    def row_parts(self, table: str, targets: Any, rank: int = 0, ranks: int = 1) -> Iterator[Sequence[np.ndarray]]:
+        for keys, rows in zip(_slices(self._copy.keys), _slices(self._copy.rows)):
+            yield self._parts(self._changed(keys, np.array(rows))[self._kept(keys)])
+        if self._edit.rows is not None:
+            yield self._parts(self._edit.rows[self._new])
+
+    def pool(self, table: str) -> Optional[np.ndarray]:
+        return None
+
+    def _kept(self, keys: np.ndarray) -> np.ndarray:
+        return ~find(self._edit.keys, keys)[0] if self._edit.rows is None else np.ones(len(keys), bool)
+
+    def _changed(self, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        if self._edit.rows is None:
+            return rows
+        found, where = find(self._edit.keys, keys)
+        changed = self._edit.rows[where[found]]
+        for column, width in self._edit.kept:
+            changed[:, column:column + width] = rows[found, column:column + width]
+        rows[found] = changed
+        return rows
+
+    def _parts(self, rows: np.ndarray) -> List[np.ndarray]:
+        return np.split(rows, np.cumsum(self._widths)[:-1], axis=1)
+
+
+class _Column:
+    """Array in a temporary file, to which rows are appended. The array remains valid after the file is closed."""
+
+    def __init__(self, dtype: Any, width: Optional[int] = None) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed by __exit__)
+        self._dtype = np.dtype(dtype)
+        self._shape: Tuple[int, ...] = () if width is None else (width,)
+        self._count = 0
+
+    def __enter__(self) -> "_Column":
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        self._file.close()
+
+    def append(self, values: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+        self._count += len(values)
+
+    def array(self) -> np.ndarray:
+        self._file.flush()
+        shape = (self._count, *self._shape)
+        return np.memmap(self._file, self._dtype, "r", 0, shape) if self._count else np.zeros(shape, self._dtype)
+
+
+def _append(to: Sequence[_Column], values: Sequence[np.ndarray]) -> None:
+    for column, array in zip(to, values):
+        column.append(array)
+
+
+def _slices(values: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, len(values), BLOCK_ROWS):
+        yield values[start:start + BLOCK_ROWS]
+
+
+def find(keys: np.ndarray, wanted: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """Look up keys in an ascending array.
+
+    Args:
+        keys: int64[n], ascending.
+        wanted: int64[m].
+
+    Returns:
+        bool[m], whether ``keys`` contains each key, and int64[m], the index in ``keys`` of each key that it contains.
+    """
+    where = np.searchsorted(keys, wanted)
+    if not len(keys):
+        return np.zeros(len(wanted), bool), where
+    where = np.minimum(where, len(keys) - 1)
+    return keys[where] == wanted, where
+

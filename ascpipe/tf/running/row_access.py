@@ -1,0 +1,40 @@
+"""Interface for the rows of a running pipeline's tables. ``checkpoints/live_rows.py`` implements it."""
+from typing import Any, Iterator, Mapping, NamedTuple, Optional
+
+import numpy as np
+
+
+class TableRows(NamedTuple):
+    """Keys of a table with their rows, as they are between two training steps.
+
+    Attributes:
+        keys: int64[n].
+        rows: float32[n, dim]. The row of a key without a row consists of NaN.
+        found: bool[n], False for a key without a row.
+        counts: int64[n], number of occurrences of each key, or 0 if they are not counted.
+        timestamps: int64[n], timestamp of the last occurrence of each key, or 0 if batches have no timestamps.
+        slots: name of each optimizer slot -> float32[n, width]. NaN for a key without a row.
+    """
+
+    keys: np.ndarray
+    rows: np.ndarray
+    found: np.ndarray
+    counts: np.ndarray
+    timestamps: np.ndarray
+    slots: Mapping[str, np.ndarray]
+
+
+class RowAccess:
+    """Reads and changes rows between two training steps. ``Table`` documents the methods."""
+
+    def read(self, table: str, keys: Any) -> TableRows:
+        raise NotImplementedError
+
+    def items(self, table: str, block: int) -> Iterator[TableRows]:
+        raise NotImplementedError
+
+    def assign(self, table: str, keys: Any, rows: Any, slots: Optional[Mapping[str, Any]]) -> None:
+        raise NotImplementedError
+
+    def delete(self, table: str, keys: Any) -> int:
+        raise NotImplementedError
