@@ -183,6 +183,7 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
             with hold(alone=True) as held, _other_ranks(pipeline, what) as others, working(pipeline.ranks):
                 loading.load_tables(pipeline, held, list(loads.values()))
                 _require_loaded(others, ", ".join(checkpoints))
+                pipeline.begin_history()
     return {name: load.spec.rows for name, load in loads.items()}
 
 
