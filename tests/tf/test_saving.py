@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
+from ascpipe.errors import ArgumentError
 from ascpipe.tf import Saver, trained_batches
 from mx_rec.core.embedding import create_table
 from tests.support.covering import some
@@ -218,6 +219,32 @@ def test_a_table_that_the_checkpoint_does_not_have_is_an_error_unless_it_is_name
             resumed.restore(prefix)
             assert resumed.program.user.size() > 0
         assert other.size() == 0
+
+
+def test_a_restore_takes_tables_from_saved_tables_of_other_names(saved_and_trained_on, monkeypatch, caplog):
+    prefix, _, _ = saved_and_trained_on("device", "adagrad")
+    caplog.set_level("INFO", "ascpipe")
+    with ascpipe("device"):
+        resumed = Run("device", "adagrad", monkeypatch, skip=SAVED)
+        user, item = resumed.program.user, resumed.program.item
+        with resumed.run:
+            resumed.restore(prefix)
+            keys = np.arange(-KEYS, KEYS)
+            of_user, of_item = user.read(keys), item.read(keys)
+            assert "is not restored" not in caplog.text and of_user.found.any() and of_item.found.any()
+            resumed.restore(prefix, rename={"user": "item", "item": "user"})
+            for found, expected in ((user.read(keys), of_item), (item.read(keys), of_user)):
+                np.testing.assert_array_equal(found.rows, expected.rows)
+                np.testing.assert_array_equal(found.slots["Adagrad_accumulator"], expected.slots["Adagrad_accumulator"])
+            resumed.restore(prefix)
+            np.testing.assert_array_equal(item.read(keys).rows, of_item.rows)
+            resumed.restore(prefix, rename={"user": "item"})
+            np.testing.assert_array_equal(user.read(keys).rows, of_user.rows)
+            np.testing.assert_array_equal(item.read(keys).rows, of_user.rows)
+            assert "also has tables that are not restored" in caplog.text and caplog.text.endswith("names: item\n")
+            for wrong in ({"user": "nobody"}, {"user": "item", "item": "item"}):
+                with pytest.raises(ArgumentError, match="unknown name or the same name twice"):
+                    resumed.restore(prefix, rename=wrong)
 
 
 def saved_by_tensorflow(folder):

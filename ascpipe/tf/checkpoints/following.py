@@ -129,7 +129,7 @@ def _load(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
                 loading.begun(checkpoints[prefix], table.shape, table.slots, saved_name,
                               with_slots=name in asked["with_slots"]) if asked["begins"] else
                 loading.restored(checkpoints[prefix], table.shape, table.slots, table.key_dtype.name,
-                                 asked["allow_missing"]))
+                                 asked["allow_missing"], saved_name=saved_name))
         with hold(alone=True) as held:
             pipeline.loaded = None
             for table in (pipeline.tables[name] for name in asked["sources"]):

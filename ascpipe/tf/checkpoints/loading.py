@@ -48,8 +48,9 @@ class Load(NamedTuple):
 
 
 def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype: str,
-             allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
-    """Return the ``Load`` that restores a table from the saved table with the same name.
+             allow_missing: Collection[str], advice: Advice = advise_allow_missing,
+             saved_name: Optional[str] = None) -> Load:
+    """Return the ``Load`` that restores a table from a saved table.
 
     The load is empty if the saved table is missing and ``allow_missing`` contains its name.
 
@@ -57,16 +58,18 @@ def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype:
         slots: optimizer slots of the table in this program.
         allow_missing: names of tables, and names ``"table/slot"`` of optimizer slots, that may be missing or empty.
         advice: function that returns the advice for the error about any other missing table or ``table/slot``.
+        saved_name: name of the table in the checkpoint, or None if it has the same name.
 
     Raises:
         CheckpointMismatchError: the checkpoint does not contain the table, or its rows have another length or other
             optimizer slots.
     """
-    reason = _missing(checkpoint, shape.name)
-    if reason is not None and shape.name not in allow_missing:
-        raise CheckpointMismatchError(checkpoint.prefix, shape.name, "{}; {}".format(reason, advice(shape.name)))
-    empty = TableSpec(shape.name, shape.dim, key_dtype, (), 0, 0, None, None)
-    return _checked(checkpoint, shape, slots, checkpoint.tables.get(shape.name, empty), allow_missing, advice)
+    name = saved_name or shape.name
+    reason = _missing(checkpoint, name)
+    if reason is not None and name not in allow_missing:
+        raise CheckpointMismatchError(checkpoint.prefix, name, "{}; {}".format(reason, advice(name)))
+    empty = TableSpec(name, shape.dim, key_dtype, (), 0, 0, None, None)
+    return _checked(checkpoint, shape, slots, checkpoint.tables.get(name, empty), allow_missing, advice)
 
 
 def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: str, *, with_slots: bool) -> Load:

@@ -41,9 +41,25 @@ class Source(NamedTuple):
     with_slots: bool = True
 
 
-def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseRestore, attach: Attach, *,
-                       allow_unverified: bool = False, allow_missing: Collection[str] = (),
-                       advice: Advice = advise_allow_missing) -> Dict[str, int]:
+class Differences(NamedTuple):
+    """Differences between a checkpoint and the tables of a program that a restore allows.
+
+    Attributes:
+        allow_unverified: True to accept a checkpoint without a manifest of ascpipe.
+        allow_missing: names of tables that may be missing or empty in the checkpoint. A missing table is empty after
+            the restore. A name ``"table/slot"`` allows a missing optimizer slot, which gets initial values.
+        advice: function that returns the advice for the error about any other missing table or ``table/slot``.
+        names: name of a table in this program -> its name in the checkpoint, for tables with another name.
+    """
+
+    allow_unverified: bool = False
+    allow_missing: Collection[str] = ()
+    advice: Advice = advise_allow_missing
+    names: Mapping[str, str] = {}
+
+
+def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseRestore, attach: Attach,
+                       allowed: Differences = Differences()) -> Dict[str, int]:  # noqa: B008  (immutable)
     """Verify a checkpoint, and replace tables and dense variables with the contents of the checkpoint.
 
     Batches that were read ahead remain queued and are trained after the restore. If rank 0 restores, all ranks load
@@ -55,10 +71,7 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
         restore_dense: function that restores the dense variables. It is called once, while no step trains.
         attach: function that attaches the session's variables to the live tables, or to the instance with a given
             number. It is called before variables and tables are changed.
-        allow_unverified: True to accept a checkpoint without a manifest of ascpipe.
-        allow_missing: names of tables that may be missing or empty in the checkpoint. A missing table is empty after
-            the restore. A name ``"table/slot"`` allows a missing optimizer slot, which gets initial values.
-        advice: function that returns the advice for the error about any other missing table or ``table/slot``.
+        allowed: differences that are no errors.
 
     Returns:
         Table name -> number of rows.
@@ -70,10 +83,14 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
         tf.errors.OpError: the pipeline has failed, a table has too little space, or TensorFlow's restore failed.
     """
     pipeline = Process.current().running_pipeline()
-    with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
+    with open_checkpoint(prefix, allow_unverified=allowed.allow_unverified) as checkpoint:
         loads = [loading.restored(checkpoint, table.shape, state.slots.get(name, ()), table.key_dtype.name,
-                                  allow_missing, advice)
+                                  allowed.allow_missing, allowed.advice, allowed.names.get(name))
                  for name, table in state.tables.items() if table.is_save]
+        unused = sorted(set(checkpoint.tables) - {load.spec.name for load in loads})
+        if unused:
+            _log.info("%s also has tables that are not restored, because this program does not save tables of these "
+                      "names: %s", prefix, ", ".join(unused))
         if not state.trains:
             _read(pipeline, checkpoint, loads, restore_dense, attach)
         elif pipeline.rank != 0:
@@ -86,8 +103,8 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
         else:
             attach()
             what = {"sources": {load.shape.name: (os.path.abspath(prefix), load.spec.name) for load in loads},
-                    "allow_unverified": allow_unverified, "allow_missing": sorted(allow_missing), "begins": False,
-                    "rings": saved_part(pipeline, state).rings}
+                    "allow_unverified": allowed.allow_unverified, "allow_missing": sorted(allowed.allow_missing),
+                    "begins": False, "rings": saved_part(pipeline, state).rings}
             _replace(pipeline, checkpoint, loads, restore_dense, what)
         return {load.spec.name: load.spec.rows for load in loads}
 
@@ -96,7 +113,7 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
              what: Dict[str, Any]) -> None:
     with hold(alone=True) as held:
         restore_dense(checkpoint.dense_prefix)
-        if _is_live(pipeline, held, checkpoint):
+        if _is_live(pipeline, held, checkpoint, loads):
             _log.info("the tables already have the contents of %s", checkpoint.prefix)
         else:
             pipeline.loaded = None
@@ -104,6 +121,9 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
                 loading.load_tables(pipeline, held, loads)
                 _require_loaded(others, checkpoint.prefix)
         loading.note_loaded(pipeline, held, checkpoint, what["rings"])
+        if _are_renamed(loads):  # the tables do not have the contents of a checkpoint under their names
+            pipeline.loaded = None
+            pipeline.begin_history()
 
 
 def _other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Optional[Asked]]:
@@ -131,7 +151,7 @@ def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], res
     The session reads the live tables if they have the contents of the checkpoint. Otherwise, the session reads a copy.
     """
     with hold(alone=False) as held:
-        if _is_live(pipeline, held, checkpoint):
+        if _is_live(pipeline, held, checkpoint, loads):
             _log.info("the tables have the contents of %s", checkpoint.prefix)
             attach()
             restore_dense(checkpoint.dense_prefix)
@@ -152,7 +172,8 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
     the threshold. If the graph only evaluates, its session reads a copy, and the live tables do not change.
 
     Args:
-        state, pipeline, attach, allow_unverified: the same as in ``restore_checkpoint``.
+        state, pipeline, attach: the same as in ``restore_checkpoint``.
+        allow_unverified: True to accept checkpoints without a manifest of ascpipe.
         sources: sources by name of the table in this program.
 
     Returns:
@@ -192,10 +213,14 @@ def _wanted(pipeline: Pipeline, checkpoint: Checkpoint, load: Load) -> Wanted:
                   pipeline.ranks)
 
 
-def _is_live(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint) -> bool:
+def _are_renamed(loads: Sequence[Load]) -> bool:
+    return any(load.spec.name != load.shape.name for load in loads)
+
+
+def _is_live(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, loads: Sequence[Load]) -> bool:
     """Return whether the tables have not changed since they were saved to this checkpoint or loaded from it."""
     saved = loading.position_in(pipeline, checkpoint)
-    if saved is None:
+    if saved is None or _are_renamed(loads):
         return False
     if pipeline.loaded is not None and pipeline.loaded[0] == saved:
         saved = pipeline.loaded[1]

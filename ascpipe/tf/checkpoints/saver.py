@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import time
-from typing import Any, Collection, Optional
+from typing import Any, Collection, Dict, Mapping, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -17,11 +17,11 @@ from tensorflow.python.training import checkpoint_management, training_util
 from ascpipe.checkpoint import model_index
 from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTablesError, NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
-from ascpipe.errors import CallOrderError, SaverError
+from ascpipe.errors import ArgumentError, CallOrderError, SaverError
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints import saver_parts, tensorflow_part
 from ascpipe.tf.checkpoints.missing_parts import MissingError, advice_for
-from ascpipe.tf.checkpoints.restoring import restore_checkpoint
+from ascpipe.tf.checkpoints.restoring import Differences, restore_checkpoint
 from ascpipe.tf.checkpoints.saving import Checkpoints, SaveRequest, begin_save, prefix_of, save_checkpoint, saved_part
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.pipeline import Pipeline
@@ -31,6 +31,7 @@ from ascpipe.tf.validation import Having, IntegerScalar, Names, PathText, Text, 
 _log = logging.getLogger(__name__)
 
 _SESSION = Having("a session", "run", "graph")
+_NAMES = Having("a dict from names to names", "keys", "items")
 _RULES_OF_SAVE = {"save_path": PathText(1, 1024), "latest_filename": Text(1, 50, optional=True),
                   "global_step": IntegerScalar(optional=True), "meta_graph_suffix": Text(1, 50)}
 
@@ -140,7 +141,7 @@ class Saver(tf.compat.v1.train.Saver):
 
     @patches.SAVER_RESTORE.by
     def restore(self, sess: Any, save_path: str, allow_unverified: bool = False,
-                allow_missing: Collection[str] = ()) -> None:
+                allow_missing: Collection[str] = (), rename: Optional[Mapping[str, str]] = None) -> None:
         """Verify a checkpoint, and replace variables and tables with its contents between two training steps.
 
         Batches that were read ahead are trained after the restore. If the graph only evaluates, the live tables do not
@@ -157,10 +158,12 @@ class Saver(tf.compat.v1.train.Saver):
             allow_missing: names of tables that may be missing or empty, and names ``"table/slot"`` of optimizer slots.
                 ``ASCPIPE_ALLOW_MISSING="table,table/slot"`` adds names. A saver whose ``var_list`` has only variables
                 can restore them from a checkpoint without tables, without ``allow_missing``.
+            rename: name of a table in the checkpoint -> its name in this program, for tables with another name.
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started.
-            ValueError: an argument has the wrong type, or no checkpoint has the step of ``restore_model_version``.
+            ValueError: an argument has the wrong type, or no checkpoint has the step of ``restore_model_version``. The
+                program has no table of a name in ``rename``, or a name occurs twice.
             MissingError: E520. The checkpoint does not exist. The error is also a ``ValueError``, a
                 ``tf.errors.NotFoundError`` and a ``FileNotFoundError``.
             FileExistsError: the checkpoint has variables but no tables. Nothing was changed.
@@ -168,8 +171,10 @@ class Saver(tf.compat.v1.train.Saver):
             NoRoomForCopyError: there is too little memory for a copy. Nothing was changed.
             tf.errors.OpError: the pipeline has failed, a table has too little space, or TensorFlow's restore failed.
         """
-        check_all({"sess": _SESSION, "allow_unverified": boolean(), "allow_missing": Names()},
-                  {"sess": sess, "allow_unverified": allow_unverified, "allow_missing": allow_missing})
+        rename = rename or {}
+        check_all({"sess": _SESSION, "allow_unverified": boolean(), "allow_missing": Names(), "rename": _NAMES},
+                  {"sess": sess, "allow_unverified": allow_unverified, "allow_missing": allow_missing,
+                   "rename": rename})
         allow_missing = {*allow_missing, *os.environ.get("ASCPIPE_ALLOW_MISSING", "").split(",")}
         state = _state_with_tables(sess.graph)
         tensorflow_part.complete(self, sess.graph)
@@ -188,9 +193,8 @@ class Saver(tf.compat.v1.train.Saver):
                 with tensorflow_part.logged_as(save_path):
                     patches.SAVER_RESTORE.plain(self, sess, prefix)
 
-        restore_checkpoint(
-            state, save_path, restore_dense, functools.partial(state.attach, sess), allow_unverified=allow_unverified,
-            allow_missing=allow_missing, advice=advice_for(state, sess.graph, save_path))
+        restore_checkpoint(state, save_path, restore_dense, functools.partial(state.attach, sess), Differences(
+            allow_unverified, allow_missing, advice_for(state, sess.graph, save_path), _saved_names(state, rename)))
         Checkpoints.of(Process.current()).version_is_restored = True
 
 
@@ -232,6 +236,16 @@ def _dense_path(graph: tf.Graph, prefix: str) -> str:
     """
     state = GraphState.known(graph)
     return prefix if state is None or state.served is None else state.served.dense_path(prefix)
+
+
+def _saved_names(state: GraphState, rename: Mapping[str, str]) -> Dict[str, str]:
+    """Return the name in the checkpoint of each table that has another name in the program."""
+    saved = [name for name, table in state.tables.items() if table.is_save]
+    old_names = {new: old for old, new in rename.items() if new in saved}
+    if len(old_names) < len(rename):
+        raise ArgumentError("argument rename: {} has an unknown name or the same name twice. This program saves the "
+                            "tables {}. Nothing was changed".format(list(rename.values()), ", ".join(saved)))
+    return old_names
 
 
 def _step_number(sess: Any, global_step: Any) -> Optional[int]:
