@@ -13,7 +13,10 @@
     +-- CheckpointMismatchError     E524  the checkpoint does not match the tables of this program
     +-- NotRemovedError             E525  the checkpoint was not removed
     +-- NoRoomForCopyError          E527  too little memory for a copy next to the live tables
-    `-- NoMemoryToReadError         E528  too little memory to verify or read a checkpoint
+    +-- NoMemoryToReadError         E528  too little memory to verify or read a checkpoint
+    +-- RowsNotExportedError        E529  the rows of a table were not exported
+    +-- RowsNotImportedError        E530  rows of files do not fit a table, or are invalid (also a ValueError)
+    `-- DamagedRowsError            E531  a file with rows is damaged, or cannot be read
 """
 import os
 from typing import ClassVar, Tuple
@@ -167,3 +170,52 @@ class NoMemoryToReadError(CheckpointError):
         return ("Checkpoint {} cannot be read: {} need {} bytes ({:.2f} GiB) of memory. Available: {}. Nothing was "
                 "changed. Raise the limit, or read it on a machine with more memory").format(
                     self.prefix, self.what, self.need_bytes, self.need_bytes / _GIB, self.have)
+
+
+class RowsNotExportedError(CheckpointError):
+    """The rows of a table were not exported.
+
+    Attributes:
+        prefix: prefix of the checkpoint.
+        table: name of the table.
+        to: path of the directory that was to be created.
+    """
+
+    code = "E529"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "table", "to", "reason")
+    template = ("Table {table!r} of checkpoint {prefix} was not exported to {to}: {reason}. The checkpoint is "
+                "unchanged, and no file was left behind")
+
+
+class RowsNotImportedError(CheckpointError, ValueError):
+    """Rows of files do not fit a table, or have invalid values. No checkpoint was written.
+
+    Attributes:
+        source: path of the files.
+        place: file, and line, row group or row, of the first invalid row.
+        reason: what is invalid, and what to do.
+        count: number of invalid rows, or 0 if no single row is invalid.
+    """
+
+    code = "E530"
+    fields: ClassVar[Tuple[str, ...]] = ("source", "place", "reason", "count")
+
+    def _text(self) -> str:
+        where = " (in {} row{})".format(self.count, "" if self.count == 1 else "s") if self.count else ""
+        return "{} was not imported: {}: {}{}. No checkpoint was written or changed".format(
+            self.source, self.place, self.reason, where)
+
+
+class DamagedRowsError(CheckpointError):
+    """A file with rows is damaged or cannot be read. No checkpoint was written.
+
+    Attributes:
+        source: path of the files.
+        place: file, and line or row group, that is damaged.
+        reason: what is damaged.
+    """
+
+    code = "E531"
+    fields: ClassVar[Tuple[str, ...]] = ("source", "place", "reason")
+    template = ("{source} was not imported: {place} is damaged or cannot be read: {reason}. No checkpoint was written "
+                "or changed. Copy or export the files again")

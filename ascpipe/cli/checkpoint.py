@@ -1,4 +1,4 @@
-"""Commands ``ascpipe checkpoint list``, ``verify`` and ``show``. They need neither TensorFlow nor a daemon."""
+"""Commands ``ascpipe checkpoint``, which need neither TensorFlow nor a daemon. ``export`` is in another module."""
 import contextlib
 import datetime
 import json
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 import click
 
-from ascpipe.cli import near_verbs, printing
+from ascpipe.cli import checkpoint_rows, near_verbs, printing
 from ascpipe.logs import counted, one_line
 
 if TYPE_CHECKING:
@@ -21,9 +21,12 @@ _KINDS = ("constant", "uniform", "normal", "truncated normal", "pool")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints.")
+@click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints, and export their rows.")
 def command() -> None:
     """Group of commands. Each command imports its modules when it is called."""
+
+
+command.add_command(checkpoint_rows.export_command)
 
 
 @command.command("list", help="List the checkpoints of a directory without reading rows.")

@@ -295,6 +295,19 @@ _OTHERS: Dict[str, Explanation] = {
     "E528": Explanation(
         "There is not enough memory to verify or read a checkpoint. The checkpoint may be intact.", NOTHING,
         "Raise the limit (cgroup or `ulimit -v`), or use a machine with more memory."),
+    "E529": Explanation(
+        "The rows of a table were not exported. The directory exists, cannot be written, or a value does not fit the "
+        "type of the files.", "The checkpoint is unchanged, and no file was left behind.",
+        "The message has the reason. Pass the path of a new directory (docs/how-to/rows_in_and_out.md)."),
+    "E530": Explanation(
+        "Rows of files cannot be imported: a column is missing, rows have another dimension than the table, a key "
+        "occurs twice, or a value is not finite. The message has the file, the line or row group, and the number of "
+        "such rows.", "No checkpoint was written or changed.",
+        "Correct the files, and import them again (docs/how-to/rows_in_and_out.md)."),
+    "E531": Explanation(
+        "A file with rows is damaged, differs from its manifest, or cannot be read.",
+        "No checkpoint was written or changed.",
+        "Copy or export the files again. If you changed the files of an export, delete its `manifest.json`."),
     "E600": Explanation(
         "An argument or call is not supported yet.", "Nothing was ignored or changed.",
         "The message names the argument or call, and the alternative."),

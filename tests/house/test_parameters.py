@@ -18,6 +18,7 @@ MAY_HAVE_MORE = {
     ("ascpipe/tf/program/sparse_lookup.py", "sparse_lookup"): INCUMBENT,
     ("ascpipe/tf/graph/features.py", "__init__"): INCUMBENT,
     ("ascpipe/tf/checkpoints/saver.py", "save"): INCUMBENT,
+    ("ascpipe/tf/checkpoints/rows.py", "export_rows"): "each argument is an option of `ascpipe checkpoint export`",
     ("ascpipe/tf/api/lifecycle.py", "init"): API,
     ("ascpipe/tf/data/reading.py", "read"): API,
     ("ascpipe/tf/api/tables.py", "create_table"): API,

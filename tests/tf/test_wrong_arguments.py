@@ -49,6 +49,7 @@ RIGHT = {
     asc.broadcast_global_variables: dict,
     asc.clip_by_global_norm: lambda: {"t_list": [tf.zeros([1])], "clip_norm": 1.0},
     asc.create_table: lambda: {"name": "users", "dim": 2, "initializer": ZEROS, "device_vocabulary_size": 10},
+    asc.export_rows: lambda: {"checkpoint": "/tmp/none/model-1", "table": "users", "to": "/tmp/none/rows"},
     asc.export_tables: lambda: {"prefix": "/tmp/none/model-1"},
     asc.global_norm: lambda: {"t_list": [tf.zeros([1])]},
     asc.insert_function: lambda: {"features": asc.FeatureSpec("users")},

@@ -1,0 +1,66 @@
+"""Command ``ascpipe checkpoint export``. It needs neither TensorFlow nor a daemon."""
+import contextlib
+import json
+import sys
+from typing import Any, Callable, Iterator, Optional
+
+import click
+
+from ascpipe.logs import counted, one_line
+
+_MIB = float(1 << 20)
+
+_table = click.option("--table", required=True, metavar="TABLE", help="Name of the table.")
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command("export", help="Write the rows of a table of CHECKPOINT, DIR/BASE-STEP, into a new directory, in the "
+                              "order of the keys. The directory appears when it is complete.")
+@click.argument("checkpoint", metavar="CHECKPOINT")
+@_table
+@click.option("--to", required=True, metavar="DIR", type=click.Path(), help="Directory to create.")
+@click.option("--format", "file_format", default="parquet", show_default=True,
+              type=click.Choice(["parquet", "npy", "tsv"]), help="Format of the files; parquet needs pyarrow.")
+@click.option("--slots", is_flag=True, help="Also write the optimizer slots.")
+@click.option("--counts", is_flag=True, help="Also write the occurrence count and the timestamp of each key.")
+@click.option("--where", default=None, metavar="CONDITION",
+              help="Rows to write, such as 'count>=10'. Compares key, count or timestamp with a number; `and` joins "
+                   "comparisons.")
+@click.option("--dtype", default="float32", show_default=True, type=click.Choice(["float32", "float16"]),
+              help="Type of the floats in the files.")
+@_as_json
+def export_command(checkpoint: str, as_json: bool, **given: Any) -> None:
+    """Export rows and print the directory and the number of rows."""
+    from ascpipe.rows import manifest
+    from ascpipe.rows.export import Request, exported
+
+    request = Request(checkpoint, **given)
+    with _bar("export") as progress:
+        found = exported(request, progress)
+    if as_json:
+        click.echo(json.dumps({"directory": request.to, **manifest.described(found)}, indent=2))
+        return
+    size = sum(file.size for file in found.files.values())
+    click.echo(one_line("{}  {}  {} of table {}, {:.1f} MiB, columns {}".format(
+        found.file_format, request.to, counted(found.rows, "row"), found.table, size / _MIB,
+        ", ".join(column.name for column in found.columns))))
+
+
+@contextlib.contextmanager
+def _bar(title: str) -> Iterator[Optional[Callable[[int, int], None]]]:
+    """Context manager that shows a progress bar if stderr is a terminal.
+
+    Yields:
+        Function that receives the number of rows so far and of all rows, or None without a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(),
+               TextColumn("{task.completed:.0f} of {task.total:.0f} rows"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(title, total=0)
+        yield lambda done, rows: bars.update(task, completed=done, total=rows)
