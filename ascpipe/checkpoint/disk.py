@@ -117,6 +117,15 @@ def write_all(fd: int, content: Bytes) -> None:
         rest = rest[os.write(fd, rest):]
 
 
+def write_at(fd: int, offset: int, content: Bytes) -> None:
+    """Write all of ``content`` to the file, beginning at ``offset``."""
+    rest = memoryview(content)
+    while rest.nbytes:
+        written = os.pwrite(fd, rest, offset)
+        rest = rest[written:]
+        offset += written
+
+
 def write_file(directory_fd: int, name: str, content: Bytes) -> None:
     """Create a durable file with this content."""
     with closing(create_file(directory_fd, name)) as fd:

@@ -1,5 +1,4 @@
 """Rows in the order of their keys. Only the keys, and a part of the rows, are in memory at the same time."""
-import os
 import tempfile
 from typing import Callable, Iterable, Iterator, List, Sequence
 
@@ -11,7 +10,7 @@ from ascpipe.rows.columns import Column
 Arrays = List[np.ndarray]  #: one array for each column; the first array has the keys
 Blocks = Callable[[], Iterable[Arrays]]
 
-_PART_BYTES = 16 << 20  #: rows that are sorted in memory at a time
+_PART_BYTES = 32 << 20  #: rows that are sorted in memory at a time
 
 
 def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Column], folder: str) -> Iterator[Arrays]:
@@ -37,46 +36,46 @@ def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Col
         yield from blocks()
         return
     keys.sort()
-    record = np.dtype([(column.name, column.dtype, (column.width,) if column.width else ()) for column in columns])
-    part_rows = max(1, _PART_BYTES // record.itemsize)
+    part_rows = max(1, _PART_BYTES // sum(column.row_bytes for column in columns))
     bounds = keys[::part_rows].copy()
     count = len(keys)
     del keys
+    starts = np.cumsum([0, *(column.row_bytes * count for column in columns)]).tolist()
     with tempfile.TemporaryFile(dir=folder) as file:
-        _divide(blocks(), bounds, part_rows, record, file.fileno())
+        fd = file.fileno()
+        _divide(blocks(), bounds, part_rows, starts, fd)
         for first in range(0, count, part_rows):
-            records = np.empty(min(part_rows, count - first), record)
-            disk.read_into(file.fileno(), first * record.itemsize, records.view(np.uint8))
-            records = records[np.argsort(records[columns[0].name])]
-            yield [np.ascontiguousarray(records[column.name]) for column in columns]
+            shape = (min(part_rows, count - first),)
+            arrays = [np.empty((*shape, column.width) if column.width else shape, column.dtype) for column in columns]
+            for values, start, column in zip(arrays, starts, columns):
+                disk.read_into(fd, start + first * column.row_bytes, values)
+            order = np.argsort(arrays[0])
+            yield [values.take(order, axis=0) for values in arrays]
 
 
-def _divide(blocks: Iterable[Arrays], bounds: np.ndarray, part_rows: int, record: np.dtype, fd: int) -> None:
-    """Write each row to the range of its key. Range i begins at row ``i * part_rows`` of the file."""
+def _divide(blocks: Iterable[Arrays], bounds: np.ndarray, part_rows: int, starts: Sequence[int], fd: int) -> None:
+    """Write each row to the range of its key. Range i begins at row ``i * part_rows``.
+
+    Args:
+        bounds: smallest key of each range.
+        starts: for each column, the byte of the file at which its values begin.
+    """
     ends = np.arange(len(bounds)) * part_rows  # next free row of each range
     for arrays in blocks:
         ranges = np.searchsorted(bounds, arrays[0], "right") - 1
         if len(bounds) < 1 << 16:
             ranges = ranges.astype(np.uint16)  # numpy sorts such numbers several times as fast
-        records = np.empty(len(ranges), record)
         order = np.argsort(ranges, kind="stable")
-        for name, values in zip(record.names, arrays):
-            records[name] = values[order]
         counts = np.bincount(ranges, minlength=len(bounds))
-        start = 0
-        for number in np.flatnonzero(counts).tolist():
-            size = int(counts[number])
-            _write_at(fd, int(ends[number]) * record.itemsize, records[start:start + size])
-            ends[number] += size
-            start += size
-
-
-def _write_at(fd: int, offset: int, records: np.ndarray) -> None:
-    rest = memoryview(records.view(np.uint8))
-    while rest.nbytes:
-        written = os.pwrite(fd, rest, offset)
-        rest = rest[written:]
-        offset += written
+        here = np.flatnonzero(counts)
+        runs = list(zip(ends[here].tolist(), counts[here].tolist()))
+        ends += counts
+        for start, values in zip(starts, arrays):
+            sorted_values = memoryview(values.take(order, axis=0)).cast("B")
+            row_bytes = sorted_values.nbytes // len(values)
+            for row, size in runs:
+                disk.write_at(fd, start + row * row_bytes, sorted_values[:size * row_bytes])
+                sorted_values = sorted_values[size * row_bytes:]
 
 
 def regrouped(blocks: Iterable[Arrays], rows: int) -> Iterator[Arrays]:
