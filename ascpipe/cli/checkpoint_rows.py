@@ -1,4 +1,4 @@
-"""Command ``ascpipe checkpoint export``. It needs neither TensorFlow nor a daemon."""
+"""Commands ``ascpipe checkpoint export`` and ``import``. They need neither TensorFlow nor a daemon."""
 import contextlib
 import json
 import sys
@@ -44,6 +44,30 @@ def export_command(checkpoint: str, as_json: bool, **given: Any) -> None:
     click.echo(one_line("{}  {}  {} of table {}, {:.1f} MiB, columns {}".format(
         found.file_format, request.to, counted(found.rows, "row"), found.table, size / _MIB,
         ", ".join(column.name for column in found.columns))))
+
+
+@click.command("import", help="Write a new checkpoint that has the content of CHECKPOINT, DIR/BASE-STEP, and rows of "
+                              "FROM: the directory of an export, Parquet, npy or TSV files. CHECKPOINT is not changed.")
+@click.argument("source", metavar="FROM")
+@click.option("--into", required=True, metavar="CHECKPOINT", help="Checkpoint to start from.")
+@_table
+@click.option("--merge", default="replace", show_default=True, type=click.Choice(["keep", "replace"]),
+              help="Row of a key that the table already has: keep the row of CHECKPOINT, or replace it by the row of "
+                   "FROM.")
+@click.option("--to", default=None, metavar="DIR/BASE-STEP",
+              help="Name of the new checkpoint. Default: BASE-imported-STEP beside CHECKPOINT.")
+@_as_json
+def import_command(source: str, as_json: bool, **given: Any) -> None:
+    """Import rows and print the name of the new checkpoint and the numbers of rows."""
+    from ascpipe.rows.imports import Request, imported
+
+    with _bar("import") as progress:
+        found = imported(Request(source=source, **given), progress)
+    if as_json:
+        click.echo(json.dumps(found._asdict(), indent=2))
+        return
+    click.echo(one_line("{}  table {}: {} added, {} replaced, {} kept, {} in total".format(
+        found.checkpoint, found.table, counted(found.added, "row"), found.replaced, found.kept, found.rows)))
 
 
 @contextlib.contextmanager

@@ -83,7 +83,7 @@ def footer(path: str) -> Footer:
         schema = metadata.schema.to_arrow_schema()
         rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         columns = [_column(field) for field in schema]
-    except _failures() as error:
+    except failures() as error:
         raise _damaged(path, "the footer", error) from error
     if min(rows, default=0) < 0:
         raise _damaged(path, "the footer", "a row group has {} rows".format(min(rows)))
@@ -131,7 +131,7 @@ def read(group: RowGroup, columns: Sequence[str], use_threads: bool = False) -> 
         table.validate(full=True)  # the decoder does not check all offsets and indices, and C++ reads by them
         arrays = [_together(table.column(_place(name, table.schema, group.path))) for name in columns]
         batch = pyarrow.RecordBatch.from_arrays(arrays, names=list(columns))
-    except _failures() as error:
+    except failures() as error:
         _check_unchanged(group.path, group.bytes, group.modified_ns)  # a changed file is the cause of other errors
         raise _damaged(group.path, what, error) from error
     _check_unchanged(group.path, group.bytes, group.modified_ns)
@@ -170,7 +170,7 @@ def first(of: Footer, count: int) -> Any:
                     break
             table = pyarrow.Table.from_batches(batches, file.schema_arrow).slice(0, count)
         table.validate(full=True)
-    except _failures() as error:
+    except failures() as error:
         _check_unchanged(of.path, of.bytes, of.modified_ns)
         raise _damaged(of.path, "the first row group", error) from error
     return table
@@ -194,7 +194,8 @@ def _place(name: str, schema: Any, path: str) -> int:
     return int(places[0])
 
 
-def _failures() -> Any:
+def failures() -> Any:
+    """Return the classes of the errors that pyarrow raises for damaged files."""
     import pyarrow
 
     # Errors of damaged files have many classes: OSError, ValueError, MemoryError, UnicodeDecodeError, ...
@@ -236,7 +237,7 @@ def _metadata(path: str, size: int, modified_ns: int) -> Any:
     try:
         with pyarrow.OSFile(path) as source:
             metadata = parquet.read_metadata(source)
-    except _failures() as error:
+    except failures() as error:
         _check_unchanged(path, size, modified_ns)
         if isinstance(error, (PermissionError, FileNotFoundError)):
             raise DataUnreadableError("{} cannot be read: {}. Nothing was changed. Check the path and its "

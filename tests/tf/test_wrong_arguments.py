@@ -52,6 +52,7 @@ RIGHT = {
     asc.export_rows: lambda: {"checkpoint": "/tmp/none/model-1", "table": "users", "to": "/tmp/none/rows"},
     asc.export_tables: lambda: {"prefix": "/tmp/none/model-1"},
     asc.global_norm: lambda: {"t_list": [tf.zeros([1])]},
+    asc.import_rows: lambda: {"into": "/tmp/none/model-1", "table": "users", "source": "/tmp/none/rows"},
     asc.insert_function: lambda: {"features": asc.FeatureSpec("users")},
     asc.lookup_concat: lambda: {"values": [tf.zeros([1, 1])]},
     asc.lookup_sparse: lambda: {"table": table(), "ids": bags()},

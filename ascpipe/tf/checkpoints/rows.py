@@ -1,9 +1,12 @@
-"""Export of rows to files of other programs (docs/how-to/rows_in_and_out.md)."""
+"""Export and import of rows as files of other programs (docs/how-to/rows_in_and_out.md)."""
 from typing import Optional
 
 from ascpipe.rows.columns import FLOAT16, FLOAT32, FORMATS, PARQUET
 from ascpipe.rows.export import Request, exported
+from ascpipe.rows.imports import Imported, imported
+from ascpipe.rows.imports import Request as ImportRequest
 from ascpipe.rows.manifest import Exported
+from ascpipe.rows.merging import KEEP, REPLACE
 from ascpipe.tf.validation import Choice, PathText, Text, boolean, checked
 
 
@@ -36,3 +39,34 @@ def export_rows(checkpoint: str, table: str, to: str, *, format: str = PARQUET, 
         ParquetMissingError: pyarrow is not installed.
     """
     return exported(Request(checkpoint, table, to, format, slots, counts, where, dtype))
+
+
+@checked(into=PathText(1, 1024), table=Text(1, 100), source=PathText(1, 1024), merge=Choice(KEEP, REPLACE),
+         to=PathText(1, 1024, optional=True))
+def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to: Optional[str] = None) -> Imported:
+    """Write a new checkpoint that has the content of another checkpoint and rows of files.
+
+    Optimizer slots that the files do not have get the initial values of the optimizer. Without counts, a new row has
+    the access threshold of the table as its count. Without timestamps, it has the time of the table. A replaced row
+    keeps its count and its timestamp.
+
+    Args:
+        into: ``dir/base-step`` of the checkpoint to start from. It is not changed.
+        table: name of the table.
+        source: directory of ``export_rows``, directory of Parquet files, directory with ``keys.npy`` and
+            ``rows.npy``, or one Parquet or TSV file.
+        merge: which row a key gets that the table already has: ``"replace"`` for the row of the files, ``"keep"`` for
+            the row of the checkpoint.
+        to: ``dir/base-step`` of the new checkpoint, which must not exist. None means ``dir/base-imported-step``, or
+            ``dir/base-imported2-step`` and so on.
+
+    Returns:
+        The result, with the fields ``checkpoint``, ``rows``, ``added``, ``replaced`` and ``kept``.
+
+    Raises:
+        ArgumentError: an argument is not allowed.
+        RowsNotImportedError: rows have another dimension, a key occurs twice, a value is not finite, or a column is
+            missing. This is a CheckpointError, as are damaged files and checkpoints. No checkpoint was written.
+        ParquetMissingError: pyarrow is not installed.
+    """
+    return imported(ImportRequest(into, table, source, merge, to))

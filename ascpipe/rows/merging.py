@@ -1,0 +1,134 @@
+"""Which keys of a table are imported, and which counts and timestamps they get."""
+from typing import List, NamedTuple, Optional
+
+import numpy as np
+
+from ascpipe.checkpoint.block_reader import Checkpoint
+from ascpipe.checkpoint.contents import INT_BYTES, KeyBlock, TableSpec
+from ascpipe.checkpoint.keys import belongs, places
+from ascpipe.checkpoint.memory_room import memory_for
+from ascpipe.rows.columns import COUNT, TIMESTAMP
+from ascpipe.rows.sources import Source, checked_parts
+
+KEEP = "keep"
+REPLACE = "replace"
+
+
+class There(NamedTuple):
+    """What a table has of the keys of a source, in the order of the sorted keys.
+
+    Attributes:
+        has_row: bool[m], whether the table has a row of the key.
+        is_counted: bool[m], whether the table counts the key without a row.
+        counts, timestamps: int64[m], values that a row gets if the files have none.
+    """
+
+    has_row: np.ndarray
+    is_counted: np.ndarray
+    counts: np.ndarray
+    timestamps: np.ndarray
+
+
+class Plan(NamedTuple):
+    """Keys of a source and of the table into which they are imported.
+
+    Attributes:
+        keys: int64[m], all keys of the source, sorted.
+        there: what the table has of them, or None if it has no key of the source.
+        latest: largest timestamp of the source, or 0.
+    """
+
+    keys: np.ndarray
+    there: Optional[There]
+    latest: int
+
+    @property
+    def matched(self) -> int:
+        """Return how many keys of the source have a row in the table."""
+        return 0 if self.there is None else int(self.there.has_row.sum())
+
+    def new(self, rank: int, ranks: int) -> int:
+        """Return how many keys of a rank get a row that they did not have."""
+        keys = self.keys if self.there is None else self.keys[~self.there.has_row]
+        return int(belongs(keys, rank, ranks).sum())
+
+    def no_longer_counted(self, rank: int, ranks: int) -> int:
+        """Return how many keys of a rank were counted without a row, and get a row."""
+        return 0 if self.there is None else int(belongs(self.keys[self.there.is_counted], rank, ranks).sum())
+
+    def has(self, keys: np.ndarray) -> np.ndarray:
+        """Return for each key whether it is a key of the source, as bool[n]."""
+        return places(self.keys, keys)[1]
+
+
+def planned(checkpoint: Checkpoint, spec: TableSpec, source: Source) -> Plan:
+    """Read all keys of the source and of the table.
+
+    Raises:
+        RowsNotImportedError: a key occurs twice, or a key, count or timestamp is not allowed.
+        DamagedRowsError: a file is damaged or cannot be read.
+        NoMemoryToReadError: the keys do not fit into memory.
+    """
+    columns = [name for name in (COUNT, TIMESTAMP) if name in source.columns]
+    found = [np.empty(0, np.int64)]
+    latest = 0
+    for part in checked_parts(source, spec, columns):
+        found.append(part.keys)
+        if TIMESTAMP in columns and len(part.keys):
+            latest = max(latest, int(part.values[TIMESTAMP].max()))
+    with memory_for(checkpoint.prefix, "the keys of {}".format(source.path),
+                    2 * INT_BYTES * sum(len(keys) for keys in found)):
+        keys = np.concatenate(found)
+        del found
+        if not (keys[1:] > keys[:-1]).all():
+            keys.sort()
+    _check_unique(keys, spec, source)
+    there: Optional[There] = None
+    for block in checkpoint.keys_with_rows(spec.name):
+        there = _matched(keys, there, block, spec, has_row=True)
+    for block in checkpoint.candidates(spec.name):
+        there = _matched(keys, there, block, spec, has_row=False)
+    return Plan(keys, there, latest)
+
+
+def _check_unique(keys: np.ndarray, spec: TableSpec, source: Source) -> None:
+    doubles = keys[1:][keys[1:] == keys[:-1]]
+    if not len(doubles):
+        return
+    first: List[str] = []
+    for part in checked_parts(source, spec, ()):
+        for row in np.flatnonzero(part.keys == doubles[0]).tolist():
+            first.append(part.place(row))
+        if len(first) > 1:
+            raise source.refused(first[1], "key {} occurs twice, first in {}".format(doubles[0], first[0]),
+                                 len(doubles))
+    source.check_unchanged()
+    raise source.refused(source.path, "key {} occurs twice".format(doubles[0]), len(doubles))
+
+
+def _matched(keys: np.ndarray, there: Optional[There], block: KeyBlock, spec: TableSpec, *,
+             has_row: bool) -> Optional[There]:
+    """Note keys of the table that are also keys of the source."""
+    place, is_there = places(keys, block.keys)
+    if not is_there.any():
+        return there
+    least = threshold_of(spec)
+    if there is None:
+        count = len(keys)
+        there = There(np.zeros(count, bool), np.zeros(count, bool), np.full(count, least),
+                      np.full(count, time_of(spec)))
+    at = place[is_there]
+    (there.has_row if has_row else there.is_counted)[at] = True
+    there.counts[at] = block.counts[is_there] if has_row else np.maximum(block.counts[is_there], least)
+    there.timestamps[at] = block.timestamps[is_there]
+    return there
+
+
+def threshold_of(spec: TableSpec) -> int:
+    """Return the count of a new row: the access threshold, or 0 without a threshold."""
+    return 0 if spec.policies is None else max(spec.policies.access_threshold, 0)
+
+
+def time_of(spec: TableSpec) -> int:
+    """Return the timestamp of a new row: the time of the table."""
+    return 0 if spec.policies is None else spec.policies.time

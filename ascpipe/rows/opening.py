@@ -1,0 +1,88 @@
+"""Opening of files with rows to import: an export, a Parquet or TSV file, or a directory of Parquet or npy files."""
+import os
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.contents import TableSpec
+from ascpipe.checkpoint.digests import file_digest
+from ascpipe.checkpoint.errors import DamagedRowsError, RowsNotImportedError
+from ascpipe.checkpoint.tree import why
+from ascpipe.rows import manifest
+from ascpipe.rows.columns import NPY, PARQUET, TSV, files_of
+from ascpipe.rows.manifest import Exported
+from ascpipe.rows.npy_files import NpyRows
+from ascpipe.rows.parquet_files import ParquetRows
+from ascpipe.rows.sources import Source
+from ascpipe.rows.tsv_files import TsvRows
+
+_TEXTS = (".tsv", ".txt")
+
+
+def open_source(path: str, spec: TableSpec) -> Source:
+    """Open files with rows.
+
+    Args:
+        path: directory of an export, directory with ``keys.npy`` and ``rows.npy``, directory of Parquet files, or one
+            Parquet or TSV file.
+        spec: table into which the rows are imported.
+
+    Raises:
+        RowsNotImportedError: the format is unknown, or the columns do not fit the table.
+        DamagedRowsError: a file is damaged, differs from the manifest of the export, or cannot be read.
+        ParquetMissingError: pyarrow is not installed.
+    """
+    if not os.path.isdir(path):
+        return _file(path, spec)
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        raise DamagedRowsError(path, path, why(error)) from error
+    if manifest.NAME in names:
+        exported = _manifest(path)
+        if exported.dim != spec.dim:
+            raise RowsNotImportedError(path, manifest.NAME, "its rows have {} floats, but table {!r} has {}".format(
+                exported.dim, spec.name, spec.dim), exported.rows)
+        return _exported(path, spec, exported)
+    if "keys.npy" in names:
+        return NpyRows(path, spec)
+    files = [os.path.join(path, name) for name in names if name.endswith("." + PARQUET) and name[0] not in "._"]
+    if not files:
+        raise RowsNotImportedError(path, path, "the directory has neither a manifest.json nor keys.npy nor Parquet "
+                                   "files. It has {}".format(", ".join(names[:10]) or "no files"), 0)
+    return ParquetRows(path, files, spec)
+
+
+def _file(path: str, spec: TableSpec) -> Source:
+    if not os.path.exists(path):
+        raise RowsNotImportedError(path, path, "there is no such file or directory", 0)
+    if path.endswith("." + PARQUET):
+        return ParquetRows(path, [path], spec)
+    if path.endswith(_TEXTS):
+        return TsvRows(path, path, spec)
+    raise RowsNotImportedError(path, path, "its name has no known format. Pass a file that ends in .parquet or .tsv, "
+                               "or a directory with keys.npy and rows.npy", 0)
+
+
+def _exported(path: str, spec: TableSpec, exported: Exported) -> Source:
+    files = [os.path.join(path, name) for name in files_of(exported.file_format, exported.columns)]
+    if exported.file_format == TSV:
+        return TsvRows(path, files[0], spec, [column.name for column in exported.columns])
+    return NpyRows(path, spec) if exported.file_format == NPY else ParquetRows(path, files, spec)
+
+
+def _manifest(path: str) -> Exported:
+    """Read the manifest of an export, and verify the lengths and digests of its files."""
+    try:
+        with disk.closing(disk.open_directory(path)) as fd:
+            name = manifest.NAME
+            exported = manifest.decoded(disk.read_file(fd, name, manifest.MAX_BYTES))
+            for name, saved in exported.files.items():
+                with disk.closing(disk.open_file(fd, name)) as file:
+                    size = disk.stamp(file).size
+                    if size != saved.size or file_digest(file, size) != saved.digest:
+                        raise ValueError("its {} bytes differ from the {} bytes that were exported. If you changed the "
+                                         "file, delete manifest.json".format(size, saved.size))
+    except OSError as error:
+        raise DamagedRowsError(path, name, why(error)) from error
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise DamagedRowsError(path, name, str(error)) from error
+    return exported

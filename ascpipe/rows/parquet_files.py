@@ -1,0 +1,206 @@
+"""Parquet files with rows, which pyarrow reads."""
+import functools
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint.contents import TableSpec
+from ascpipe.data.parquet import failures, required
+from ascpipe.rows.columns import COUNT, KEY, ROW, SLOT, TIMESTAMP
+from ascpipe.rows.sources import Part, Source, Wrong, block_rows, check_columns, widths_of
+
+_BUFFER_BYTES = 1 << 20  #: of a column that are read at a time
+_FEW = 4096  #: values that a row group may have in any case
+_KEYS = (KEY, "keys")
+_ROWS = (ROW, "rows", "embedding")
+
+
+class _Open(NamedTuple):
+    """An open file. ``file`` is a ``pyarrow.parquet.ParquetFile``; ``fields`` are the columns of each column name."""
+
+    path: str
+    file: Any
+    fields: Dict[str, List[str]]
+
+
+class ParquetRows(Source):
+    """Rows of Parquet files.
+
+    Args:
+        path: path of the file or directory that the user passed.
+        files: paths of the files.
+        spec: table into which the rows are imported.
+    """
+
+    def __init__(self, path: str, files: Sequence[str], spec: TableSpec) -> None:
+        super().__init__(path)
+        required(path)
+        self._widths = widths_of(spec)
+        self._block_rows = block_rows(spec)
+        try:
+            self._opened_files = [self._open(file, spec) for file in files]
+            self.columns = list(self._opened_files[0].fields)
+            for one in self._opened_files:
+                if sorted(one.fields) != sorted(self.columns):
+                    raise self.refused(one.path, "its columns {} differ from the columns {} of {}".format(
+                        ", ".join(one.fields), ", ".join(self.columns), self._opened_files[0].path))
+            check_columns(self, spec)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: str, spec: TableSpec) -> _Open:
+        import pyarrow
+        from pyarrow import parquet
+
+        fd = self.opened(path)
+        try:
+            source = pyarrow.OSFile("/proc/self/fd/{}".format(fd))
+            file = parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES)
+            schema = file.schema_arrow
+        except failures() as error:
+            raise self.damaged(path, str(error)) from error
+        return _Open(path, file, self._fields(path, schema, spec))
+
+    def _fields(self, path: str, schema: Any, spec: TableSpec) -> Dict[str, List[str]]:
+        """Return for each column to import the columns of the file that contain it."""
+        names = list(schema.names)
+        keys = _named(names, _KEYS) or [field.name for field in schema if _is_whole(field.type)]
+        lists = [field.name for field in schema if _is_list(field.type) and not field.name.startswith(SLOT)]
+        floats = [field.name for field in schema if _is_float(field.type)]
+        rows = _named(names, _ROWS) or lists or floats
+        what = "it has the columns {}. ".format(", ".join("{} ({})".format(field.name, field.type)
+                                                          for field in list(schema)[:20]))
+        if len(keys) != 1 or not _is_whole(schema.field(keys[0]).type):
+            raise self.refused(path, what + "Name the column of the keys 'key', and use int64")
+        if not rows or (len(rows) > 1 and rows is not floats) or (rows is floats and len(rows) != spec.dim):
+            raise self.refused(path, what + "Name the column of the rows 'row', and use lists of {} floats, or write "
+                               "{} columns of floats".format(spec.dim, spec.dim))
+        others = [name for name in names if name.startswith(SLOT) or name in (COUNT, TIMESTAMP)]
+        fields = {KEY: keys, ROW: rows, **{name: [name] for name in others}}
+        for name in {one for part in fields.values() for one in part}:
+            if names.count(name) > 1:
+                raise self.refused(path, "it has {} columns with the name {!r}".format(names.count(name), name))
+        for name, of in fields.items():
+            wanted = self._widths.get(name, 1)
+            for one in of:
+                self._check_type(path, schema.field(one), wanted, is_list=of is not floats)
+        return fields
+
+    def _check_type(self, path: str, field: Any, width: int, *, is_list: bool) -> None:
+        if width == 0:
+            fits = _is_whole(field.type)
+        else:
+            fits = _is_list(field.type) if is_list else _is_float(field.type)
+        if not fits:
+            raise self.refused(path, "column {!r} has the type {}, expected {}".format(
+                field.name, field.type, "lists of {} floats".format(width) if width else "int64"))
+
+    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+        """Yield the rows. See ``Source.parts``."""
+        wrong = Wrong()
+        for one in self._opened_files:
+            for group in range(one.file.metadata.num_row_groups):
+                yield from self._parts_of_group(one, group, [KEY, *columns], wrong)
+        wrong.raise_if_any(self)
+
+    def _parts_of_group(self, one: _Open, group: int, columns: Sequence[str], wrong: Wrong) -> Iterator[Part]:
+        fields = [field for name in columns for field in one.fields[name]]
+        where = "row group {} of {}".format(group, one.path)
+        self._check_size(one, group, fields, where)
+        batches = one.file.iter_batches(self._block_rows, row_groups=[group], columns=fields, use_threads=False)
+        first = 0
+        while True:
+            try:
+                batch = next(batches, None)
+                if batch is None:
+                    break
+                batch.validate(full=True)  # the decoder does not check all offsets
+            except failures() as error:
+                raise self.damaged(where, str(error)) from error
+            place = functools.partial(_place, where, first)
+            found = {name: self._values(batch, one.fields[name], name) for name in columns}
+            self._count(found, place, wrong)
+            if wrong.count == 0:
+                yield Part({name: values for name, (values, _) in found.items()}, place)
+            first += batch.num_rows
+        if first != one.file.metadata.row_group(group).num_rows:
+            raise self.damaged(where, "it has {} rows, but {} are expected".format(
+                first, one.file.metadata.row_group(group).num_rows))
+
+    def _check_size(self, one: _Open, group: int, fields: Sequence[str], where: str) -> None:
+        """Check that the lists of a row group do not have many times as many values as the table."""
+        metadata = one.file.metadata.row_group(group)
+        wanted = metadata.num_rows * max(self._widths[name] for name in one.fields)
+        for place in range(metadata.num_columns):
+            column = metadata.column(place)
+            if column.path_in_schema.split(".")[0] in fields and column.num_values > 2 * wanted + _FEW:
+                raise self.refused(where, "column {!r} has {} values in {} rows, expected at most {}".format(
+                    column.path_in_schema, column.num_values, metadata.num_rows, wanted), metadata.num_rows)
+
+    def _values(self, batch: Any, fields: Sequence[str], name: str) -> Tuple[np.ndarray, np.ndarray]:
+        """Return the values of a column, and for each row whether it is null or has another length."""
+        width = self._widths[name]
+        arrays = [batch.column(batch.schema.get_field_index(field)) for field in fields]
+        if width and not _is_list(arrays[0].type):
+            floats = np.stack([_floats(array) for array in arrays], axis=1)
+            return floats, np.zeros(len(floats), bool)
+        (array,) = arrays
+        wrong = np.asarray(array.is_null().to_numpy(zero_copy_only=False), bool)
+        if not width:
+            return array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False), wrong
+        lengths = _lengths(array)
+        wrong |= lengths != width
+        if wrong.any():
+            return np.zeros((len(array), width), np.float32), wrong
+        return _floats(array.flatten()).reshape(len(array), width), wrong
+
+    def _count(self, found: Dict[str, Tuple[np.ndarray, np.ndarray]], place: Callable[[int], str],
+               wrong: Wrong) -> None:
+        bad = np.any([rows for _, rows in found.values()], axis=0)
+        if not bad.any():
+            return
+        row = int(np.argmax(bad))
+        name = next(name for name, (_, rows) in found.items() if rows[row])
+        width = self._widths[name]
+        wrong.add(place(row), "column {!r} is null or has another length than {}".format(name, width) if width else
+                  "column {!r} is null".format(name), int(bad.sum()))
+
+
+def _place(where: str, first: int, row: int) -> str:
+    return "row {} of {}".format(first + row, where)
+
+
+def _lengths(array: Any) -> np.ndarray:
+    import pyarrow.compute
+
+    return np.asarray(pyarrow.compute.list_value_length(array).fill_null(-1).to_numpy(zero_copy_only=False))
+
+
+def _floats(array: Any) -> np.ndarray:
+    """Return floats as float32. Nulls become NaN."""
+    with np.errstate(over="ignore"):
+        return np.asarray(array.to_numpy(zero_copy_only=False)).astype(np.float32, copy=False)
+
+
+def _named(names: Sequence[str], known: Sequence[str]) -> List[str]:
+    return [name for name in known if name in names][:1]
+
+
+def _is_whole(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_integer(kind)) and not types.is_uint64(kind)
+
+
+def _is_float(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_floating(kind))
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return (types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind)) and _is_float(
+        kind.value_type)
