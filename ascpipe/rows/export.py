@@ -67,9 +67,10 @@ def exported(request: Request, progress: Optional[Progress] = None) -> Exported:
                             "types are float32 and float16".format(shown(request.file_format), shown(request.dtype),
                                                                    ", ".join(FORMATS)))
     condition = parsed(request.where)
-    folder, name = os.path.split(os.path.abspath(request.to))
+    path = os.path.abspath(request.to)
+    folder, name = os.path.split(path)
     checked_directory(folder)
-    if os.path.lexists(request.to):
+    if os.path.lexists(path):
         raise _failure(request, "it exists. Pass the path of a new directory")
     writers.check(request.file_format, request.dtype, request.to)
     with open_checkpoint(request.prefix) as checkpoint:
@@ -79,9 +80,9 @@ def exported(request: Request, progress: Optional[Progress] = None) -> Exported:
             os.mkdir(beside, disk.DIRECTORY_MODE)
             try:
                 found = _write(request, checkpoint, spec, condition, beside, progress)
-                if os.path.lexists(request.to):
+                if os.path.lexists(path):
                     raise _failure(request, "another process created it. Pass the path of a new directory")
-                os.rename(beside, os.path.join(folder, name))
+                os.rename(beside, path)
             except BaseException:
                 shutil.rmtree(beside, ignore_errors=True)
                 raise

@@ -249,7 +249,8 @@ def _new_place(request: Request) -> _NewPlace:
                                 "another name".format(shown(request.to)))
         return (place.directory, *_base_and_step(place.stem))
     place = place_of(request.into)
-    base, step = _base_and_step(place.stem)
+    stem, step = _base_and_step(place.stem)
+    base = re.sub(r"-{}[0-9]*\Z".format(_IMPORTED), "", stem)
     for number in range(1, _MOST_NAMES):
         name = "{}-{}{}".format(base, _IMPORTED, "" if number == 1 else number)
         stem = name if step is None else "{}-{}".format(name, step)

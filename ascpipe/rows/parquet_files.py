@@ -1,9 +1,11 @@
 """Parquet files with rows, which pyarrow reads."""
+import contextlib
 import functools
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.data.parquet import failures, required
 from ascpipe.rows.columns import COUNT, KEY, ROW, SLOT, TIMESTAMP
@@ -15,11 +17,19 @@ _KEYS = (KEY, "keys")
 _ROWS = (ROW, "rows", "embedding")
 
 
-class _Open(NamedTuple):
-    """An open file. ``file`` is a ``pyarrow.parquet.ParquetFile``; ``fields`` are the columns of each column name."""
+class _File(NamedTuple):
+    """A file, which is open only while it is read.
+
+    Attributes:
+        path: path of the file.
+        stamp: its stamp when its footer was read.
+        groups: number of row groups.
+        fields: for each column to import, the columns of the file that contain it.
+    """
 
     path: str
-    file: Any
+    stamp: disk.Stamp
+    groups: int
     fields: Dict[str, List[str]]
 
 
@@ -37,35 +47,55 @@ class ParquetRows(Source):
         required(path)
         self._widths = widths_of(spec)
         self._block_rows = block_rows(spec)
-        try:
-            self._opened_files = [self._open(file, spec) for file in files]
-            self.columns = list(self._opened_files[0].fields)
-            for one in self._opened_files:
-                if sorted(one.fields) != sorted(self.columns):
-                    raise self.refused(one.path, "its columns {} differ from the columns {} of {}".format(
-                        ", ".join(one.fields), ", ".join(self.columns), self._opened_files[0].path))
-            check_columns(self, spec)
-        except BaseException:
-            self.close()
-            raise
+        self._parquet_files = [self._looked_at(file, spec) for file in files]
+        first = self._parquet_files[0]
+        self.columns = list(first.fields)
+        for one in self._parquet_files:
+            if sorted(one.fields) != sorted(self.columns):
+                raise self.refused(one.path, "its columns {} differ from the columns {} of {}".format(
+                    ", ".join(one.fields), ", ".join(self.columns), first.path))
+        check_columns(self, spec)
 
-    def _open(self, path: str, spec: TableSpec) -> _Open:
+    def check_unchanged(self) -> None:
+        """Raise ``DamagedRowsError`` if a file has changed since its footer was read."""
+        for one in self._parquet_files:
+            with self._open(one.path, one.stamp):
+                pass
+
+    def _looked_at(self, path: str, spec: TableSpec) -> _File:
+        with self._open(path) as (file, stamp):
+            return _File(path, stamp, file.metadata.num_row_groups, self._fields(path, file.schema_arrow, spec))
+
+    @contextlib.contextmanager
+    def _open(self, path: str, stamp: Optional[disk.Stamp] = None) -> Iterator[Tuple[Any, disk.Stamp]]:
+        """Context manager that opens a file, and yields its ``pyarrow.parquet.ParquetFile`` and its stamp.
+
+        Raise ``DamagedRowsError`` if the footer cannot be read, or if the file has another ``stamp``.
+        """
         import pyarrow
         from pyarrow import parquet
 
         fd = self.opened(path)
         try:
-            source = pyarrow.OSFile("/proc/self/fd/{}".format(fd))
-            file = parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES)
-            schema = file.schema_arrow
-        except failures() as error:
-            raise self.damaged(path, str(error)) from error
-        return _Open(path, file, self._fields(path, schema, spec))
+            found = disk.stamp(fd)
+            if stamp is not None and found != stamp:
+                raise self.damaged(path, "it changed while it was read")
+            try:
+                source = pyarrow.OSFile("/proc/self/fd/{}".format(fd))
+                file = parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES)
+                file.schema_arrow  # noqa: B018 (reads the types, which may be damaged)
+            except failures() as error:
+                raise self.damaged(path, str(error)) from error
+            with source:
+                yield file, found
+        finally:
+            self.close()
 
     def _fields(self, path: str, schema: Any, spec: TableSpec) -> Dict[str, List[str]]:
         """Return for each column to import the columns of the file that contain it."""
         names = list(schema.names)
-        keys = _named(names, _KEYS) or [field.name for field in schema if _is_whole(field.type)]
+        keys = _named(names, _KEYS) or [
+            field.name for field in schema if _is_whole(field.type) and field.name not in (COUNT, TIMESTAMP)]
         lists = [field.name for field in schema if _is_list(field.type) and not field.name.startswith(SLOT)]
         floats = [field.name for field in schema if _is_float(field.type)]
         rows = _named(names, _ROWS) or lists or floats
@@ -99,16 +129,19 @@ class ParquetRows(Source):
     def parts(self, columns: Sequence[str]) -> Iterator[Part]:
         """Yield the rows. See ``Source.parts``."""
         wrong = Wrong()
-        for one in self._opened_files:
-            for group in range(one.file.metadata.num_row_groups):
-                yield from self._parts_of_group(one, group, [KEY, *columns], wrong)
+        for one in self._parquet_files:
+            with self._open(one.path, one.stamp) as (file, _):
+                for group in range(one.groups):
+                    yield from self._parts_of_group(file, one, group, [KEY, *columns], wrong)
         wrong.raise_if_any(self)
 
-    def _parts_of_group(self, one: _Open, group: int, columns: Sequence[str], wrong: Wrong) -> Iterator[Part]:
+    def _parts_of_group(self, file: Any, one: _File, group: int, columns: Sequence[str],
+                        wrong: Wrong) -> Iterator[Part]:
         fields = [field for name in columns for field in one.fields[name]]
         where = "row group {} of {}".format(group, one.path)
-        self._check_size(one, group, fields, where)
-        batches = one.file.iter_batches(self._block_rows, row_groups=[group], columns=fields, use_threads=False)
+        metadata = file.metadata.row_group(group)
+        self._check_size(metadata, one, fields, where)
+        batches = file.iter_batches(self._block_rows, row_groups=[group], columns=fields, use_threads=False)
         first = 0
         while True:
             try:
@@ -124,13 +157,11 @@ class ParquetRows(Source):
             if wrong.count == 0:
                 yield Part({name: values for name, (values, _) in found.items()}, place)
             first += batch.num_rows
-        if first != one.file.metadata.row_group(group).num_rows:
-            raise self.damaged(where, "it has {} rows, but {} are expected".format(
-                first, one.file.metadata.row_group(group).num_rows))
+        if first != metadata.num_rows:
+            raise self.damaged(where, "it has {} rows, but {} are expected".format(first, metadata.num_rows))
 
-    def _check_size(self, one: _Open, group: int, fields: Sequence[str], where: str) -> None:
+    def _check_size(self, metadata: Any, one: _File, fields: Sequence[str], where: str) -> None:
         """Check that the lists of a row group do not have many times as many values as the table."""
-        metadata = one.file.metadata.row_group(group)
         wanted = metadata.num_rows * max(self._widths[name] for name in one.fields)
         for place in range(metadata.num_columns):
             column = metadata.column(place)

@@ -15,7 +15,7 @@ from ascpipe.checkpoint.errors import (
     UnverifiedCheckpointError,
 )
 from ascpipe.checkpoint.reader import ALLOW_UNVERIFIED, open_checkpoint
-from ascpipe.rows import npy_files, sources
+from ascpipe.rows import imports, npy_files
 from ascpipe.rows.imports import Request, imported
 from tests.support import checkpoints
 from tests.support.checkpoints import content, tree_of
@@ -146,13 +146,13 @@ def test_what_is_no_file_is_refused(tmp_path, into, name):
 
 def test_a_file_that_changes_while_it_is_read_is_refused(into, export, monkeypatch):
     (file, *_) = [path for path in files_of(export) if path.name.startswith("rows.")]
-    checked = sources.Source.check_unchanged
+    written = imports._written
 
-    def change(source):
+    def change(*arguments):
         os.utime(str(file), (1, 1))
-        checked(source)
+        return written(*arguments)
 
-    monkeypatch.setattr(sources.Source, "check_unchanged", change)
+    monkeypatch.setattr(imports, "_written", change)
     assert_refused(into, export, DamagedRowsError, "E531: .*it changed while it was read")
 
 

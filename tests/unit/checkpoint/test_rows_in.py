@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 
 import numpy as np
@@ -32,6 +33,12 @@ def import_rows(into, source, **given):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     monkeypatch.setattr(sources, "_MOST_ROWS", 7)
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    """Prefix of a checkpoint that no test changes."""
+    return test_slices.save(tmp_path_factory.mktemp("empty"), 5, 2, [EMPTY, ITEM])
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +138,7 @@ def test_names_of_new_checkpoints(tmp_path, exported):
     source = exported[0] / "npy"
     names = [os.path.basename(import_rows(into, source).checkpoint) for _ in range(3)]
     assert names == ["model.ckpt-imported-5", "model.ckpt-imported2-5", "model.ckpt-imported3-5"]
+    assert import_rows(str(tmp_path / names[1]), source).checkpoint == str(tmp_path / "model.ckpt-imported4-5")
     into = checkpoints.save(tmp_path, None, [EMPTY])
     assert import_rows(into, source).checkpoint == str(tmp_path / "model.ckpt-imported")
     for name in ("model.ckpt-5", "model.ckpt-imported"):
@@ -193,6 +201,27 @@ OF_OTHERS = {
     "text": text(LINES),
     "text of Windows without an end": text(LINES.replace(b"\n", b"\r\n")[:-2], "a.txt"),
 }
+
+
+def test_counts_and_timestamps_of_others_are_imported(tmp_path):
+    source = parquet(id=KEYS, count=KEYS + 10, timestamp=KEYS + 5, vector=pa.array(ROWS.tolist(), FIXED))(tmp_path)
+    found = import_rows(checkpoints.save(tmp_path, 5, [EMPTY]), source)
+    with open_checkpoint(found.checkpoint) as checkpoint:
+        (block,) = checkpoint.blocks("user")
+        assert (block.counts.tolist(), block.timestamps.tolist()) == ((KEYS + 10).tolist(), (KEYS + 5).tolist())
+
+
+def test_more_parquet_files_than_a_process_may_open_are_imported(tmp_path):
+    (tmp_path / "files").mkdir()
+    for key in range(40):
+        parquets.write(tmp_path / "files" / "{}.parquet".format(key), {"key": [key], "row": pa.array([[0.0] * 4])})
+    into = checkpoints.save(tmp_path, 5, [EMPTY])
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 35, limits[1]))
+    try:
+        assert import_rows(into, tmp_path / "files").rows == 40
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 @pytest.mark.parametrize("name", OF_OTHERS)
@@ -284,13 +313,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_rows_that_do_not_fit_are_refused_before_anything_is_changed(tmp_path, name):
-    (tmp_path / "files").mkdir()
-    into = test_slices.save(tmp_path, 5, 2, [EMPTY, ITEM])
+def test_rows_that_do_not_fit_are_refused_before_anything_is_changed(tmp_path, empty, name):
     write, reason = WRONG[name]
-    source = write(tmp_path / "files")
-    before = tree_of(tmp_path)
+    folder = os.path.dirname(empty)
+    before = tree_of(folder)
     with pytest.raises(RowsNotImportedError, match="E530: .*{}.*No checkpoint was written or changed".format(reason)):
-        import_rows(into, source)
-    assert tree_of(tmp_path) == before
-    assert sorted(os.listdir(str(tmp_path))) == sorted({name.split("/")[0] for name in before} | {"files"})
+        import_rows(empty, write(tmp_path))
+    assert tree_of(folder) == before
+    assert sorted(os.listdir(folder)) == sorted({name.split("/")[0] for name in before})

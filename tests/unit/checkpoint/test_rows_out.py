@@ -1,7 +1,9 @@
 """``ascpipe checkpoint export``: what a dictionary has, in the order of keys."""
+import io
 import json
 import os
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -9,11 +11,18 @@ from click.testing import CliRunner
 
 from ascpipe.checkpoint import disk, sealed_json
 from ascpipe.checkpoint.contents import Block
-from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError, RowsNotExportedError
-from ascpipe.cli import main
-from ascpipe.errors import ArgumentError
-from ascpipe.rows import conditions, manifest, sorting
+from ascpipe.checkpoint.errors import (
+    CheckpointMismatchError,
+    DamagedCheckpointError,
+    RowsNotExportedError,
+    UnverifiedCheckpointError,
+)
+from ascpipe.checkpoint.reader import ALLOW_UNVERIFIED
+from ascpipe.cli import checkpoint_rows, main
+from ascpipe.errors import ArgumentError, ParquetMissingError
+from ascpipe.rows import conditions, imports, manifest, sorting
 from ascpipe.rows.export import Request, exported
+from ascpipe.rows.imports import imported
 from tests.support import checkpoints, parquets
 from tests.support.checkpoints import Content, content
 from tests.unit.checkpoint import test_slices
@@ -231,3 +240,44 @@ def test_a_manifest_that_says_something_else_is_refused(tmp_path, change):
     assert manifest.decoded(sealed_json.encoded(content_of)).rows == 3
     with pytest.raises((ValueError, TypeError)):
         manifest.decoded(sealed_json.encoded({**content_of, **change}))
+
+
+def test_without_pyarrow_only_parquet_files_are_refused(tmp_path, monkeypatch):
+    prefix = checkpoints.save(tmp_path, 1, [content(rows=3)])
+    export_rows(prefix, "user", str(tmp_path / "a"))
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in ("npy", "tsv"):
+        export_rows(prefix, "user", str(tmp_path / name), format=name)
+        assert imported(imports.Request(prefix, "user", str(tmp_path / name))).replaced == 3
+    with pytest.raises(ParquetMissingError, match="E340: .* needs pyarrow"):
+        export_rows(prefix, "user", str(tmp_path / "b"))
+    with pytest.raises(ParquetMissingError, match="E340: .* needs pyarrow"):
+        imported(imports.Request(prefix, "user", str(tmp_path / "a")))
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_terminal_shows_a_bar(tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    prefix = checkpoints.save(tmp_path, 1, [content(rows=30)])
+    with checkpoint_rows._bar("export") as progress:
+        exported(Request(prefix, "user", str(tmp_path / "a"), "npy"), progress)
+    assert "30 of 30 rows" in sys.stderr.getvalue()
+
+
+def test_a_checkpoint_of_rec_sdk_is_exported_if_it_may_be_read_unverified(tmp_path, monkeypatch):
+    one = content(rows=30)
+    prefix = checkpoints.save(tmp_path, 1, [one])
+    for name in ("ASCPIPE", "MANIFEST.json", "PAIR.json"):
+        (tmp_path / "sparse-model.ckpt-1" / name).unlink()
+    with pytest.raises(UnverifiedCheckpointError):
+        export_rows(prefix, "user", str(tmp_path / "a"), "npy")
+    monkeypatch.setenv(ALLOW_UNVERIFIED, "1")
+    export_rows(prefix, "user", str(tmp_path / "a"), "npy")
+    wanted = {name: oracle(one)[name] for name in ("key", "row")}
+    assert_same(columns_of(tmp_path / "a", {"key": 0, "row": 4}), wanted)
