@@ -139,9 +139,14 @@ class ParquetRows(Source):
                         wrong: Wrong) -> Iterator[Part]:
         fields = [field for name in columns for field in one.fields[name]]
         where = "row group {} of {}".format(group, one.path)
-        metadata = file.metadata.row_group(group)
-        self._check_size(metadata, one, fields, where)
-        batches = file.iter_batches(self._block_rows, row_groups=[group], columns=fields, use_threads=False)
+        try:
+            metadata = file.metadata.row_group(group)
+            counts = {column.path_in_schema: column.num_values
+                      for column in map(metadata.column, range(metadata.num_columns))}
+            batches = file.iter_batches(self._block_rows, row_groups=[group], columns=fields, use_threads=False)
+        except failures() as error:
+            raise self.damaged(where, str(error)) from error
+        self._check_counts(counts, metadata.num_rows, fields, where)
         first = 0
         while True:
             try:
@@ -160,14 +165,19 @@ class ParquetRows(Source):
         if first != metadata.num_rows:
             raise self.damaged(where, "it has {} rows, but {} are expected".format(first, metadata.num_rows))
 
-    def _check_size(self, metadata: Any, one: _File, fields: Sequence[str], where: str) -> None:
-        """Check that the lists of a row group do not have many times as many values as the table."""
-        wanted = metadata.num_rows * max(self._widths[name] for name in one.fields)
-        for place in range(metadata.num_columns):
-            column = metadata.column(place)
-            if column.path_in_schema.split(".")[0] in fields and column.num_values > 2 * wanted + _FEW:
+    def _check_counts(self, counts: Dict[str, int], rows: int, fields: Sequence[str], where: str) -> None:
+        """Check that the lists of a row group do not have many times as many values as the table.
+
+        Args:
+            counts: number of values of each column.
+            rows: number of rows.
+            fields: names of the columns to read.
+        """
+        most = rows * max(self._widths.values())
+        for name, count in counts.items():
+            if count > 2 * most + _FEW and any(name == field or name.startswith(field + ".") for field in fields):
                 raise self.refused(where, "column {!r} has {} values in {} rows, expected at most {}".format(
-                    column.path_in_schema, column.num_values, metadata.num_rows, wanted), metadata.num_rows)
+                    name, count, rows, most), rows)
 
     def _values(self, batch: Any, fields: Sequence[str], name: str) -> Tuple[np.ndarray, np.ndarray]:
         """Return the values of a column, and for each row whether it is null or has another length."""

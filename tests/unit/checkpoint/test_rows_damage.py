@@ -113,6 +113,16 @@ def test_damage_that_no_manifest_reveals_is_a_coded_error_or_another_number(tmp_
     assert codes
 
 
+def test_a_name_in_a_footer_that_is_no_text_is_damage(tmp_path, into, exports):
+    shutil.copytree(str(exports / "parquet"), str(tmp_path / "rows"))
+    (tmp_path / "rows" / "manifest.json").unlink()
+    file = tmp_path / "rows" / "rows.parquet"
+    content_of = file.read_bytes()
+    place = content_of.rindex(b"LazyAdam_velocity", 0, content_of.rindex(b"ARROW:schema"))  # a path of a row group
+    file.write_bytes(content_of[:place] + b"\xe9" + content_of[place + 1:])
+    assert_refused(into, tmp_path / "rows", DamagedRowsError, "E531: .*row group 0 of .*rows.parquet")
+
+
 def header(text, version=b"\1\0"):
     return b"\x93NUMPY" + version + len(text).to_bytes(2 if version[0] == 1 else 4, "little") + text
 
