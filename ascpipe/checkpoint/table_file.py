@@ -65,6 +65,22 @@ def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name
     return written
 
 
+def shown_blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
+    """Yield blocks of keys with the first ``parts`` parts of their rows. The first part is the embedding.
+
+    Each call yields the keys in the same order. Keys below the access threshold are omitted.
+    """
+    threshold = -1 if spec.policies is None else spec.policies.access_threshold
+
+    def pieces_of(saved: TableSpec) -> Sequence[Piece]:
+        keys, counts, _ = count_pieces(saved)
+        return [keys, *float_pieces(saved)[:parts], counts]
+
+    for *values, counts in checkpoint.arrays(spec.name, pieces_of):
+        shown = counts >= threshold
+        yield values if shown.all() else [each[shown] for each in values]
+
+
 class _Content:
     """Writer of the content of a table file. It also computes the checksums."""
 
@@ -90,7 +106,7 @@ class _Content:
 
 
 def _write(content: _Content, checkpoint: Checkpoint, spec: TableSpec) -> TableFile:
-    keys = np.concatenate([np.empty(0, np.int64), *(keys for keys, in _blocks(checkpoint, spec, parts=0))])
+    keys = np.concatenate([np.empty(0, np.int64), *(keys for keys, in shown_blocks(checkpoint, spec, parts=0))])
     hashes = _hashes(keys)
     order = np.argsort(hashes)
     bits = max(0, (-(-len(keys) // _BUCKET_KEYS) - 1).bit_length())
@@ -110,25 +126,9 @@ def _write(content: _Content, checkpoint: Checkpoint, spec: TableSpec) -> TableF
         entries["key"] = keys[entries["row"]]
         content.write(entries)
     content.end_section()
-    for _, embeddings in _blocks(checkpoint, spec, parts=1):
+    for _, embeddings in shown_blocks(checkpoint, spec, parts=1):
         content.write(embeddings)
     return TableFile(len(keys), content.write_sums())
-
-
-def _blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
-    """Yield blocks of keys with the first ``parts`` parts of their rows. The first part is the embedding.
-
-    Keys below the access threshold are omitted.
-    """
-    threshold = -1 if spec.policies is None else spec.policies.access_threshold
-
-    def pieces_of(saved: TableSpec) -> Sequence[Piece]:
-        keys, counts, _ = count_pieces(saved)
-        return [keys, *float_pieces(saved)[:parts], counts]
-
-    for *values, counts in checkpoint.arrays(spec.name, pieces_of):
-        shown = counts >= threshold
-        yield values if shown.all() else [each[shown] for each in values]
 
 
 def _hashes(keys: np.ndarray) -> np.ndarray:

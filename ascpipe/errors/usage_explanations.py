@@ -92,9 +92,10 @@ USAGE: Dict[str, Explanation] = {
         "An environment variable is missing or has a value that is not allowed.", NOTHING,
         "Set the variable as the message says. `ascpipe run` sets the environment variables of ranks."),
     "E275": Explanation(
-        "A graph for serving uses tables in a way that a SavedModel does not support.", "Nothing was exported.",
-        "Call `asc.serving_tables()` in a graph without tables. Look up rows and export inside the `with` block "
-        "(docs/how-to/saved_models.md)."),
+        "A graph for serving uses tables in a way that a SavedModel does not support, or the dtype of an export cannot "
+        "represent a row.", "The checkpoint is unchanged, and no table was exported.",
+        "Call `asc.serving_tables()` in a graph without tables. Look up rows and export inside the `with` block. With "
+        "`ops=\"stock\"`, the graph must have no ops of ascpipe (docs/how-to/saved_models.md)."),
     "E276": Explanation(
         "The installed TensorFlow lacks a function or class that ascpipe must replace. Without the replacement, saves, "
         "warm starts or gradients would omit tables.", "Nothing was started.",

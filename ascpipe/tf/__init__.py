@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from ascpipe.tf.program.lookup_concat import lookup_concat
     from ascpipe.tf.program.summary_hook import SummaryHook
     from ascpipe.tf.program.table_changes import EvictHook, set_threshold, trigger_evict
-    from ascpipe.tf.serving.served_tables import serving_tables
+    from ascpipe.tf.serving.exporting import export_saved_model, serving_tables
     from ascpipe.tf.training.optimizers_of_programs import Optimizer
 
 __all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOptimizer", "EvictHook", "FeatureSpec",
            "GraphModifierHook", "LookupSubgraphSlicerHook", "Optimizer", "OrphanLookupKeySlicerHook", "Saver",
            "StartHook", "SummaryHook", "Table", "broadcast_global_variables", "clip_by_global_norm", "create_table",
-           "data", "export_rows", "export_tables", "feature_column", "global_norm", "import_rows", "init",
-           "insert_function", "lookup_concat", "lookup_sparse", "optimizers", "pipeline", "reset",
-           "serving_tables", "set_threshold", "shutdown", "sparse_lookup", "start", "table_variables",
+           "data", "export_rows", "export_saved_model", "export_tables", "feature_column", "global_norm",
+           "import_rows", "init", "insert_function", "lookup_concat", "lookup_sparse", "optimizers", "pipeline",
+           "reset", "serving_tables", "set_threshold", "shutdown", "sparse_lookup", "start", "table_variables",
            "trained_batches", "trigger_evict", "use_for_feature_columns", "wait_for_save", "warm_start"]
 
 #: Module -> names of ``__all__`` that the module defines.
@@ -66,7 +66,7 @@ _HOMES = {
     "ascpipe.tf.program.lookup_concat": "lookup_concat",
     "ascpipe.tf.program.summary_hook": "SummaryHook",
     "ascpipe.tf.program.table_changes": "EvictHook set_threshold trigger_evict",
-    "ascpipe.tf.serving.served_tables": "serving_tables",
+    "ascpipe.tf.serving.exporting": "export_saved_model serving_tables",
 }
 
 

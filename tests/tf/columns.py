@@ -263,9 +263,9 @@ class Job:
                                   exporters=[Note()] + ([exporter] if exporter else [])))
         return found
 
-    def export(self, folder):
+    def export(self, folder, **how):
         """Export for requests of tf.train.Examples; the directory of the SavedModel."""
-        return tf.compat.as_text(self.estimator.export_saved_model(str(folder), receiver()))
+        return tf.compat.as_text(asc.export_saved_model(self.estimator, str(folder), receiver(), **how))
 
     def _training(self):
         return trained_rows().input_fn(self._label, skip=len(self.losses))

@@ -151,4 +151,6 @@ def test_an_export_gives_what_predict_gives(kind, side, trained, tmp_path):
     done = trained(kind, side)
     with columns.on(side):
         path = columns.Job(columns.CANNED[kind], done.folder).export(tmp_path)
+        stock = columns.Job(columns.CANNED[kind], done.folder).export(tmp_path / "stock", ops="stock")
     columns.require_close(columns.served(path), done.predicted, 1e-6)
+    columns.require_close(columns.served(stock), done.predicted, 1e-6)

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
+import ascpipe.tf as asc
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError, DamagedCheckpointError
 from ascpipe.checkpoint.retention import is_delta
@@ -35,13 +36,14 @@ PREDICT, TRAIN = tf.compat.v1.estimator.ModeKeys.PREDICT, tf.compat.v1.estimator
 
 pytestmark = [pytest.mark.timeout_s(180), pytest.mark.filterwarnings("ignore:distutils Version classes")]
 
-#: Serves SavedModels without anything of ours but the library: each argument is a directory of one.
+#: Serves SavedModels without anything of ours but the library, or not even that: each argument is a directory of one.
 SERVER = """
 import os, sys
 import numpy as np
 import tensorflow as tf
 library, inputs, *exported = sys.argv[1:]
-tf.load_op_library(library)
+if library:
+    tf.load_op_library(library)
 config = tf.compat.v1.ConfigProto(
     inter_op_parallelism_threads=1, intra_op_parallelism_threads=1, use_per_session_threads=True)
 batches = np.load(inputs)
@@ -54,8 +56,8 @@ for path in exported:
             outputs = {name: tensor.name for name, tensor in signature.outputs.items()}
             for name, value in session.run(outputs, feeds).items():
                 results["{}.{}".format(number, name)] = value
-        assert {op.type for op in session.graph.get_operations() if op.type.startswith("Asc")} == {
-            "AscServedTable", "AscOpenServedTable", "AscServedLookup"}
+        assert {op.type for op in session.graph.get_operations() if op.type.startswith("Asc")} == (
+            {"AscServedTable", "AscOpenServedTable", "AscServedLookup"} if library else set())
     np.savez(os.path.join(path, "results.npz"), **results)
 assert not [name for name in sys.modules if name.startswith(("ascpipe", "mx_rec", "zmq"))]
 with open("/proc/self/maps") as maps:
@@ -63,12 +65,13 @@ with open("/proc/self/maps") as maps:
 """
 
 
-def served(folder, *exported):
+def served(folder, *exported, library=None):
     """By SavedModel, what each probe gives in a process that knows nothing of ascpipe."""
+    library = load.library_path() if library is None else library
     inputs = str(folder / "inputs.npz")
     np.savez(inputs, **{"{}.{}".format(number, key): value
                         for number, batch in enumerate(PROBES) for key, value in batch.items()})
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SERVER, load.library_path(), inputs, *exported],
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SERVER, library, inputs, *exported],
                           check=False, cwd=str(folder), env={**os.environ, "PYTHONPATH": ""}, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=120)
     assert done.returncode == 0, done.stdout
@@ -191,6 +194,29 @@ def test_an_export_is_served_without_ascpipe_and_gives_what_predict_gives(traine
     assert specs == tensors == expansion == bits(predicted) != older
     assert any((each["default"] == 7.0).all(axis=-1).any() and not each["rows"].all() for each in predicted)
     assert sorted(os.listdir(os.path.join(exported[0], "assets"))) == ["item.asctable", "user.asctable"]
+    saved = {name for name, _ in tf.train.list_variables(os.path.join(exported[0], "variables", "variables"))}
+    assert saved == {"dense/weights", "global_step"}
+
+
+def test_an_export_with_ops_of_tensorflow_is_served_without_the_library_and_gives_what_predict_gives(trained, tmp_path):
+    folder, predicted = trained
+    with programs.ascpipe():
+        exported = [tf.compat.as_text(asc.export_saved_model(
+            job.estimator, str(tmp_path / name), receiver, ops="stock", dtype=dtype)) for name, job, dtype in (
+                ("specs", Job(folder), "float32"), ("tensors", Job(folder, NPUEstimator, tensors=True), tf.float32),
+                ("halves", Job(folder), "float16"))]
+        older = tf.compat.as_text(asc.export_saved_model(  # not to a local directory, as far as we know
+            Job(folder).estimator, "file://{}/older".format(tmp_path), receiver, ops="stock",
+            checkpoint_path=str(folder / "model.ckpt-4")))
+        exported.append(older[len("file://"):])
+        usual = Job(folder).export(tmp_path / "usual")
+    specs, tensors, halves, older = (bits(found) for found in served(tmp_path, *exported, library="").values())
+    assert specs == tensors == bits(predicted) != older
+    assert halves != specs
+    assert sorted(os.listdir(os.path.join(exported[0], "assets"))) == [
+        name + ".stock." + each for name in ("item", "user")
+        for each in (*("data-0000{}-of-00003".format(part) for part in range(3)), "index")]
+    assert sorted(os.listdir(os.path.join(usual, "assets"))) == ["item.asctable", "user.asctable"]
     saved = {name for name, _ in tf.train.list_variables(os.path.join(exported[0], "variables", "variables"))}
     assert saved == {"dense/weights", "global_step"}
 

@@ -7,13 +7,13 @@ from ascpipe.tf.checkpoints import saver, saver_hook, warm_starting
 from ascpipe.tf.feature_column import combining, variables
 from ascpipe.tf.modify import watched_graphs
 from ascpipe.tf.program import keras_models, summary_hook
-from ascpipe.tf.serving import served_tables
+from ascpipe.tf.serving import exporting
 from ascpipe.tf.starting import copied_graphs, start_pipeline
 from ascpipe.tf.training import losses, moving_averages, optimizers_of_programs
 
 #: Modules that register replacements of TensorFlow's attributes. ``init`` needs all of these modules.
 REPLACEMENTS = (checkpoint_values, saver, saver_hook, warm_starting, combining, variables, watched_graphs, keras_models,
-                summary_hook, served_tables, copied_graphs, start_pipeline, losses, moving_averages,
+                summary_hook, exporting, copied_graphs, start_pipeline, losses, moving_averages,
                 optimizers_of_programs)
 
 

@@ -31,11 +31,8 @@ class Bags(NamedTuple):
 
 
 def bags_of(table_name: str, ids: Ids, weights: Optional[Ids]) -> Bags:
-    """Return the bags of ids. Raise ``CombinerError`` if the ids are no bags, or if the weights do not match the ids.
-    """
-    _require_bags(table_name, "ids", ids)
-    if weights is not None:
-        _require_weights(table_name, weights, ids)
+    """Return the bags of ids. Raise ``CombinerError`` like ``require_bags``."""
+    require_bags(table_name, ids, weights)
     places = [each.places for each in (ids, weights) if each is not None]
     splits = native.ops().asc_bag_splits(
         places=places if len({id(place) for place in places}) > 1 else places[:1],
@@ -43,6 +40,13 @@ def bags_of(table_name: str, ids: Ids, weights: Optional[Ids]) -> Bags:
     bags = ids.given.shape[0].value
     splits.set_shape([None if bags is None else bags + 1])
     return Bags(ids.values, splits, None if weights is None else weights.values)
+
+
+def require_bags(table_name: str, ids: Ids, weights: Optional[Ids]) -> None:
+    """Raise ``CombinerError`` if the ids are no bags, or if the weights do not match the ids."""
+    _require_bags(table_name, "ids", ids)
+    if weights is not None:
+        _require_weights(table_name, weights, ids)
 
 
 def require_combiner(table_name: str, combiner: Any, max_norm: Any) -> None:

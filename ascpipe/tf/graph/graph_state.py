@@ -14,6 +14,7 @@ from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Feature, FeatureSpec, Stream, TableThresholds
+from ascpipe.tf.graph.ids import Ids
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.optimizer_slots import OptimizerSlot
 from ascpipe.tf.graph.sparse_table import Table
@@ -51,6 +52,18 @@ class Served(abc.ABC):
     @abc.abstractmethod
     def look_up(self, request: LookupRequest) -> tf.Tensor:
         """Return the rows of ids, like ``look_up`` of ``ascpipe.tf.program.sparse_lookup``."""
+
+    @abc.abstractmethod
+    def combined(self, table_name: str, rows: tf.Tensor, ids: Ids, weights: Optional[Ids], combiner: str,
+                 max_norm: Optional[float]) -> tf.Tensor:
+        """Return one row for each bag of ids, like ``combined`` of ``ascpipe.tf.graph.bags``.
+
+        Args:
+            rows: float32[n, dim], one row per id of the bags.
+
+        Raises:
+            CombinerError: the ids are no bags, or the weights do not match the ids.
+        """
 
     @abc.abstractmethod
     def dense_path(self, prefix: str) -> str:

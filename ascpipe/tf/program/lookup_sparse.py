@@ -32,17 +32,23 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
     ids = request.ids
     require_combiner(table.table_name, combiner, max_norm)
     found = _ids_of(table, ids, request.batch) if isinstance(ids, FeatureSpec) else ids
-    with tf.name_scope("lookup_sparse"):
-        bags = bags_of(table.table_name, found, weights)
     state = GraphState.of(tf.compat.v1.get_default_graph())
-    served = state.served is not None
-    if of_column and not served:
-        state.requests.carried.extend(tensor for tensor in (bags.splits, bags.weights) if tensor is not None)
-    by = ids if isinstance(ids, FeatureSpec) and not served else Ids.of(bags.values)
-    rows = look_up(dataclasses.replace(request, ids=by, values_alone=True, name=None))
-    with tf.name_scope("lookup_sparse"):
-        bagged = combined(rows, bags, combiner, max_norm)
-    return tf.identity(bagged, name=request.name or "lookup_sparse")
+    name = request.name
+    request = dataclasses.replace(request, values_alone=True, name=None)
+    if state.served is not None:
+        rows = look_up(dataclasses.replace(request, ids=Ids.of(found.values)))
+        with tf.name_scope("lookup_sparse"):
+            bagged = state.served.combined(table.table_name, rows, found, weights, combiner, max_norm)
+    else:
+        with tf.name_scope("lookup_sparse"):
+            bags = bags_of(table.table_name, found, weights)
+        if of_column:
+            state.requests.carried.extend(tensor for tensor in (bags.splits, bags.weights) if tensor is not None)
+        by = ids if isinstance(ids, FeatureSpec) else Ids.of(bags.values)
+        rows = look_up(dataclasses.replace(request, ids=by))
+        with tf.name_scope("lookup_sparse"):
+            bagged = combined(rows, bags, combiner, max_norm)
+    return tf.identity(bagged, name=name or "lookup_sparse")
 
 
 def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> Ids:

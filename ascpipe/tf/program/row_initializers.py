@@ -5,13 +5,11 @@ normal and variance scaling initializers. The scale of a variance scaling initia
 and ``dim`` outputs. For any other initializer, TensorFlow samples a pool of rows. The hash of a key selects the initial
 row from the pool.
 """
-import contextlib
 import copy
 import hashlib
 import logging
 import math
-import os
-from typing import Any, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +18,7 @@ from tensorflow.python.framework import smart_cond
 from ascpipe.errors import RowInitializerError
 from ascpipe.layout.initial_kinds import CONSTANT, NORMAL, POOL, TRUNCATED_NORMAL, UNIFORM
 from ascpipe.tf import internals
+from ascpipe.tf.running.thread_pools import without_shared_thread_pool
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +34,6 @@ _SEED_BITS = (1 << 64) - 1
 
 #: TensorFlow uses the int64 seed of a graph modulo 2^31 - 1.
 _GRAPH_SEED_BITS = (1 << 31) - 1
-
 
 
 class RowInitializer(NamedTuple):
@@ -87,27 +85,6 @@ def is_initializer(value: Any) -> bool:
 def pool_rows(dim: int) -> int:
     """Return the number of rows of a pool whose rows have ``dim`` values."""
     return max(MIN_POOL_ROWS, min(MAX_POOL_ROWS, MAX_POOL_BYTES // (4 * dim)))
-
-
-@contextlib.contextmanager
-def without_shared_thread_pool() -> Iterator[None]:
-    """Prevent sessions of this block from determining the number of threads of later sessions.
-
-    The first session of a process creates one thread pool for all sessions. If ascpipe's session is the first session,
-    the program would train with one thread. TensorFlow reads the environment variable at the first session, and then
-    creates a thread pool for each session. If the program created a session before the block, the pool of that session
-    is used.
-    """
-    name = "TF_OVERRIDE_GLOBAL_THREADPOOL"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 def _distribution(initializer: Any, table_name: str, dim: int) -> Optional[Tuple[int, float, float]]:

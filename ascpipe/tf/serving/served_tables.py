@@ -1,29 +1,20 @@
-"""Graphs for export. Their lookups read table files, which ascpipe writes from a checkpoint.
+"""Tables of graphs for export. Their lookups read files that ascpipe writes from a checkpoint.
 
-See docs/how-to/saved_models.md.
-
-Estimators build such graphs in ``export_saved_model`` and similar methods.
+See docs/how-to/saved_models.md. ``exporting.py`` marks the graphs.
 """
+import abc
 import contextlib
-import itertools
 import os
-import time
-import weakref
-from typing import Any, Callable, Dict, Iterator, List, MutableMapping, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
-from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError
-from ascpipe.checkpoint.paths import place_of
 from ascpipe.checkpoint.reader import open_checkpoint
-from ascpipe.checkpoint.table_file import SUFFIX, TableFile, write_table_file
 from ascpipe.checkpoint.tree import why
 from ascpipe.errors import NotBuiltYetError, ServingError, TableLookupError
 from ascpipe.layout.words import TRAIN
-from ascpipe.tf import internals, patches
-from ascpipe.tf.clean_up import end_quietly, temporary_folder
 from ascpipe.tf.graph.batch_structure import require_ids
 from ascpipe.tf.graph.features import FeatureSpec
 from ascpipe.tf.graph.graph_state import GraphState, Served
@@ -31,19 +22,31 @@ from ascpipe.tf.graph.ids import Ids, are_ids, as_keys
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.graph.unseen_rows import Unseen, initial_where_missing
-from ascpipe.tf.running import native
-from ascpipe.tf.running.process import Process
+from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.running.shapes import TableShape
 
-Files = Dict[str, TableFile]  #: table name -> file that was written for the table
 
-#: Builder of a SavedModel that is being written -> files. The graphs of all modes of the model share these files.
-_files_of: MutableMapping[Any, Files] = weakref.WeakKeyDictionary()
+class Written(NamedTuple):
+    """Files of a table that were written to the directory of the assets.
+
+    Attributes:
+        rows: number of keys.
+        seal: CRC-32 of the content. The exported graph contains the number and compares it with the files.
+        names: names of the files.
+    """
+
+    rows: int
+    seal: int
+    names: Tuple[str, ...]
 
 
-class ServedTables(Served):
-    """The tables of one checkpoint for one graph. The first lookup of a table writes the table's file.
+Files = Dict[str, Written]  #: table name -> files that were written for the table
+
+
+class ServedTables(Served, abc.ABC):
+    """The tables of one checkpoint for one graph. The first lookup of a table writes the table's files.
+
+    A subclass determines the format of the files and the ops that read the files.
 
     Args:
         prefix: prefix of the checkpoint, ``dir/base-step``.
@@ -56,7 +59,7 @@ class ServedTables(Served):
         self._folder = folder
         self._files = files
         self._checkpoint: Optional[Checkpoint] = None
-        self._handles: Dict[str, tf.Tensor] = {}
+        self._opened_tables: Dict[str, Any] = {}
         self._written: List[str] = []
         self._calls = 0
         self._closed = False
@@ -67,7 +70,7 @@ class ServedTables(Served):
         Raises:
             RuntimeError: a FeatureSpec has no ``batch``, or the files were closed.
             KeyError: ``batch`` does not have the feature.
-            ValueError: the ids are not numbers.
+            ValueError: the ids are not numbers, or a row has a value that the dtype of the export does not have.
             NotBuiltYetError: this is a training lookup.
             CheckpointError: the checkpoint is missing, damaged or unverified, or does not match the table, or the file
                 cannot be written.
@@ -85,17 +88,13 @@ class ServedTables(Served):
             raise TableLookupError("Table {!r}: ids {!r} have dtype {}. Pass integers".format(
                 table.table_name, values.name, values.dtype.name))
         default_row = tf.zeros([]) if request.default_value is None else request.default_value
-        handle = self._handle(table)
-        gives_initial = self._returns_initial_rows(table, request.unseen)
+        opened = self._opened_table(table)
+        shape = self._shape(table) if self._returns_initial_rows(table, request.unseen) else None
         self._calls += 1
         with tf.name_scope("ascpipe/{}_serving".format(table.table_name)), tf.device("/device:CPU:0"):
-            look_up = native.ops().asc_served_lookup_found if gives_initial else native.ops().asc_served_lookup
-            keys = as_keys(values)
-            rows = look_up(table=handle, keys=keys, default_row=default_row, dim=table.emb_size)
-            if gives_initial:
-                rows = initial_where_missing(self._shape(table), rows.rows, keys, rows.found)
+            rows = self._rows(opened, as_keys(values), default_row, table.emb_size, shape)
             if not found.is_dense:
-                rows = _dense(rows, found, default_row)
+                rows = self._dense(rows, found, default_row)
         return tf.identity(rows, name=request.name or "sparse_lookup_{}".format(self._calls))
 
     def dense_path(self, prefix: str) -> str:
@@ -107,12 +106,15 @@ class ServedTables(Served):
             return prefix
         return self._checkpoint.dense_prefix
 
+    def check(self, graph: tf.Graph) -> None:
+        """Check the complete graph of the model. Raise ``ServingError`` if it cannot be served."""
+
     def discard(self) -> None:
         """Remove the files that were written for this graph. Call this method after a failed export."""
         for name in self._written:
-            del self._files[name]
-            with contextlib.suppress(OSError):
-                os.unlink(self._path(name))
+            for file in self._files.pop(name).names:
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self._folder, file))
         with contextlib.suppress(OSError):
             os.rmdir(self._folder)
         self._written = []
@@ -126,14 +128,46 @@ class ServedTables(Served):
         if self._checkpoint is not None:
             self._checkpoint.close()
 
-    def _handle(self, table: Table) -> tf.Tensor:
-        """Return the handle of a table.
+    @abc.abstractmethod
+    def _write_files(self, checkpoint: Checkpoint, table: Table) -> Written:
+        """Write the files of a table.
 
-        The first call for a table writes the table's file, and builds the ops that open the file.
+        Raises:
+            OSError: the files cannot be written. No file remains.
+            DamagedCheckpointError: the checkpoint has changed since it was verified.
         """
+
+    @abc.abstractmethod
+    def _open(self, table: Table, paths: List[tf.Tensor], file: Written) -> Tuple[Any, List[tf.Operation]]:
+        """Create the ops that open the files of a table.
+
+        Args:
+            paths: string scalars, the paths of the files. A server replaces them by the paths of its files.
+
+        Returns:
+            The argument of ``_rows``, and the ops that run when the model is loaded.
+        """
+
+    @abc.abstractmethod
+    def _rows(self, opened: Any, keys: tf.Tensor, default_row: tf.Tensor, dim: int,
+              initial: Optional[TableShape]) -> tf.Tensor:
+        """Return the rows of keys, float32 with the shape of the keys followed by ``dim``.
+
+        Args:
+            opened: result of ``_open``.
+            default_row: float32, [] or [dim]. It is the row of a key that is not in the files.
+            initial: if it is not None, such a key has the initial row that this shape describes instead.
+        """
+
+    @abc.abstractmethod
+    def _dense(self, rows: tf.Tensor, ids: Ids, default_row: tf.Tensor) -> tf.Tensor:
+        """Return the rows of the dense form of ids, with ``default_row`` at positions without an id."""
+
+    def _opened_table(self, table: Table) -> Any:
+        """Return the result of ``_open`` for a table. The first call for a table writes the table's files."""
         name = table.table_name
-        if name in self._handles:
-            return self._handles[name]
+        if name in self._opened_tables:
+            return self._opened_tables[name]
         if self._closed:
             raise ServingError("Table {!r}: the block of asc.serving_tables() has ended. Look up and export inside "
                                "the block".format(name))
@@ -143,15 +177,11 @@ class ServedTables(Served):
         file = self._files[name]
         graph = tf.compat.v1.get_default_graph()
         with outside_scopes(graph, "ascpipe/{}_table".format(name)):
-            path = tf.constant(self._path(name), tf.string, name="path")
-            # The shared name identifies the content, because one session may load several SavedModels.
-            handle = native.ops().asc_served_table(
-                shared_name="ascpipe/{}/{}-{:08x}".format(name, file.rows, file.seal))
-            opened = native.ops().asc_open_served_table(table=handle, path=path, seal=file.seal)
-        graph.add_to_collection(tf.compat.v1.GraphKeys.ASSET_FILEPATHS, path)
-        graph.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, opened)
-        self._handles[name] = handle
-        return handle
+            paths = [tf.constant(os.path.join(self._folder, each), tf.string, name="path") for each in file.names]
+            self._opened_tables[name], openers = self._open(table, paths, file)
+        graph.get_collection_ref(tf.compat.v1.GraphKeys.ASSET_FILEPATHS).extend(paths)
+        graph.get_collection_ref(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS).extend(openers)
+        return self._opened_tables[name]
 
     def _returns_initial_rows(self, table: Table, unseen: Unseen) -> bool:
         """Return whether lookups return initial rows for keys that are not in the table file.
@@ -179,10 +209,7 @@ class ServedTables(Served):
             self._checkpoint = open_checkpoint(self._prefix)
         return self._checkpoint
 
-    def _path(self, name: str) -> str:
-        return os.path.join(self._folder, name + SUFFIX)
-
-    def _write(self, table: Table) -> TableFile:
+    def _write(self, table: Table) -> Written:
         checkpoint = self._opened()
         name = table.table_name
         spec = checkpoint.tables.get(table.table_name)
@@ -196,103 +223,7 @@ class ServedTables(Served):
                                           "this program".format(spec.dim, table.emb_size))
         try:
             os.makedirs(self._folder, exist_ok=True)
-            directory = disk.open_directory(self._folder)
-            try:
-                return write_table_file(checkpoint, name, directory, name + SUFFIX)
-            finally:
-                disk.close(directory)
+            return self._write_files(checkpoint, table)
         except OSError as error:
             raise CheckpointError("Table {!r} was not exported to {}: {}. The checkpoint is unchanged. Remove the "
                                   "cause and export again".format(name, self._folder, why(error))) from error
-
-
-@contextlib.contextmanager
-def serving_tables(prefix: str) -> Iterator[None]:
-    """Context manager in which lookups of the default graph read the tables of a checkpoint, without a daemon.
-
-    In the block, build the model with placeholders as inputs and with ``is_train=False``. Restore the variables from
-    the same checkpoint, and export the model. The op that runs when the SavedModel is loaded must be
-    ``tf.tables_initializer()`` or a group that contains it.
-
-    Args:
-        prefix: prefix of the checkpoint, ``dir/base-step``. The first lookup verifies the checkpoint.
-
-    Raises:
-        CheckpointPathError: the path is not allowed.
-        EnvironmentError: ``init`` was not called.
-        RuntimeError: the default graph has tables.
-    """
-    place_of(prefix)
-    with temporary_folder("ascpipe-export-") as folder, served_from(prefix, folder, {}):
-        yield
-
-
-@contextlib.contextmanager
-def served_from(prefix: str, folder: str, files: Files) -> Iterator[None]:
-    """Context manager like ``serving_tables``, with the arguments of ``ServedTables``."""
-    state = GraphState.of(tf.compat.v1.get_default_graph())
-    if state.tables or state.served is not None:
-        raise ServingError("The default graph already has tables, or tables of a checkpoint. Call "
-                           "asc.serving_tables() before asc.create_table(), in a separate graph")
-    served = state.served = ServedTables(prefix, folder, files)
-    try:
-        yield
-    except BaseException:
-        end_quietly(served.discard, "an export of " + prefix)
-        end_quietly(served.close, "an export of " + prefix)
-        raise
-    served.close()
-
-
-@patches.EXPORT_DIRECTORY.by
-def _export_directory(base: Any) -> bytes:
-    """Replacement for ``get_timestamped_export_dir`` that returns a different directory on each rank.
-
-    Returns:
-        ``base/SECOND``. SECOND is the first second, starting with the current time, for which ``SECOND % ranks ==
-        rank`` and the directory does not exist.
-    """
-    known = Process.current().configuration if Process.is_initialised() else None
-    if known is None or known.rank_size == 1:
-        return patches.EXPORT_DIRECTORY.plain(base)
-    now = int(time.time())
-    for second in itertools.count(now + (known.rank_id - now) % known.rank_size, known.rank_size):
-        directory = os.path.join(os.fsencode(base), str(second).encode())
-        if not tf.io.gfile.exists(directory):
-            break
-    return directory
-
-
-@patches.ADD_META_GRAPH.by
-def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
-                    **kwargs: Any) -> Any:
-    """Replacement for ``Estimator._add_meta_graph_for_mode``. Lookups in the exported graph read table files.
-
-    TensorFlow's method creates the graph and then calls the input receiver of the mode. This function wraps the input
-    receivers.
-    """
-    if not Process.is_initialised():
-        return patches.ADD_META_GRAPH.plain(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
-    with contextlib.ExitStack() as ends:
-        # TensorFlow copies assets to this directory, but leaves existing files unchanged.
-        folder = os.path.join(internals.folder_of(builder), "assets")
-        if "://" in folder:  # the directory is not local, so TensorFlow copies the files
-            folder = ends.enter_context(temporary_folder("ascpipe-export-"))
-        files = _files_of.setdefault(builder, {})
-
-        def served(receive: Callable[[], Any]) -> Callable[[], Any]:
-            def receive_served() -> Any:
-                ends.enter_context(served_from(os.fsdecode(checkpoint_path), folder, files))
-                return receive()
-
-            return receive_served
-
-        receivers = {mode: receive and served(receive) for mode, receive in input_receiver_fn_map.items()}
-        return patches.ADD_META_GRAPH.plain(self, builder, receivers, checkpoint_path, *args, **kwargs)
-
-
-def _dense(rows: tf.Tensor, ids: Ids, default_row: tf.Tensor) -> tf.Tensor:
-    places = tf.range(tf.shape(rows)[0])
-    restore = ids.dense_restore(places)
-    dense, = native.ops().asc_restore_rows(local=rows, places=places, restore=[restore], default_row=default_row)
-    return dense

@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow_estimator.python.estimator import run_config
 
 from ascpipe.tf import patches
-from ascpipe.tf.program.row_initializers import without_shared_thread_pool
 from ascpipe.tf.running import native
+from ascpipe.tf.running.thread_pools import without_shared_thread_pool
 
 _log = logging.getLogger(__name__)
 

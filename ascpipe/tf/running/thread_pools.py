@@ -1,0 +1,25 @@
+"""Thread pools of sessions that ascpipe creates for its own work."""
+import contextlib
+import os
+from typing import Iterator
+
+
+@contextlib.contextmanager
+def without_shared_thread_pool() -> Iterator[None]:
+    """Prevent sessions of this block from determining the number of threads of later sessions.
+
+    The first session of a process creates one thread pool for all sessions. If ascpipe's session is the first session,
+    the program would train with one thread. TensorFlow reads the environment variable at the first session, and then
+    creates a thread pool for each session. If the program created a session before the block, the pool of that session
+    is used.
+    """
+    name = "TF_OVERRIDE_GLOBAL_THREADPOOL"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

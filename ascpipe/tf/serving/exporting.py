@@ -1,0 +1,185 @@
+"""Exports: the context manager ``serving_tables``, and exports of Estimators.
+
+In a graph that this module marks, lookups read table files (``served_tables.py``).
+"""
+import contextlib
+import itertools
+import os
+import time
+import weakref
+from typing import Any, Callable, Dict, Iterator, MutableMapping, NamedTuple
+
+import tensorflow as tf
+
+from ascpipe.checkpoint.paths import place_of
+from ascpipe.errors import ArgumentError, ServingError
+from ascpipe.tf import internals, patches
+from ascpipe.tf.clean_up import end_quietly, temporary_folder
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.process import Process
+from ascpipe.tf.serving.ascpipe_tables import AscpipeTables
+from ascpipe.tf.serving.served_tables import Files, ServedTables
+from ascpipe.tf.serving.stock_files import DTYPES
+from ascpipe.tf.serving.stock_tables import StockTables
+from ascpipe.tf.validation import Choice, Having, checked
+
+ASCPIPE = "ascpipe"  #: lookups are ops of ascpipe
+STOCK = "stock"  #: lookups are ops of TensorFlow
+
+
+class Format(NamedTuple):
+    """Format of an export.
+
+    Attributes:
+        ops: ``ASCPIPE`` or ``STOCK``.
+        dtype: dtype of exported rows, one of ``DTYPES``. It is float32 with ``ASCPIPE``.
+    """
+
+    ops: str = ASCPIPE
+    dtype: str = DTYPES[0]
+
+    def tables(self, prefix: str, folder: str, files: Files) -> ServedTables:
+        """Return the tables of a checkpoint for one graph. The arguments are the arguments of ``ServedTables``."""
+        if self.ops == ASCPIPE:
+            return AscpipeTables(prefix, folder, files)
+        return StockTables(prefix, folder, files, self.dtype)
+
+
+#: Builder of a SavedModel that is being written -> files. The graphs of all modes of the model share these files.
+_files_of: MutableMapping[Any, Files] = weakref.WeakKeyDictionary()
+
+#: Estimator -> format of the export that is running.
+_format_of: MutableMapping[Any, Format] = weakref.WeakKeyDictionary()
+
+
+@contextlib.contextmanager
+def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0]) -> Iterator[None]:
+    """Context manager in which lookups of the default graph read the tables of a checkpoint, without a daemon.
+
+    In the block, build the model with placeholders as inputs and with ``is_train=False``. Restore the variables from
+    the same checkpoint, and export the model. The op that runs when the SavedModel is loaded must be
+    ``tf.tables_initializer()`` or a group that contains it.
+
+    Args:
+        prefix: prefix of the checkpoint, ``dir/base-step``. The first lookup verifies the checkpoint.
+        ops: ops of the lookups. "ascpipe" is the default, and needs the op library of ascpipe on the server. "stock"
+            are TensorFlow's own ops, which read the tables into memory when the model is loaded.
+        dtype: dtype of the rows with ``ops="stock"``: "float32", "float16" or "int8", or a ``tf.DType`` of these.
+
+    Raises:
+        CheckpointPathError: the path is not allowed.
+        EnvironmentError: ``init`` was not called.
+        RuntimeError: the default graph has tables. The graph has ops of ascpipe at the end of a block with
+            ``ops="stock"``.
+        ValueError: ``ops`` or ``dtype`` is unknown.
+    """
+    exported = _format(ops, dtype)
+    place_of(prefix)
+    with temporary_folder("ascpipe-export-") as folder, served_from(prefix, folder, {}, exported):
+        yield
+
+
+@checked(estimator=Having("an Estimator", "export_saved_model"))
+def export_saved_model(estimator: Any, export_dir_base: str, serving_input_receiver_fn: Callable[[], Any], *,
+                       ops: str = ASCPIPE, dtype: Any = DTYPES[0], **options: Any) -> bytes:
+    """Call ``estimator.export_saved_model``, and choose the ops and the dtype of the exported tables.
+
+    Args:
+        estimator: an Estimator with tables.
+        export_dir_base, serving_input_receiver_fn, options: arguments of ``estimator.export_saved_model``.
+        ops, dtype: the same as in ``serving_tables``.
+
+    Returns:
+        The directory of the SavedModel.
+
+    Raises:
+        EnvironmentError: ``init`` was not called.
+        RuntimeError: ``ops`` is "stock", and the exported graph has ops of ascpipe.
+        ValueError: ``ops`` or ``dtype`` is unknown.
+        Exception: an error of ``estimator.export_saved_model``.
+    """
+    Process.current()
+    _format_of[estimator] = _format(ops, dtype)
+    try:
+        exported: bytes = estimator.export_saved_model(export_dir_base, serving_input_receiver_fn, **options)
+    finally:
+        del _format_of[estimator]
+    return exported
+
+
+def _format(ops: str, dtype: Any) -> Format:
+    """Return the format of arguments. Raise ``ArgumentError`` if an argument is unknown."""
+    Choice(ASCPIPE, STOCK).check("ops", ops)
+    name = dtype.name if isinstance(dtype, tf.DType) else dtype
+    Choice(*DTYPES).check("dtype", name)
+    if ops == ASCPIPE and name != DTYPES[0]:
+        raise ArgumentError("argument dtype: rows of {} need ops=\"stock\". Lookups of ascpipe read float32 rows"
+                            .format(name))
+    return Format(ops, name)
+
+
+@contextlib.contextmanager
+def served_from(prefix: str, folder: str, files: Files, exported: Format) -> Iterator[None]:
+    """Context manager like ``serving_tables``, with the arguments of ``ServedTables`` and the format of the export."""
+    graph = tf.compat.v1.get_default_graph()
+    state = GraphState.of(graph)
+    if state.tables or state.served is not None:
+        raise ServingError("The default graph already has tables, or tables of a checkpoint. Call "
+                           "asc.serving_tables() before asc.create_table(), in a separate graph")
+    served = state.served = exported.tables(prefix, folder, files)
+    try:
+        yield
+        served.check(graph)
+    except BaseException:
+        end_quietly(served.discard, "an export of " + prefix)
+        end_quietly(served.close, "an export of " + prefix)
+        raise
+    served.close()
+
+
+@patches.EXPORT_DIRECTORY.by
+def _export_directory(base: Any) -> bytes:
+    """Replacement for ``get_timestamped_export_dir`` that returns a different directory on each rank.
+
+    Returns:
+        ``base/SECOND``. SECOND is the first second, starting with the current time, for which ``SECOND % ranks ==
+        rank`` and the directory does not exist.
+    """
+    known = Process.current().configuration if Process.is_initialised() else None
+    if known is None or known.rank_size == 1:
+        return patches.EXPORT_DIRECTORY.plain(base)
+    now = int(time.time())
+    for second in itertools.count(now + (known.rank_id - now) % known.rank_size, known.rank_size):
+        directory = os.path.join(os.fsencode(base), str(second).encode())
+        if not tf.io.gfile.exists(directory):
+            break
+    return directory
+
+
+@patches.ADD_META_GRAPH.by
+def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
+                    **kwargs: Any) -> Any:
+    """Replacement for ``Estimator._add_meta_graph_for_mode``. Lookups in the exported graph read table files.
+
+    TensorFlow's method creates the graph and then calls the input receiver of the mode. This function wraps the input
+    receivers.
+    """
+    if not Process.is_initialised():
+        return patches.ADD_META_GRAPH.plain(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
+    with contextlib.ExitStack() as ends:
+        # TensorFlow copies assets to this directory, but leaves existing files unchanged.
+        folder = os.path.join(internals.folder_of(builder), "assets")
+        if "://" in folder:  # the directory is not local, so TensorFlow copies the files
+            folder = ends.enter_context(temporary_folder("ascpipe-export-"))
+        files = _files_of.setdefault(builder, {})
+        exported = _format_of.get(self, Format())
+
+        def served(receive: Callable[[], Any]) -> Callable[[], Any]:
+            def receive_served() -> Any:
+                ends.enter_context(served_from(os.fsdecode(checkpoint_path), folder, files, exported))
+                return receive()
+
+            return receive_served
+
+        receivers = {mode: receive and served(receive) for mode, receive in input_receiver_fn_map.items()}
+        return patches.ADD_META_GRAPH.plain(self, builder, receivers, checkpoint_path, *args, **kwargs)
