@@ -20,6 +20,7 @@ class AscpipeTables(ServedTables):
 
     def combined(self, table_name: str, rows: tf.Tensor, ids: Ids, weights: Optional[Ids], combiner: str,
                  max_norm: Optional[float]) -> tf.Tensor:
+        """Return one row for each bag of ids. AscCombine combines the rows."""
         return bags.combined(rows, bags.bags_of(table_name, ids, weights), combiner, max_norm)
 
     def _write_files(self, checkpoint: Checkpoint, table: Table) -> Written:

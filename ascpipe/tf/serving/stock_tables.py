@@ -44,6 +44,7 @@ class StockTables(ServedTables):
 
     def combined(self, table_name: str, rows: tf.Tensor, ids: Ids, weights: Optional[Ids], combiner: str,
                  max_norm: Optional[float]) -> tf.Tensor:
+        """Return one row for each bag of ids, as ``tf.nn.embedding_lookup_sparse`` does. Empty bags have zeros."""
         bags.require_bags(table_name, ids, weights)
         if max_norm is not None:
             rows = tf.clip_by_norm(rows, max_norm, axes=[1])
