@@ -36,6 +36,13 @@ def saver():
     return asc.Saver()
 
 
+class Exporter:
+    """Has the method of an Estimator that an export calls."""
+
+    def export_saved_model(self, export_dir_base, serving_input_receiver_fn):
+        raise NotImplementedError
+
+
 #: of each public function or class, arguments that are right
 RIGHT = {
     asc.BroadcastGlobalVariablesHook: dict,
@@ -50,6 +57,8 @@ RIGHT = {
     asc.clip_by_global_norm: lambda: {"t_list": [tf.zeros([1])], "clip_norm": 1.0},
     asc.create_table: lambda: {"name": "users", "dim": 2, "initializer": ZEROS, "device_vocabulary_size": 10},
     asc.export_rows: lambda: {"checkpoint": "/tmp/none/model-1", "table": "users", "to": "/tmp/none/rows"},
+    asc.export_saved_model: lambda: {
+        "estimator": Exporter(), "export_dir_base": "/tmp/none", "serving_input_receiver_fn": {}.copy},
     asc.export_tables: lambda: {"prefix": "/tmp/none/model-1"},
     asc.global_norm: lambda: {"t_list": [tf.zeros([1])]},
     asc.import_rows: lambda: {"into": "/tmp/none/model-1", "table": "users", "source": "/tmp/none/rows"},

@@ -21,7 +21,7 @@ from ascpipe.tf.serving.ascpipe_tables import AscpipeTables
 from ascpipe.tf.serving.served_tables import Files, ServedTables
 from ascpipe.tf.serving.stock_files import DTYPES
 from ascpipe.tf.serving.stock_tables import StockTables
-from ascpipe.tf.validation import Choice, Having, checked
+from ascpipe.tf.validation import Choice, Having, Instance, checked
 
 ASCPIPE = "ascpipe"  #: lookups are ops of ascpipe
 STOCK = "stock"  #: lookups are ops of TensorFlow
@@ -79,8 +79,9 @@ def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0]) -
         yield
 
 
-@checked(estimator=Having("an Estimator", "export_saved_model"))
-def export_saved_model(estimator: Any, export_dir_base: str, serving_input_receiver_fn: Callable[[], Any], *,
+@checked(estimator=Having("an Estimator", "export_saved_model"), export_dir_base=Instance(str, bytes, os.PathLike),
+         serving_input_receiver_fn=Having("a function", "__call__"))
+def export_saved_model(estimator: Any, export_dir_base: Any, serving_input_receiver_fn: Callable[[], Any], *,
                        ops: str = ASCPIPE, dtype: Any = DTYPES[0], **options: Any) -> bytes:
     """Call ``estimator.export_saved_model``, and choose the ops and the dtype of the exported tables.
 
@@ -101,7 +102,7 @@ def export_saved_model(estimator: Any, export_dir_base: str, serving_input_recei
     Process.current()
     _format_of[estimator] = _format(ops, dtype)
     try:
-        exported: bytes = estimator.export_saved_model(export_dir_base, serving_input_receiver_fn, **options)
+        exported: bytes = estimator.export_saved_model(os.fspath(export_dir_base), serving_input_receiver_fn, **options)
     finally:
         del _format_of[estimator]
     return exported
