@@ -21,6 +21,7 @@ from ascpipe.tf.running import native
 from ascpipe.tf.serving import stock_files
 from tests.support import checkpoints
 from tests.tf import programs
+from tests.unit.checkpoint import test_slices
 
 V1 = tf.compat.v1
 DIM = 4
@@ -135,12 +136,15 @@ def served(prefix, values):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """(what ops of ascpipe give, dtype -> what a process without ascpipe gives, dtype -> folder)."""
+    """(what ops of ascpipe give, dtype -> what a process without ascpipe gives, dtype -> folder).
+
+    The checkpoint is a delta that two ranks saved.
+    """
     folder = tmp_path_factory.mktemp("exported")
     old = contents()
-    prefix = checkpoints.save(str(folder), 6, old)
+    prefix = test_slices.save(folder, 6, 2, old)
     new = contents(seed=50)
-    prefix = checkpoints.save(str(folder), 7, new, parent=prefix)
+    prefix = test_slices.save(folder, 7, 2, new, parent=prefix)
     values = inputs([*old, *new])
     wanted = served(prefix, values)
     paths = {dtype: str(folder / dtype) for dtype in DTYPES}
