@@ -84,7 +84,7 @@ def _hypothesis_profile():
     except ImportError:
         return
     hypothesis.settings.register_profile("ours", deadline=None, derandomize=True, print_blob=True, database=None,
-                                         max_examples=15 if _is_run_once_more() else 60)
+                                         max_examples=covering.example_count(10 if _is_run_once_more() else 25, 200))
     hypothesis.settings.load_profile("ours")
     # At its first use it makes a source of random numbers, which must be there before garbage is frozen.
     hypothesis.find(hypothesis.strategies.none(), lambda _: True)

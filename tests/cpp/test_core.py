@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ascpipe.shm import memory
 from ascpipe.tfops import build, units
 from tests.reference import initial_rows
+from tests.support.covering import example_count
 
 HERE = Path(__file__).resolve().parent
 FOLDERS = [build.SOURCES / name for name in build.WITHOUT_TENSORFLOW]
@@ -187,7 +188,7 @@ def pools(dim):
     return st.tuples(st.just(dim), st.lists(row, min_size=1, max_size=9))
 
 
-@settings(max_examples=150)
+@settings(max_examples=example_count(50, 500))
 @given(cases=st.lists(st.tuples(SEEDS, DISTRIBUTIONS, PARAMETERS, PARAMETERS, SCALES, KEYS, DIMS, st.just(())),
                       min_size=1, max_size=20))
 @pytest.mark.timeout_s(240)
@@ -195,7 +196,7 @@ def test_rows_of_any_distribution_seed_key_and_length_are_bit_equal_to_their_twi
     require_equal_rows(print_initial_rows, cases)
 
 
-@settings(max_examples=100)
+@settings(max_examples=example_count(40, 400))
 @given(seed=SEEDS, scale=SCALES, keys=st.lists(KEYS, min_size=1, max_size=20), pool=DIMS.flatmap(pools))
 @pytest.mark.timeout_s(240)
 def test_rows_picked_from_any_pool_are_bit_equal_to_their_twin(print_initial_rows, seed, scale, keys, pool):

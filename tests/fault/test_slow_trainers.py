@@ -10,7 +10,7 @@ from tests.support.daemons import DaemonProcess
 from tests.support.programs import running
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout_s(240)
+pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 STEP_S = 0.05
 GROWTH_BYTES = 8 << 20  #: of all processes together
 MOST_CPU = 0.3  #: of a processor, all processes of the daemon together

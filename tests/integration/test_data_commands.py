@@ -1,13 +1,17 @@
-"""``ascpipe data index | head | check`` on real files, as separate processes and with their exit codes."""
+"""``ascpipe data index | head | check`` on real files, as separate processes and with their exit codes.
+
+Commands are forked. The commands on terminals are executed.
+"""
 import json
 import os
 import re
-import subprocess
 import sys
 
 import pytest
 
-from tests.support import terminals, tfrecords
+from tests.support import forked_calls, terminals, tfrecords
+
+pytestmark = pytest.mark.usefixtures("forked_programs")
 
 
 @pytest.fixture
@@ -22,9 +26,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def ascpipe(*arguments):
-    done = subprocess.run([sys.executable, "-m", "ascpipe", "data", *map(str, arguments)], check=False,
-                          capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": ROOT})
-    return done.returncode, done.stdout, done.stderr
+    return forked_calls.python(["-m", "ascpipe", "data", *arguments], os.getcwd(),
+                               {**os.environ, "PYTHONPATH": ROOT}, 60.0)
 
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -1,4 +1,5 @@
 """``ascpipe data convert``: records keep their values bit by bit, and an output is complete or absent."""
+import functools
 import gzip
 import json
 import os
@@ -12,6 +13,8 @@ from tests.integration.test_data_commands import ROOT, ascpipe, damage
 from tests.support import terminals, tfrecords
 from tests.support.examples import example, feature
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 FLOATS = np.random.RandomState(5).randint(0, 2**32, 3000, np.uint64).astype(np.uint32).view(np.float32)
 FLOATS = [float(one) for one in FLOATS if np.isfinite(one) and (one == 0 or abs(one) > 1.2e-38)] + [
     0.0, -0.0, float("inf"), float("-inf"), 3.4028234663852886e38, 0.1]
@@ -20,6 +23,7 @@ TEXTS = [b"", b"plain", b'a "quoted" text', b"comma, tab\t", b"two\r\nlines\n", 
 INTS = [0, 1, -1, 2**63 - 1, -2**63, 10**18]
 
 
+@functools.lru_cache(maxsize=None)
 def row(number):
     return example([("f", feature("float32", [FLOATS[number]])), ("i", feature("int64", [INTS[number % len(INTS)]])),
                     ("s", feature("string", [TEXTS[number % len(TEXTS)]]))])

@@ -12,6 +12,8 @@ from tests.support.examples import example, feature
 pa = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow, which is not installed")
 parquet = pytest.importorskip("pyarrow.parquet")
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 
 def row(number):
     """Features of all types: single values, and lists of 0 to 3 values."""

@@ -7,6 +7,8 @@ import pytest
 from tests.integration.test_data_commands import ascpipe
 from tests.support import tfrecords
 
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from tests.support.daemons import DaemonProcess
 from tests.support.programs import running
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout_s(240)
+pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 
 
 def ids_in(text):

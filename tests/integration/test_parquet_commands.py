@@ -2,12 +2,15 @@
 import datetime
 import json
 import os
+import subprocess
 import sys
 
 import pytest
 
 from tests.integration.test_data_commands import ascpipe
 from tests.support import parquets, tfrecords
+
+pytestmark = pytest.mark.usefixtures("forked_programs")
 
 pa = parquets.pyarrow
 
@@ -104,7 +107,10 @@ def test_other_files_are_read_by_another_command(folder, verb):
 def test_without_pyarrow_the_error_has_the_command(folder, monkeypatch):
     (folder / "hidden").mkdir()
     (folder / "hidden" / "pyarrow.py").write_text("raise ImportError('hidden')\n")
-    monkeypatch.setattr("tests.integration.test_data_commands.ROOT", os.pathsep.join(
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(
         [str(folder / "hidden"), *filter(None, [os.environ.get("PYTHONPATH")]), *sys.path]))
-    assert ascpipe("head", "a.parquet") == (1, "", "ascpipe: E340: a.parquet is a Parquet file, which needs pyarrow; "
-                                                   "install it with `pip install 'ascpipe[parquet]'`\n")
+    done = subprocess.run([sys.executable, "-m", "ascpipe", "data", "head", "a.parquet"], check=False, timeout=60,
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == ("ascpipe: E340: a.parquet is a Parquet file, which needs pyarrow; "
+                           "install it with `pip install 'ascpipe[parquet]'`\n")

@@ -1,11 +1,15 @@
 """Chooses few rows of switches that have every value, or every pair of values."""
 import itertools
+import os
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 import pytest
 
 Row = Dict[str, Any]
 _Pair = Tuple[Tuple[str, Any], Tuple[str, Any]]
+
+
+EXAMPLES_ARE_LONG = os.environ.get("TEST_EXAMPLES") == "long"  #: `make test-sweeps` runs tests of hypothesis so, too
 
 
 def pairwise(factors: Mapping[str, Sequence[Any]], allowed: Callable[[Row], bool]) -> List[Row]:
@@ -72,6 +76,11 @@ def diagonal(rows: Sequence[Sequence[Any]]) -> Set[int]:
             if not any(rows[number][at] == value for number in chosen):
                 chosen.add(next(number for number, row in enumerate(rows) if row[at] == value))
     return chosen
+
+
+def example_count(short: int, long: int) -> int:
+    """Return how many examples a test of hypothesis has: `long` if TEST_EXAMPLES is ``long``, else `short`."""
+    return long if EXAMPLES_ARE_LONG else short
 
 
 def some(values: Iterable[Any], *chosen: Any) -> List[Any]:

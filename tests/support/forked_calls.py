@@ -65,6 +65,41 @@ class ForkedCall:
         return self._code
 
 
+class ForkedProgram:
+    """A program that runs, with the methods of `subprocess.Popen` that tests use.
+
+    Attributes:
+        pid: its process id.
+        stdout: what it prints, to read from.
+        returncode: exit code, negative for a signal; None before `communicate`.
+    """
+
+    def __init__(self, called: ForkedCall, stdout: IO[str]) -> None:
+        self.pid, self.stdout, self._called = called.pid, stdout, called
+        self.returncode: Optional[int] = None
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal if it runs."""
+        if self._called.runs():
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Send SIGKILL if it runs."""
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float = ENDS_WITHIN_S) -> int:
+        """Wait at most ``timeout`` seconds for its end, and return its exit code."""
+        self.returncode = self._called.wait(timeout)
+        return self.returncode
+
+    def communicate(self, timeout: float = ENDS_WITHIN_S) -> Tuple[str, str]:
+        """Wait for its end; the rest of its standard output, and its standard error."""
+        out = "" if self.stdout.closed else self.stdout.read()
+        self.stdout.close()
+        self.wait(timeout)
+        return out, self._called.err
+
+
 class ForkServer:
     """A program that is imported; one call at a time. A context manager.
 
@@ -111,6 +146,15 @@ class ForkServer:
         os.set_blocking(reader, True)
         return called, os.fdopen(writer, "w"), os.fdopen(reader)
 
+    def begin(self, function: str, *arguments: Any) -> ForkedProgram:
+        """Begin a call, whose standard output the test reads while it runs."""
+        out, err = self._paths("out", "err")
+        os.mkfifo(str(out))
+        reader = os.open(str(out), os.O_RDONLY | os.O_NONBLOCK)
+        called = self._begin(function, arguments, {}, Path(os.devnull), out, err)
+        os.set_blocking(reader, True)
+        return ForkedProgram(called, os.fdopen(reader))
+
     def _paths(self, *kinds: str) -> List[Path]:
         self._calls += 1
         return [self._folder / "{}.{}".format(self._calls, kind) for kind in kinds]
@@ -155,7 +199,8 @@ def python(arguments: Sequence[Any], folder: Any, variables: Dict[str, str], wit
     """Run ``python ARGUMENTS`` to its end: exit code, standard output and standard error.
 
     Args:
-        arguments: ``-W ACTION`` or nothing, then a file or ``-m MODULE``, and the arguments of the program.
+        arguments: ``-W ACTION`` or nothing, then a file, ``-m MODULE`` or ``-c TEXT``, and the arguments of the
+            program.
         folder: its working directory.
         variables: its environment.
         within_s: time limit in seconds.

@@ -1,4 +1,5 @@
 """TFRecord files, byte by byte, without TensorFlow."""
+import functools
 import gzip
 import struct
 import zlib
@@ -28,6 +29,7 @@ def header(length):
     return struct.pack("<Q", length) + checksum(struct.pack("<Q", length))
 
 
+@functools.lru_cache(maxsize=1 << 16)  # tests write the same records again and again
 def record(data):
     return header(len(data)) + data + checksum(data)
 
@@ -47,8 +49,14 @@ def write(path, records, compression=""):
     return str(path)
 
 
+@functools.lru_cache(maxsize=1 << 16)
+def click(number):
+    """A record of a recommender: a label, 3 floats, an id, a list of ids, and a text."""
+    return example([("label", feature("float32", [number % 2])), ("dense", feature("float32", [number, 0.5, -1.0])),
+                    ("user", feature("int64", [number * 7])), ("tags", feature("int64", list(range(number % 4)))),
+                    ("query", feature("string", [b"text %d" % number]))])
+
+
 def clicks(count, first=0):
-    """Records of a recommender: a label, 3 floats, an id, a list of ids, and a text."""
-    return [example([("label", feature("float32", [number % 2])), ("dense", feature("float32", [number, 0.5, -1.0])),
-                     ("user", feature("int64", [number * 7])), ("tags", feature("int64", list(range(number % 4)))),
-                     ("query", feature("string", [b"text %d" % number]))]) for number in range(first, first + count)]
+    """Return the records `click(first)` to `click(first + count - 1)`."""
+    return list(map(click, range(first, first + count)))

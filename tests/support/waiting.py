@@ -6,7 +6,8 @@ from tests.support import patience
 
 Answer = TypeVar("Answer")
 
-PAUSE_S = 0.005
+PAUSE_S, LONGEST_PAUSE_S = 0.005, 0.025
+LONGER = 1.1  #: a pause than the one before it: conditions that ask a daemon take its processor time
 
 
 class NeverHappenedError(AssertionError):
@@ -24,14 +25,15 @@ def wait_until(condition: Callable[[], Answer], timeout_s: float = 20.0, what: s
     Raises:
         NeverHappenedError: not true within ``timeout_s``.
     """
-    began = time.monotonic()
+    began, pause_s = time.monotonic(), PAUSE_S
     while True:
         answer = condition()
         if answer:
             return answer
         if time.monotonic() - began > timeout_s * patience.current():
             raise NeverHappenedError("not within {} s: {}".format(timeout_s, what or _name(condition)))
-        time.sleep(PAUSE_S)
+        time.sleep(pause_s)
+        pause_s = min(LONGER * pause_s, LONGEST_PAUSE_S)
 
 
 def _name(condition: Callable[[], object]) -> str:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import ascpipe.tf as asc
 from ascpipe.tfops import load
 from tests.support import tree
+from tests.support.covering import example_count
 from tests.support.tensorflows import IS_TENSORFLOW_1
 
 v1 = tf.compat.v1
@@ -345,7 +346,7 @@ UNARY = [lambda x: tf.cast(x, tf.int64), tf.negative, lambda x: x > 2., lambda x
          lambda x: tf.concat([[1.], tf.reshape(x, [-1])], 0), lambda x: tf.minimum(x, 2.), lambda x: tf.constant([7])]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(10, 100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.sampled_from(["dense", "label"]), st.lists(st.integers(0, len(UNARY) - 1), max_size=4)),
                 min_size=1, max_size=4), st.integers(1, 9))
 def test_random_functions(files, results, size):

@@ -1,7 +1,6 @@
 """Typical mistakes of new users end with an error whose last line says what to do, in the words of the program."""
+import os
 import re
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -12,13 +11,15 @@ import ascpipe
 import ascpipe.tf as asc
 from ascpipe.errors import TableUseError
 from ascpipe.tf.running import op_errors
-from tests.support import tree
+from tests.support import forked_calls, tree
 from tests.support.tensorflows import IS_TENSORFLOW_1
 from tests.tf import programs, twin_programs
 
 SOURCE = programs.batches(3)
 
-pytestmark = pytest.mark.filterwarnings("ignore:distutils Version classes")  # of TensorFlow's import of graphs
+pytestmark = [
+    pytest.mark.usefixtures("forked_programs"),
+    pytest.mark.filterwarnings("ignore:distutils Version classes")]  # of TensorFlow's import of graphs
 
 
 def optimizer():
@@ -195,11 +196,12 @@ with tf.Graph().as_default():
     "tf.compat.v1.enable_v2_behavior()", "tf.compat.v1.enable_eager_execution()",
     "tf.compat.v1.enable_v2_behavior(); tf.compat.v1.disable_eager_execution()"])
 def test_the_behavior_of_tensorflow_2_is_refused_with_the_line_to_add(behavior):
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LEFT_ON.format(behavior)], cwd=str(tree.ROOT),
-                          timeout=100, stdout=subprocess.PIPE, check=True, text=True)
+    code, out, err = forked_calls.python(["-W", "ignore", "-c", LEFT_ON.format(behavior)], tree.ROOT,
+                                         dict(os.environ), 100.0)
+    assert code == 0, err
     assert re.match(r"E262: asc.init\(\) was called while TensorFlow has the behavior of TensorFlow 2.* Nothing was "
                     r"started. Add this line after the import of TensorFlow: tf.compat.v1.disable_v2_behavior\(\) \("
-                    "docs/how-to/tensorflow2.md\\)\n$", done.stdout)
+                    "docs/how-to/tensorflow2.md\\)\n$", out)
 
 
 IMPORTING = """
@@ -219,9 +221,10 @@ except TableUseError as error:
 
 def test_an_import_without_the_ops_of_ascpipe_says_the_same_and_not_to_load_a_library(saved):
     _, prefix = saved
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", IMPORTING, prefix + ".meta"], cwd=str(tree.ROOT),
-                          timeout=100, stdout=subprocess.PIPE, check=True, text=True)
-    assert re.search("Table 'user' .*import_meta_graph.*Build the graph with the code", done.stdout)
+    code, out, err = forked_calls.python(["-W", "ignore", "-c", IMPORTING, prefix + ".meta"], tree.ROOT,
+                                         dict(os.environ), 100.0)
+    assert code == 0, err
+    assert re.search("Table 'user' .*import_meta_graph.*Build the graph with the code", out)
 
 
 def test_a_graph_without_tables_is_imported_beside_a_program(saved, tmp_path):

@@ -15,6 +15,7 @@ from ascpipe.tf.program.create_table import create_table
 from ascpipe.tf.running.process import Process, init, terminate_config_initializer
 from tests.support import checkpoints
 from tests.support.checkpoints import content
+from tests.support.covering import example_count
 from tests.tf import programs
 
 RECORDS = (paths.MANIFEST, paths.PAIR, paths.MARKER, paths.DENSE, paths.slice_record(0))
@@ -32,7 +33,7 @@ def graph():
     st.from_regex(TABLE_NAME_PATTERN, fullmatch=True), st.sampled_from([
         value for value in vars(paths).values() if isinstance(value, str)]),
     st.sampled_from([*table_folders.OURS, *RECORDS, "dense_part", "checkpoint", "model", "0", "_", "sparse"])))
-@settings(max_examples=40)
+@settings(max_examples=example_count(15, 150))
 def test_every_name_that_is_taken_can_be_saved_beside_all_other_files(name, tmp_path_factory):
     with tf.Graph().as_default():
         init()

@@ -1,8 +1,6 @@
 """Records of tf.train.Example are parsed with the bits and errors of TensorFlow, whatever is in them."""
 import contextlib
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,13 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ascpipe.tfops import load
-from tests.support import examples
+from tests.support import examples, forked_calls
+from tests.support.covering import example_count
 from tests.support.examples import example, field
 from tests.support.tensorflows import IS_TENSORFLOW_1
 
 v1 = tf.compat.v1
 pytestmark = [
-    pytest.mark.timeout_s(240),
+    pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs"),
     pytest.mark.skipif(not IS_TENSORFLOW_1, reason="with TensorFlow 2.15, programs use the op ParseExampleV2")]
 
 TYPES = (tf.int64, tf.float32, tf.string)
@@ -120,7 +119,7 @@ def require_same(specs, records, names=None):
 
 
 UNREADABLE = "Could not parse example input, value: "
-SLOW = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=example_count(40, 500), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @SLOW
@@ -227,8 +226,7 @@ with tf.compat.v1.Session() as session:
 @pytest.mark.parametrize("fast", ["1", "0"])
 def test_datasets_use_the_fast_parser_and_exported_graphs_do_not(fast, tmp_path):
     environment = {**os.environ, "ASCPIPE_FAST_INPUT": fast, "TF_CPP_MIN_LOG_LEVEL": "0"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False,
-                          env=environment, cwd=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[[0, 1], [2, 3], [4, 5]]"
-    assert ("uses TensorFlow's parser, which is slower: a batch has a record" in done.stderr) == (fast == "1")
+    code, out, err = forked_calls.python(["-c", PROGRAM], tmp_path, environment, 120.0)
+    assert code == 0, err
+    assert out.strip() == "[[0, 1], [2, 3], [4, 5]]"
+    assert ("uses TensorFlow's parser, which is slower: a batch has a record" in err) == (fast == "1")

@@ -1,7 +1,5 @@
 """Iterators of ``asc.data.read``: several of one dataset, in functions, in graphs of other processes, and saveables."""
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -9,12 +7,13 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from ascpipe.tf.data import reading
-from tests.support import tfrecords
+from tests.support import forked_calls, tfrecords
 from tests.support.daemons import ROOT
 from tests.support.examples import example, feature
 from tests.tf.test_read_positions import SPECS, in_parts, program, read, records, whole
 
 v1 = tf.compat.v1
+pytestmark = pytest.mark.usefixtures("forked_programs")
 
 
 @pytest.fixture
@@ -126,8 +125,9 @@ tf.compat.v1.train.export_meta_graph(sys.argv[2])
 
 def test_a_graph_of_another_process_reads_its_own_files(files, tmp_path):
     """Two processes have different numbers of datasets, even if both count their datasets from the first one."""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", EXPORT, files[1], str(tmp_path / "graph")], check=True,
-                   env={**os.environ, "PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3"}, timeout=60)
+    environment = {**os.environ, "PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    arguments = ["-W", "ignore", "-c", EXPORT, files[1], tmp_path / "graph"]
+    assert forked_calls.python(arguments, tmp_path, environment, 60.0)[0] == 0
     with tf.Graph().as_default() as graph, v1.Session() as session:
         ours = v1.data.make_initializable_iterator(asc.data.read(files[0], {"label": SPECS["label"]}, 3))
         label = ours.get_next()["label"]

@@ -107,7 +107,7 @@ def require_same(found, theirs):
         assert as_bytes(ours) == as_bytes(other)
 
 
-@pytest.mark.parametrize("examples", [60, pytest.param(2000, marks=[pytest.mark.long, pytest.mark.timeout_s(2400)])])
+@pytest.mark.parametrize("examples", [20, pytest.param(2000, marks=[pytest.mark.long, pytest.mark.timeout_s(2400)])])
 def test_any_table_has_the_values_of_pyarrow(tmp_path, examples):
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.data())

@@ -1,7 +1,5 @@
 """Order of the rows of Parquet files, positions in checkpoints, and programs that end while they read."""
 import os
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
@@ -9,12 +7,12 @@ import tensorflow as tf
 import ascpipe.tf as asc
 from tests.reference.batch_plan import epoch_batches
 from tests.reference.permutation import GOLDEN, M, mix, permuted
-from tests.support import parquets, tree
+from tests.support import forked_calls, parquets, tree
 from tests.tf.test_read import elements
 from tests.tf.test_read_positions import in_parts, whole
 
 v1 = tf.compat.v1
-pytestmark = pytest.mark.timeout_s(240)
+pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
 SPECS = {"user": tf.io.FixedLenFeature([], tf.int64)}
 SIZES = (4, 9, 1, 0, 13, 7, 7)  # of row groups, in two files
 
@@ -133,15 +131,17 @@ if sys.argv[3] == "thread":
 """
 
 
+def environment(**more):
+    return {**os.environ, "PYTHONPATH": str(tree.ROOT), "TF_CPP_MIN_LOG_LEVEL": "2", **more}
+
+
 @pytest.mark.parametrize("how", ["end", "exit", "thread"])
 @pytest.mark.parametrize("batches", [7])
 def test_programs_end_in_the_middle_of_an_epoch(tmp_path, how, batches):
     path = parquets.write(tmp_path / "a.parquet", parquets.clicks(3000), 50)
-    environment = {**os.environ, "PYTHONPATH": str(tree.ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}
     for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", LEAVES, path, str(batches), how], check=False, timeout=100,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
-        assert (done.returncode, done.stdout.decode()) == (0, "")
+        arguments = ["-c", LEAVES, path, batches, how]
+        assert forked_calls.python(arguments, tmp_path, environment(TEST_WHOLE_END="1"), 100.0) == (0, "", "")
 
 
 EXPORT = """
@@ -155,8 +155,8 @@ tf.compat.v1.train.export_meta_graph(sys.argv[2])
 
 
 def test_a_graph_of_another_process_reads_its_files(files, tmp_path):
-    subprocess.run([sys.executable, "-W", "ignore", "-c", EXPORT, files[0], str(tmp_path / "graph")], check=True,
-                   env={**os.environ, "PYTHONPATH": str(tree.ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}, timeout=60)
+    arguments = ["-W", "ignore", "-c", EXPORT, files[0], tmp_path / "graph"]
+    assert forked_calls.python(arguments, tmp_path, environment(), 60.0)[0] == 0
     with tf.Graph().as_default() as graph, v1.Session() as session:
         tf.import_graph_def(v1.MetaGraphDef.FromString((tmp_path / "graph").read_bytes()).graph_def, name="other")
         session.run(graph.get_operation_by_name("other/MakeIterator"))
@@ -190,6 +190,5 @@ with tf.Session() as session:
 
 def test_at_the_end_of_the_interpreter_no_row_group_is_decoded(tmp_path):
     path = parquets.write(tmp_path / "a.parquet", parquets.clicks(300), 20)
-    done = subprocess.run([sys.executable, "-c", ENDED, path], check=True, timeout=100, stdout=subprocess.PIPE,
-                          env={**os.environ, "PYTHONPATH": str(tree.ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"})
-    assert done.stdout.decode() == "the program ended while the dataset was reading PATH\n"
+    code, out, err = forked_calls.python(["-c", ENDED, path], tmp_path, environment(), 100.0)
+    assert (code, out) == (0, "the program ended while the dataset was reading PATH\n"), err

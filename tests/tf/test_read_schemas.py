@@ -63,7 +63,7 @@ def require_same(folder, specs, records):
         assert found == expected
 
 
-@pytest.mark.parametrize("examples", [40, pytest.param(1000, marks=[pytest.mark.long, pytest.mark.timeout_s(1500)])])
+@pytest.mark.parametrize("examples", [15, pytest.param(1000, marks=[pytest.mark.long, pytest.mark.timeout_s(1500)])])
 def test_any_schema_has_the_tensors_and_errors_of_tensorflow(tmp_path, examples):
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(schemas())

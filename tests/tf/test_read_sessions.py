@@ -1,8 +1,6 @@
 """Programs that end, fail or begin again while ``asc.data.read`` reads: no hang, and no thread is left."""
 import os
 import signal
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -18,7 +16,7 @@ from tests.support.waiting import wait_until
 from tests.tf.test_read_positions import program, read, records
 
 v1 = tf.compat.v1
-pytestmark = pytest.mark.timeout_s(120)
+pytestmark = [pytest.mark.timeout_s(120), pytest.mark.usefixtures("fork_server")]
 
 
 @pytest.fixture
@@ -193,14 +191,13 @@ with tf.compat.v1.Session(config=config) as session:
 
 
 @pytest.mark.parametrize("how, code", [("interrupt", 1), ("exit", 0), ("raise", 1), ("fork", 0), ("end", 0)])
-def test_processes_that_end_while_batches_are_read(files, how, code):
-    begun = subprocess.Popen([sys.executable, "-W", "ignore", "-c", PROGRAM, how, *files], stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, universal_newlines=True,
-                             env={**os.environ, "PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3"})
-    with begun:
-        assert begun.stdout.readline() == "reads\n", begun.stderr.read()
-        if how == "interrupt":
-            threading.Event().wait(0.3)
-            begun.send_signal(signal.SIGINT)
-        _, err = begun.communicate(timeout=60)
+def test_processes_that_end_while_batches_are_read(files, how, code, fork_server):
+    environment = {**os.environ, "PYTHONPATH": ROOT, "TF_CPP_MIN_LOG_LEVEL": "3", "TEST_WHOLE_END": "1"}
+    begun = fork_server.begin("python", ["-W", "ignore", "-c", PROGRAM, how, *files], ROOT, environment)
+    says = begun.stdout.readline()
+    if how == "interrupt":
+        threading.Event().wait(0.3)
+        begun.send_signal(signal.SIGINT)
+    _, err = begun.communicate(60.0)
+    assert says == "reads\n", err
     assert begun.returncode in (code, -signal.SIGINT if how == "interrupt" else code), err

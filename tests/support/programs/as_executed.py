@@ -4,6 +4,7 @@ import os
 import runpy
 import sys
 import tempfile
+import types
 import warnings
 from typing import Dict, List
 from unittest import mock
@@ -44,7 +45,8 @@ def ascpipe_run(arguments: List[str], folder: str, environment: Dict[str, str]) 
 
 
 def python(arguments: List[str], folder: str, environment: Dict[str, str]) -> None:
-    """Run a file or a module as ``python FILE ...`` and ``python -m MODULE ...`` do; what it raises is raised.
+    """Run a program as ``python FILE ...``, ``python -m MODULE ...`` and ``python -c TEXT ...`` do; what it raises is
+    raised.
 
     Args:
         arguments: all that follow ``python``.
@@ -59,6 +61,12 @@ def python(arguments: List[str], folder: str, environment: Dict[str, str]) -> No
         sys.argv = arguments[1:]
         sys.path[0] = folder
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    if arguments[0] == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        sys.path[0] = folder
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(arguments[1], "<string>", "exec"), vars(main))
         return
     sys.argv = arguments
     sys.path.insert(0, os.path.dirname(arguments[0]))

@@ -310,10 +310,10 @@ def _run_in_new_session(feed: Feed) -> None:
 def endless(child: str = "") -> Dict[str, Any]:
     """Trains until it is killed; says its daemon's pids first.
 
-    With ``fork``: a child sleeps at the same time, and a session reads a checkpoint from memory of its own. With
-    $TEST_STEP_S each step takes that long at least.
+    With ``fork``: a child sleeps at the same time, and a session reads a checkpoint from memory of its own. Each step
+    takes $TEST_STEP_S at least.
     """
-    pause_s = float(os.environ.get("TEST_STEP_S", "0"))
+    pause_s = float(os.environ.get("TEST_STEP_S", "0.01"))
     feed = Feed([CountedTable("user")], 10 ** 6, lambda data: data.prefetch(20))
     with started() as running:
         running.run(feed.iterator.initializer)

@@ -1,6 +1,7 @@
 """Uses columns, Keras and Estimators before ``init``, after it, or in a program before; each order in a fork.
 
-Prints a JSON object: by name of the order, what came of it. Arguments: modules to import first, in this order.
+Prints a JSON object: by name of the order, what came of it. Arguments: which orders (``all``, or one of two halves,
+``first`` and ``second``), then the modules to import first, in this order.
 """
 import importlib
 import json
@@ -9,7 +10,7 @@ import sys
 import warnings
 
 warnings.simplefilter("ignore")
-FIRST = [importlib.import_module(name) for name in sys.argv[1:]]
+FIRST = [importlib.import_module(name) for name in sys.argv[2:]]
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
@@ -25,6 +26,7 @@ use_tensorflow_1()
 v1, fc = tf.compat.v1, tf.feature_column
 tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
 ORDERS = {}
+HALVES = {"first": (0, 3), "second": (1, 2)}  #: of each four orders; both have uses before `init` and after it
 
 
 class SeenError(Exception):
@@ -307,4 +309,6 @@ def in_a_fork(function):
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps({name: in_a_fork(function) for name, function in ORDERS.items()}))
+    places = HALVES.get(sys.argv[1], range(4))
+    chosen = [each for number, each in enumerate(ORDERS.items()) if number % 4 in places]
+    sys.stdout.write(json.dumps({name: in_a_fork(function) for name, function in chosen}))

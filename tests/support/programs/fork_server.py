@@ -17,6 +17,8 @@ import threading
 import warnings
 from typing import Any, Dict
 
+WHOLE_END = "TEST_WHOLE_END"  #: of the environment of a program whose end is tested: modules are taken apart, too
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     program = importlib.import_module("tests.support.programs." + sys.argv[1])
@@ -40,11 +42,26 @@ def be(call: Dict[str, Any]) -> None:
         os.dup2(given.fileno(), 0)
     for descriptor in files:
         os.close(descriptor)
-    getattr(program, call["function"])(*call["arguments"])
-    end()
+    code = 0
+    try:
+        getattr(program, call["function"])(*call["arguments"])
+    except SystemExit as ended:
+        if WHOLE_END in os.environ:
+            raise
+        code = exit_code(ended)
+    if WHOLE_END not in os.environ:
+        end(code)
 
 
-def end() -> None:
+def exit_code(ended: SystemExit) -> int:
+    """Return the exit code that the interpreter has for ``ended``. Print its text if it has one."""
+    if ended.code is None or isinstance(ended.code, int):
+        return (ended.code or 0) & 255
+    sys.stderr.write("{}\n".format(ended.code))
+    return 1
+
+
+def end(code: int) -> None:
     """End this process as the interpreter does, but leave its memory to the kernel.
 
     Taking modules apart writes to, and so copies, what is shared with the server: a tenth of a second.
@@ -53,7 +70,7 @@ def end() -> None:
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def main() -> None:

@@ -1,9 +1,11 @@
 """Says which attributes of TensorFlow are replaced in a plain program, and in one that uses more and more of it.
 
-Prints a JSON object: by what the program has used, the attributes. Argument: the API, ``ascpipe`` or ``mx_rec``.
+Prints a line of JSON for each of the APIs ``ascpipe`` and ``mx_rec``: by what the program has used, the attributes.
+Each program is forked before it imports its API.
 """
 import importlib
 import json
+import os
 import sys
 import tempfile
 import warnings
@@ -23,16 +25,7 @@ v1.logging.set_verbosity(v1.logging.ERROR)
 v1.estimator.Estimator  # noqa: B018  TensorFlow 2.15 replaces attributes of its own when it loads Estimators
 BEFORE = attributes()
 
-import ascpipe.tf as asc  # noqa: E402
-
-if sys.argv[1] == "mx_rec":
-    from mx_rec.util.initialize import init, terminate_config_initializer
-else:
-    from ascpipe.tf import init
-    from ascpipe.tf import shutdown as terminate_config_initializer
-
-
-def train(folder):
+def train(asc, folder):
     """A table, a dataset, an optimizer and a Saver, in a loop of a session and in a managed session."""
     spec = asc.FeatureSpec("ids", table_name="t")
     data = tf.data.Dataset.from_tensors({"ids": np.arange(4)}).repeat().map(asc.insert_function(spec)).prefetch(2)
@@ -51,32 +44,47 @@ def train(folder):
         session.run(update)
 
 
-said = {}
+def run(api):
+    """Run the program of an API, and print what it has found."""
+    asc = importlib.import_module("ascpipe.tf")
+    if api == "mx_rec":
+        module = importlib.import_module("mx_rec.util.initialize")
+        init, terminate = module.init, module.terminate_config_initializer
+    else:
+        init, terminate = asc.init, asc.shutdown
+    said = {}
+
+    def note(what):
+        said[what] = changed(BEFORE, attributes())
+
+    with tempfile.TemporaryDirectory() as folder:
+        note("nothing")
+        init()
+        note("init")
+        train(asc, folder)
+        note("plain")
+        if api == "mx_rec":
+            importlib.import_module("mx_rec.util.ops")
+            note("host ops")
+        tf.keras.Sequential()
+        note("Keras")
+        v1.estimator.Estimator(lambda features, labels, mode: None, folder)
+        note("Estimators")
+        asc.feature_column.linear_weights(tf.feature_column.categorical_column_with_identity("x", 9))
+        note("columns")
+        terminate()
+        note("the end")
+        init()
+        note("another init")
+        asc.reset()
+        note("reset")
+    sys.stdout.write(json.dumps(said) + "\n")
 
 
-def note(what):
-    said[what] = changed(BEFORE, attributes())
-
-
-with tempfile.TemporaryDirectory() as folder:
-    note("nothing")
-    init()
-    note("init")
-    train(folder)
-    note("plain")
-    if sys.argv[1] == "mx_rec":
-        importlib.import_module("mx_rec.util.ops")
-        note("host ops")
-    tf.keras.Sequential()
-    note("Keras")
-    v1.estimator.Estimator(lambda features, labels, mode: None, folder)
-    note("Estimators")
-    asc.feature_column.linear_weights(tf.feature_column.categorical_column_with_identity("x", 9))
-    note("columns")
-    terminate_config_initializer()
-    note("the end")
-    init()
-    note("another init")
-    asc.reset()
-    note("reset")
-sys.stdout.write(json.dumps(said))
+for api in ("ascpipe", "mx_rec"):
+    child = os.fork()
+    if child == 0:
+        run(api)
+        sys.exit()
+    if os.waitpid(child, 0)[1] != 0:
+        sys.exit("the program of {} failed".format(api))

@@ -4,18 +4,22 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple, Union
 from unittest import mock
 
 from tests.support.daemons import ROOT, DaemonProcess
-from tests.support.forked_calls import RING_BYTES, ProgramFailedError, environment, running_server
+from tests.support.forked_calls import RING_BYTES, ForkedProgram, ProgramFailedError, environment, running_server
 
 __all__ = ["RING_BYTES", "ProgramFailedError", "environment"]
 ENDS_WITHIN_S = 200.0  #: a program aborts a scenario that hangs much earlier, and says where
 
 
-def begin(program: str, *scenarios: str, **settings: Any) -> "subprocess.Popen[str]":
-    """A program that runs."""
+def begin(program: str, *scenarios: str, **settings: Any) -> "Union[ForkedProgram, subprocess.Popen[str]]":
+    """A program that runs. Of programs that are forked, one runs at a time."""
+    server = running_server()
+    if server is not None:
+        return server.begin("python", ["-m", "tests.support.programs." + program, *scenarios], ROOT,
+                            environment(**settings))
     return subprocess.Popen([sys.executable, "-m", "tests.support.programs." + program, *scenarios], cwd=ROOT,
                             env=environment(**settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             universal_newlines=True)

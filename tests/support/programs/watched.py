@@ -11,7 +11,7 @@ from mx_rec.core.asc import start_asc_pipeline
 from tests.support.watched_training import DEVICE_ROWS, KEYS, ids
 from tests.tf import one_table, programs
 
-PAUSE_S = 0.005  #: between two steps; the tests need steps now and then, not full speed
+PAUSE_S = 0.02  #: between two steps; the tests need steps now and then, not full speed
 TIERS = {"device_vocabulary_size": DEVICE_ROWS, "host_vocabulary_size": KEYS}
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bench import __main__ as command
 from bench import cache, cache_policies, cache_replay
 from tests.support import window_policy
+from tests.support.covering import example_count
 
 NAMES = {"misses", "misses_lru", "misses_lfu", "misses_min", "ratio"}
 
@@ -28,7 +29,7 @@ def check(keys, batch_rows, device_rows, window):
     return policy
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=example_count(25, 200))
 @given(st.lists(st.tuples(st.integers(-6, 12), st.integers(0, 25)), min_size=1, max_size=70), st.integers(1, 5),
        st.integers(0, 20), st.integers(0, 8))
 def test_any_trace_is_planned_as_the_policy_says(keys, batch_rows, device_rows, window):

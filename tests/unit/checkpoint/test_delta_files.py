@@ -15,6 +15,7 @@ from ascpipe.checkpoint.reader import open_checkpoint, open_keys, trained_batche
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
 from tests.support import checkpoints, disk_faults
 from tests.support.checkpoints import Content, content
+from tests.support.covering import example_count
 
 SPEC = content("user").spec
 ROW, CANDIDATE = "row", "candidate"
@@ -37,7 +38,7 @@ SAID = st.dictionaries(KEYS, st.tuples(st.sampled_from([ROW, CANDIDATE]), st.int
 
 
 @given(SAID, st.lists(st.tuples(SAID, st.sets(KEYS, max_size=6)), max_size=5), st.integers(1, 4), st.integers(1, 9))
-@settings(max_examples=30)
+@settings(max_examples=example_count(10, 100))
 def test_a_chain_is_what_a_full_save_would_be_at_each_of_its_steps(tmp_path_factory, first, changes, ranks, block_rows):
     folder = tmp_path_factory.mktemp("chain")
     prefix, state = checkpoints.save(folder, 0, [table(first)]), dict(first)

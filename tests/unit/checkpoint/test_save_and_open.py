@@ -15,6 +15,7 @@ from ascpipe.checkpoint.reader import open_checkpoint, trained_batches
 from tests.reference import dealing
 from tests.support import checkpoints
 from tests.support.checkpoints import content
+from tests.support.covering import example_count
 
 
 def test_what_was_saved_is_what_is_read(tmp_path):
@@ -35,7 +36,7 @@ TABLES = st.tuples(st.integers(0, 40), st.integers(0, 20), st.integers(1, 9), st
 
 
 @given(st.lists(TABLES, min_size=1, max_size=3), st.integers(1, 50), st.integers(1, 50))
-@settings(max_examples=60)
+@settings(max_examples=example_count(20, 200))
 def test_tables_of_any_shape_come_back_whole(tmp_path_factory, tables, rows_written, rows_read):
     folder = tmp_path_factory.mktemp("saved")
     contents = [content("t{}".format(number), rows, candidates, dim=dim, pool_rows=pool, seed=number,

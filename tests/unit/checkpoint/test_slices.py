@@ -21,6 +21,7 @@ from ascpipe.checkpoint.slice_writer import SliceWriter
 from ascpipe.checkpoint.writer import CheckpointWriter
 from tests.support import checkpoints, disk_faults
 from tests.support.checkpoints import Content, by_key, content, link_to, position, sliced, write_dense
+from tests.support.covering import example_count
 
 
 def share(one, rank, ranks):
@@ -88,7 +89,7 @@ def assert_holds(checkpoint, contents, ranks):
     assert len(checkpoint.positions) == ranks
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=example_count(10, 100), deadline=None)
 @given(ranks=st.integers(1, 4), rows=st.integers(0, 40), candidates=st.integers(0, 9), seed=st.integers(0, 99),
        pool=st.sampled_from([0, 3]))
 def test_any_number_of_ranks_reads_what_any_number_wrote(tmp_path_factory, ranks, rows, candidates, seed, pool):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ascpipe.data.order import ENDLESS, BatchPlan, Position
 from ascpipe.errors import BatchPlanError
 from tests.reference import batch_plan, permutation
+from tests.support.covering import example_count
 
 SEEDS = st.integers(0, 2 ** 64 - 1)
 COUNTS = st.integers(1, 200) | st.integers(1, 2 ** 63 - 1) | st.sampled_from(
@@ -19,7 +20,7 @@ def permuted(seed, epoch, count, first=0, length=None):
     return BatchPlan(count, 1, seed=seed).permuted(epoch, first, count if length is None else length)
 
 
-@settings(max_examples=300)
+@settings(max_examples=example_count(100, 1000))
 @given(seed=SEEDS, epoch=st.integers(0, 2 ** 63 - 1), count=COUNTS, data=st.data())
 @example(seed=0, epoch=0, count=2 ** 63 - 1, data=None)
 def test_a_permutation_is_that_of_its_twin(seed, epoch, count, data):
@@ -29,7 +30,7 @@ def test_a_permutation_is_that_of_its_twin(seed, epoch, count, data):
         permutation.permuted(seed, epoch, count, first + place) for place in range(length)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=example_count(40, 400))
 @given(seed=SEEDS, epoch=st.integers(0, 2 ** 63 - 1), count=st.integers(1, 3000))
 def test_a_permutation_has_each_number_once(seed, epoch, count):
     assert sorted(permuted(seed, epoch, count)) == list(range(count))
@@ -95,7 +96,7 @@ def read_epoch(records, steps, seed, epoch=0, drop_remainder=False, window=0):
 ORDERS = st.none() | SEEDS
 
 
-@settings(max_examples=300)
+@settings(max_examples=example_count(100, 1000))
 @given(records=st.integers(1, 150), size=st.integers(1, 12), ranks=st.integers(1, 9), seed=ORDERS,
        drop=st.booleans(), epoch=st.integers(0, 5), window=st.just(0) | st.integers(1, 160))
 def test_batches_of_an_epoch_are_those_of_the_twin(records, size, ranks, seed, drop, epoch, window):
@@ -108,7 +109,7 @@ def test_batches_of_an_epoch_are_those_of_the_twin(records, size, ranks, seed, d
     assert read_epoch(records, [(size, ranks, 999)], seed, epoch, drop, window) == expected
 
 
-@settings(max_examples=300)
+@settings(max_examples=example_count(100, 1000))
 @given(records=st.integers(9, 150), steps=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 9), st.integers(0, 6)),
                                                    max_size=5), last=st.integers(2, 12), ranks=st.integers(1, 9),
        seed=ORDERS)
@@ -125,7 +126,7 @@ def test_every_record_is_read_once_even_if_the_number_of_ranks_changes(records, 
         assert min(sizes) >= 1 and max(sizes) - min(sizes) <= 1 and sizes == sorted(sizes, reverse=True)
 
 
-@settings(max_examples=300)
+@settings(max_examples=example_count(100, 1000))
 @given(records=st.integers(1, 100), size=st.integers(1, 7), ranks=st.integers(1, 5), epochs=st.integers(0, 4),
        drop=st.booleans(), jumps=st.lists(st.integers(0, 40), max_size=4), start=st.integers(0, 100))
 def test_a_move_of_many_batches_is_many_moves_of_one(records, size, ranks, epochs, drop, jumps, start):

@@ -8,6 +8,7 @@ from ascpipe.data.records import RecordFile
 from ascpipe.data.schema import Conflict, Feature, FileSchema
 from ascpipe.errors import NotAnExampleError
 from tests.support import examples, tfrecords
+from tests.support.covering import example_count
 from tests.support.examples import entry, feature, field
 
 VALUES = {"int64": st.integers(-2 ** 63, 2 ** 63 - 1) | st.integers(0, 300), "float32": st.floats(width=32),
@@ -31,7 +32,7 @@ def summary(path):
         return collected, file.not_example
 
 
-@settings(max_examples=200)
+@settings(max_examples=example_count(70, 700))
 @given(records=st.lists(RECORDS, max_size=6))
 def test_facts_are_those_of_the_parser_in_python(tmp_path_factory, records):
     data = [examples.example([(name, feature(*made)) for name, made in record]) for record in records]
@@ -57,7 +58,7 @@ def test_values_are_parsed_as_they_were_written(record):
         assert parsed[name].type == dtype and list(map(repr, parsed[name].values)) == list(map(repr, values))
 
 
-@settings(max_examples=300)
+@settings(max_examples=example_count(100, 1000))
 @given(record=RECORDS, places=st.lists(st.tuples(st.integers(0, 10 ** 6), st.integers(0, 7)), max_size=3),
        size=st.none() | st.integers(0, 200))
 def test_both_parsers_refuse_the_same_damaged_records(tmp_path_factory, record, places, size):

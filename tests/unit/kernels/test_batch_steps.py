@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ascpipe.kernels import rescoring
 from ascpipe.kernels.asks import LACKS_NOTHING
 from ascpipe.layout.words import PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
+from tests.support.covering import example_count
 from tests.support.twin_steps import Steps
 from tests.support.twin_table import provide
 
@@ -21,7 +22,7 @@ STEPS = st.lists(st.tuples(
     KEYS, st.integers(0, 3)), max_size=30)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=example_count(50, 500))
 @pytest.mark.parametrize("kind", [DEVICE, HOMES, BOTH], ids=["device", "homes", "both"])
 @given(st.sampled_from([-1, -1, 1, 3]), st.sampled_from([math.inf, math.inf, 5]), st.sampled_from([14, 9]), STEPS)
 def test_a_table_takes_the_steps_of_its_twin(kind, threshold, home_memory, capacity, steps):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ascpipe.kernels import disk_slots
 from bench.disk_room import empty_room
 from tests.reference import disk_slots as reference
+from tests.support.covering import example_count
 
 SHAPES = [(1, 1), (3, 1), (4, 7), (5, 30), (3, 64), (3, 65), (2, 341)]  # blocks, slots of each
 STEPS = st.lists(st.tuples(st.sampled_from(["place", "place", "free", "order"]), st.integers(0, 90),
@@ -53,7 +54,7 @@ class Pair:
 
 
 @pytest.mark.parametrize(("blocks", "per_block"), SHAPES)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=example_count(12, 100))
 @given(steps=STEPS)
 def test_any_sequence_of_placements_and_frees_equals_the_twin(blocks, per_block, steps):
     pair = Pair(blocks, per_block)

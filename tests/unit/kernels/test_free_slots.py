@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ascpipe.kernels import free_slots
 from tests.reference import free_slots as reference
+from tests.support.covering import example_count
 
 # one word, its neighbours, one word more than a level of summaries covers
 SIZES = [0, 1, 63, 64, 65, 128, 4096, 4097, 5000]
@@ -52,7 +53,7 @@ class Pair:
 
 
 @pytest.mark.parametrize("rows", SIZES)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=example_count(12, 100))
 @given(steps=STEPS)
 def test_any_sequence_of_takes_releases_and_rebuilds_equals_a_set(rows, steps):
     pair = Pair(rows)

@@ -7,6 +7,7 @@ from ascpipe.kernels import next_action as kernel
 from ascpipe.kernels.records import TURN
 from ascpipe.layout.words import ASKED, CLAIMED, DEDUPED, DONE, PLANNED, RETIRED, SUBMITTED, TOUCHED
 from tests.reference import next_action as reference
+from tests.support.covering import example_count
 
 FRAME = st.tuples(st.integers(SUBMITTED, RETIRED), st.booleans(), st.booleans())
 FRAMES = st.lists(FRAME, max_size=10)
@@ -38,7 +39,7 @@ def choose(frames, look_ahead=32, plan_ahead=2, **seen):
     return kernel.next_train_action(turn_of(frames, **seen), look_ahead, plan_ahead)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=example_count(200, 2000))
 @given(FRAMES, st.integers(0, 3), st.integers(1, 3), st.integers(-1, 9), st.booleans(), st.booleans())
 def test_the_training_action_is_the_references(frames, look_ahead, plan_ahead, wanted, cut_asked, touch_blocked):
     expected = reference.next_train_action(*arrays(frames), len(frames), look_ahead, plan_ahead, wanted, cut_asked,

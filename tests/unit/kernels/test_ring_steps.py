@@ -33,6 +33,7 @@ from tests.reference import ring_scan as scan_twins
 from tests.reference import ring_steps as twins
 from tests.reference import window as window_twins
 from tests.reference.asks import AWAKE, Listener
+from tests.support.covering import example_count
 from tests.support.sim_ring import SimRing
 from tests.support.twin_disk import DiskWorker
 from tests.support.twin_table import TwinTable
@@ -285,7 +286,7 @@ def test_tables_of_a_ring_take_the_steps_of_their_twins(kinds, threshold, home_m
         getattr(rings, name)(*keys)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=example_count(15, 150))
 @given(st.sampled_from([-1, 3]), st.sampled_from([math.inf, 5]), STEPS)
 def test_tables_of_a_ring_whose_rows_go_to_disk_take_the_steps_of_their_twins(threshold, home_memory, steps):
     rings = Rings((DISK, HOMES_DISK), threshold, home_memory, 14)
