@@ -156,8 +156,10 @@ test-long-hangs: dev-setup
 test-long-changes: dev-setup
 	$(PYTEST) -m long tests/tf/test_new_lookup.py $(ARGS)
 
+# Tests of hypothesis have many more examples than in make test.
 test-sweeps: dev-setup
 	$(PYTEST) -m long tests $(ARGS)
+	TEST_EXAMPLES=long $(PYTEST) -m hypothesis tests $(ARGS)
 
 soak: dev-setup
 	@$(PY) -m tests.soak $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED)) $(ARGS)

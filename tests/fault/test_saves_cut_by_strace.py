@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(STRACE is None, reason="strace is not there to i
 CALLS = ("openat", "mkdir", "mkdirat", "write", "fsync", "rename", "renameat", "renameat2", "link", "linkat",
          "unlinkat")
 FAULTS = ("signal=KILL", "error=ENOSPC", "error=EIO")
-STRIDE = 13
+STRIDE = 31
 
 
 def run(folder, *options):

@@ -8,6 +8,7 @@ from ascpipe.workers.cuts import Cuts
 from ascpipe.workers.snapshots import Snapshots
 from tests.support import stepwise
 from tests.support.any_schedule import AnySchedule
+from tests.support.covering import some
 from tests.support.store_pauses import Pauses
 
 SEEDS = 40
@@ -18,7 +19,7 @@ def pauses(monkeypatch):
     return Pauses(monkeypatch)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", some(range(SEEDS), *range(12, 18)))  # the next test has the first ones
 def test_a_snapshot_is_the_table_as_it_was_when_it_began_whoever_dies(pauses, seed):
     AnySchedule(pauses, seed, saves=True).run()
 

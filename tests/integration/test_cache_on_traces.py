@@ -9,9 +9,9 @@ from tests.support import traces, window_policy
 SHORT = [
     (traces.GENERATED, 256, 1, 0.1, 16, 1.01),
     ("talkingdata", 512, 1, 0.1, 16, 1.13),
-    ("criteo", 256, 2, 0.3, 16, 1.05),
 ]
 LONG = [
+    ("criteo", 256, 2, 0.3, 16, 1.05),
     (traces.GENERATED, 256, 1, 0.3, 16, 1.01),
     ("talkingdata", 512, 1, 0.1, 60, 1.02),
     ("talkingdata", 2048, 1, 0.1, 16, 1.05),

@@ -14,6 +14,7 @@ import pytest
 from ascpipe import names
 from ascpipe.control import client, messages
 from ascpipe.errors import NoAnswerError
+from tests.support import commands
 from tests.support.daemons import ROOT, DaemonProcess, is_alive, start_trainer, use_standins
 from tests.support.waiting import wait_until
 
@@ -24,6 +25,9 @@ def _standins(monkeypatch):
 
 
 def ascpipe(*arguments):
+    """Run a command. ``start`` is executed, so that its daemon has real workers."""
+    if arguments[0] != "start":
+        return commands.ascpipe(*arguments)
     return subprocess.run([sys.executable, "-m", "ascpipe", *arguments], capture_output=True, text=True, cwd="/")
 
 

@@ -12,6 +12,7 @@ from ascpipe.control import trainer_link
 from ascpipe.daemon import kept_logs
 from ascpipe.layout import structs
 from ascpipe.shm import segment
+from tests.support.commands import ascpipe
 from tests.support.daemons import LAYOUT, DaemonProcess, is_alive, small_session, start_trainer, use_standins
 from tests.support.waiting import wait_until
 
@@ -20,10 +21,6 @@ from tests.support.waiting import wait_until
 def _standins(monkeypatch, tmp_path):
     use_standins(monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-
-
-def ascpipe(*arguments):
-    return subprocess.run([sys.executable, "-m", "ascpipe", *arguments], capture_output=True, text=True, cwd="/")
 
 
 def failure_of(link, *tables):

@@ -1,23 +1,18 @@
 """``ascpipe inspect`` and ``ascpipe hotkeys`` beside a program that trains."""
 import collections
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
-from tests.support.daemons import ROOT, DaemonProcess
+from ascpipe import names
+from ascpipe.control import client, messages
+from tests.support.commands import ascpipe
+from tests.support.daemons import DaemonProcess
 from tests.support.programs import running
 from tests.support.waiting import wait_until
 from tests.support.watched_training import DEVICE_ROWS, KEYS, ids, trained_by
 
 pytestmark = [pytest.mark.timeout_s(180), pytest.mark.usefixtures("forked_programs")]
-
-
-def ascpipe(*arguments):
-    return subprocess.run([sys.executable, "-m", "ascpipe", *arguments], capture_output=True, text=True, timeout=60,
-                          cwd="/", env=dict(os.environ, PYTHONPATH=ROOT))
 
 
 def told(*arguments):
@@ -47,7 +42,7 @@ def paused(program):
 
 
 def batches():
-    (table,) = told("status")["tables"]
+    (table,) = client.ask(names.run_dir("looks"), messages.Status())["tables"]
     return table["batches"]
 
 

@@ -1,13 +1,11 @@
 """Scrapes while a program trains have the figures of ``ascpipe status --json``."""
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from ascpipe.metrics import figures
-from tests.support.daemons import ROOT, DaemonProcess
+from tests.support.commands import ascpipe
+from tests.support.daemons import DaemonProcess
 from tests.support.programs import running
 from tests.support.scraping import free_port, numbers_of, scrape
 from tests.support.waiting import wait_until
@@ -36,8 +34,8 @@ def daemon(port):
 
 def status_of(name):
     """What ``ascpipe status --json`` prints, as a scrape would have it."""
-    done = subprocess.run([sys.executable, "-m", "ascpipe", "status", "--json", "--name", name], stdout=subprocess.PIPE,
-                          check=True, timeout=60, env=dict(os.environ, PYTHONPATH=ROOT))
+    done = ascpipe("status", "--json", "--name", name)
+    assert done.returncode == 0, done.stderr
     return numbers_of(json.loads(done.stdout))
 
 

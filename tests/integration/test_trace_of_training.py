@@ -2,13 +2,12 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
-from tests.support.daemons import ROOT, DaemonProcess
+from tests.support import commands
+from tests.support.daemons import DaemonProcess
 from tests.support.programs import running
 from tests.support.waiting import wait_until
 from tests.support.watched_training import trained_by
@@ -17,8 +16,7 @@ pytestmark = [pytest.mark.timeout_s(180), pytest.mark.usefixtures("forked_progra
 
 
 def ascpipe(*arguments):
-    return subprocess.run([sys.executable, "-m", "ascpipe", *arguments, "--name", "traced"], capture_output=True,
-                          text=True, timeout=60, cwd="/", env=dict(os.environ, PYTHONPATH=ROOT))
+    return commands.ascpipe(*arguments, "--name", "traced")
 
 
 @pytest.fixture(scope="module")

@@ -234,6 +234,9 @@ def test_kernels_of_each_level_equal_their_twins(library):
     level, path = library
     if level not in kernel_cache.levels():
         pytest.skip("this processor has no " + level)
+    tested = Path(os.environ["KERNEL_LIBRARY"])
+    if tested.is_file() and path.read_bytes() == tested.read_bytes():
+        return  # the file that tests/unit/kernels has
     require_equal_twins(path)
 
 

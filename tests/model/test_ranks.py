@@ -5,20 +5,17 @@ import pytest
 from tests.model.explore import HOLDS, explore
 from tests.model.rank_scenarios import FAULTY, FLAWED, FLAWS, SHORT, planted
 from tests.model.ranks import Together
-from tests.model.sampling import sampled
-
-LONG = ["one trains, one evaluates", "two training threads"]  # the scenarios with a batch each show both flaws of turns
+from tests.model.sampling import sampled, sampled_scenarios
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in sorted(SHORT)])
+@pytest.mark.parametrize("name", sampled_scenarios(SHORT))
 def test_ranks_train_the_same_batches_and_end_together(name):
     report = explore(Together(SHORT[name]))
     assert report.verdict == HOLDS, report.text()
     assert report.states > 100
 
 
-@pytest.mark.parametrize("name", sorted(FAULTY))
+@pytest.mark.parametrize("name", sampled_scenarios(FAULTY))
 def test_a_fault_of_one_rank_ends_in_errors_and_no_save_has_it(name):
     report = explore(Together(FAULTY[name]))
     assert report.verdict == HOLDS, report.text()

@@ -2,7 +2,7 @@
 import pytest
 
 from ascpipe.daemon.run_directory import sweep_dead_runs
-from tests.support import several_ranks
+from tests.support import ranked_daemons, several_ranks
 
 
 @pytest.fixture(scope="module", params=["gloo", pytest.param("mpi", marks=pytest.mark.long)])
@@ -17,6 +17,13 @@ def launcher(request):
 @pytest.fixture(scope="module", autouse=True)
 def _programs_are_forked(forked_programs):
     """Runs of one rank and ``horovodrun`` are, by ``ranked_runs``."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _daemons_are_shared():
+    """Runs without settings have the daemons of other runs; ``test_run_ranks.py`` and others have private ones."""
+    with ranked_daemons.shared():
+        yield
 
 
 @pytest.fixture

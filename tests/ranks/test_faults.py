@@ -15,9 +15,9 @@ AT, MANY = 15, 400
 @pytest.fixture
 def ran(launcher):
     """Gives a run in which a rank does something wrong before step 15, or all do where ``rank`` is -1."""
-    def run(folder, kind, rank, count=2, wait_timeout_s=20, steps=30):
+    def run(folder, kind, rank, count=2, steps=30, **settings):
         case = {**CASE, "steps": steps, "fault": {"kind": kind, "rank": rank, "step": AT}}
-        return ranked_runs.train(folder, count, case, 100, launcher, wait_timeout_s=wait_timeout_s)
+        return ranked_runs.train(folder, count, case, 100, launcher, **settings)
 
     return run
 
@@ -179,7 +179,7 @@ def test_an_evaluation_left_half_read_changes_nothing_by_all_ranks_and_is_an_err
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_a_rank_whose_daemon_is_killed_ends_all_with_an_error(ran, tmp_path, swept, rank):
-    run = ran(tmp_path / "run", "supervisor", rank, steps=MANY)
+    run = ran(tmp_path / "run", "supervisor", rank, steps=MANY, wait_timeout_s=20)
     require_error(run, "E110", "supervisor", "died", of=[rank], at=range(AT, MANY))
     require_error(run, "rank {}".format(rank), of=[1 - rank], at=range(AT, MANY))
 

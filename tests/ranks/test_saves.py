@@ -4,8 +4,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from ascpipe.checkpoint.retention import complete_checkpoints
 from tests.ranks.test_exactness import ALL_SORTS, ESTIMATOR, OF_ALL_SORTS, ON_DISK, SMALL, THREE, TWO, same
 from tests.support import ranked_runs
 from tests.support.checkpoints import by_key
+from tests.support.commands import ascpipe
 from tests.support.several_ranks import by, needs_horovod
 from tests.support.waiting import wait_until
 
@@ -74,12 +73,10 @@ def test_a_save_of_rank_0_has_the_tables_of_all_ranks(two):
 
 def test_ascpipe_checkpoint_shows_the_ranks_of_a_checkpoint(two):
     folder, _ = two
-    shown = subprocess.run([sys.executable, "-m", "ascpipe", "checkpoint", "show", saved(folder, 10)], check=True,
-                           stdout=subprocess.PIPE, text=True, timeout=60).stdout
-    assert "slices" in shown
-    verified = subprocess.run([sys.executable, "-m", "ascpipe", "checkpoint", "verify", str(folder / "saved")],
-                              check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
-    assert "model.ckpt-30" in verified
+    shown = ascpipe("checkpoint", "show", saved(folder, 10))
+    assert shown.returncode == 0 and "slices" in shown.stdout
+    verified = ascpipe("checkpoint", "verify", folder / "saved")
+    assert verified.returncode == 0 and "model.ckpt-30" in verified.stdout
 
 
 def test_ranks_go_on_from_a_checkpoint_with_the_same_bits_where_rank_0_alone_restores(two, launcher, tmp_path):

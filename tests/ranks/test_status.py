@@ -3,13 +3,12 @@ import glob
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from ascpipe import names
 from tests.support import ranked_runs
+from tests.support.commands import ascpipe
 from tests.support.daemons import DaemonProcess
 from tests.support.several_ranks import needs_horovod
 from tests.support.waiting import wait_until
@@ -25,8 +24,7 @@ def status(pid, *options):
     found = glob.glob(os.path.join(names.base_dir(), "private-{}-*".format(pid)))
     if not found:
         return None
-    asked = subprocess.run([sys.executable, "-m", "ascpipe", "status", "--name", os.path.basename(found[0]), *options],
-                           check=False, capture_output=True, text=True, timeout=30)
+    asked = ascpipe("status", "--name", os.path.basename(found[0]), *options)
     return asked.stdout if asked.returncode == 0 else None
 
 

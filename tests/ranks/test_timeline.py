@@ -2,13 +2,12 @@
 import glob
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
 from ascpipe import names
 from tests.support import ranked_runs
+from tests.support.commands import ascpipe
 from tests.support.several_ranks import needs_horovod
 from tests.support.waiting import wait_until
 
@@ -25,8 +24,7 @@ def traced(pids, path):
     if not all(found):
         return None
     options = [word for one in found for word in ("--name", os.path.basename(one[0]))]
-    asked = subprocess.run([sys.executable, "-m", "ascpipe", "timeline", "--output", path, *options], check=False,
-                           capture_output=True, timeout=30)
+    asked = ascpipe("timeline", "--output", path, *options)
     if asked.returncode:
         return None
     with open(path) as file:

@@ -1,4 +1,5 @@
 """Runs ``tests.support.programs.ranked`` on several ranks, or on one, and reads what they told."""
+import contextlib
 import json
 import os
 import subprocess
@@ -8,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
-from tests.support import several_ranks
+from tests.support import ranked_daemons, several_ranks
 from tests.support.ascend_programs import PROGRAMS
 from tests.support.forked_calls import ForkedCall, running_server
 from tests.support.programs.running import RING_BYTES
@@ -61,10 +62,13 @@ def train(folder: Any, ranks: int, case: Dict[str, Any], ends_within_s: float = 
         case: fields of ``ranked.Case``.
         ends_within_s: else ``subprocess.TimeoutExpired``.
         launcher: of several ranks, as ``several_ranks.by`` has it.
-        settings: of ascpipe, as ``ring_frames=2``; in capitals, variables of the environment.
+        settings: of ascpipe, as ``ring_frames=2``; in capitals, variables of the environment. Without settings, daemons
+            may be shared with other runs.
     """
     started = time.monotonic()
-    code, said = _ended(*_prepared(folder, ranks, case, settings, launcher), ends_within_s)
+    with contextlib.ExitStack() as lent:
+        settings = settings or lent.enter_context(ranked_daemons.lent(ranks))
+        code, said = _ended(*_prepared(folder, ranks, case, settings, launcher), ends_within_s)
     return Ran(code, said, *_told(str(folder), ranks), time.monotonic() - started)
 
 

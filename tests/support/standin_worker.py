@@ -2,6 +2,7 @@
 
     python -m tests.support.standin_worker KIND --channel FD --index I --generation G
 """
+import mmap
 import os
 import signal
 import socket
@@ -22,13 +23,11 @@ def main():
         try:
             fdsocket.send(channel, {"verb": "loaded"})
             body, fds = fdsocket.receive(channel, 1e9)
-            from ascpipe.shm import segment  # numpy only when it is needed: most stand-ins never attach
-
             sys.stderr.write("hash seed {}\n".format(body["hash_seed"]))
             sys.stderr.flush()
             names = {table["name"] for table in body["tables"]}
             sizes = [body["session_bytes"]] + [part["bytes"] for part in body["streams"] + body["tables"]]
-            mapped = [segment.map(fd, size) for fd, size in zip(fds, sizes)]
+            mapped = [mmap.mmap(fd, size) for fd, size in zip(fds, sizes)]  # `segment` would import numpy
             if kind + "-crash-loop" in names:
                 os.kill(os.getpid(), signal.SIGKILL)
             if kind + "-segv" in names:

@@ -188,9 +188,11 @@ def few_wide():
 
 def config(every=1000):
     """Of an Estimator that saves after ``every`` steps; one thread, so that a run can be repeated."""
+    session = tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD)
+    programs.once_by_each_optimizer(session)
     return tf.compat.v1.estimator.RunConfig(
         tf_random_seed=1, save_checkpoints_steps=every, save_summary_steps=None, log_step_count_steps=None,
-        session_config=tf.compat.v1.ConfigProto(use_per_session_threads=True, **programs.ONE_THREAD))
+        session_config=session)
 
 
 CANNED = {

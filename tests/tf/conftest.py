@@ -14,6 +14,7 @@ os.environ["TF_OVERRIDE_GLOBAL_THREADPOOL"] = "1"
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import tensorflow as tf
+    from tensorflow.python.autograph.core import ag_ctx
     from tensorflow.python.training import training_util
     from tensorflow.python.util import deprecation
 
@@ -37,6 +38,15 @@ def pytest_collection_modifyitems(items):
 def _deprecations_are_not_looked_for():
     """Skip TensorFlow's search for deprecated arguments. It takes a tenth of the time, and its warnings are hidden."""
     with deprecation.silence():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _functions_of_datasets_are_called_as_they_are():
+    """Skip AutoGraph, which takes a twentieth of the time. No function of these tests has a condition on a tensor, and
+    ascpipe's own functions ask for none. Programs of ``tests/integration`` have it.
+    """
+    with ag_ctx.ControlStatusCtx(ag_ctx.Status.DISABLED):
         yield
 
 

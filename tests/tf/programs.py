@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import rewriter_config_pb2
 
 from ascpipe.tf.running.process import Process
 from mx_rec.constants.constants import ASCEND_SPARSE_LOOKUP_ID_OFFSET, ASCEND_SPARSE_LOOKUP_LOCAL_EMB
@@ -46,8 +47,14 @@ def ascpipe(**kwargs):
 
 def session(**config):
     """With threads of its own: else it has as many as the first session of the process asked for."""
-    options = {**ONE_THREAD, "use_per_session_threads": True, **config}
-    return tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(**options))
+    options = tf.compat.v1.ConfigProto(**{**ONE_THREAD, "use_per_session_threads": True, **config})
+    once_by_each_optimizer(options)
+    return tf.compat.v1.Session(config=options)
+
+
+def once_by_each_optimizer(config):
+    """Let each optimizer of graphs run once, not twice as usual. It takes half of the time and changes little more."""
+    config.graph_options.rewrite_options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
 
 
 def run_unfolded(build, threads):

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.ops import import_host_pipeline_ops
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, OneTable, batch, one_table, trained
@@ -14,7 +15,7 @@ TIERS = {"device": {}, "host": {"device_vocabulary_size": 8, "host_vocabulary_si
 FULL_WINDOW = {"stages": lambda data: data.prefetch(40)}  #: everything is read ahead before the first step ends
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_a_key_below_the_threshold_has_no_row_and_its_next_occurrence_may_give_it_one(tier):
     occurrences = np.repeat([11, 11, 33, 44, 11, 55, 88, 55], [1, 2, 1, 3, 1, 1, 4, 1])
     looked_up, rows, size = trained([batch(*occurrences)], [11, 33, 44, 55, 88, 99], spec={"access_threshold": 2},
@@ -79,7 +80,7 @@ class TestSetThreshold:
     def program(self, batches, access=3, asked=(5,), **kwargs):
         return OneTable(batches, asked, spec={"access_threshold": access}, **FULL_WINDOW, **kwargs)
 
-    @pytest.mark.parametrize("tier", TIERS)
+    @pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
     def test_it_takes_effect_at_its_step_with_the_window_full(self, tier):
         batches = [batch(5), batch(6), batch(5, 7), batch(6, 7), batch(5, 6)]
         with one_table(batches, (5, 6, 7), spec={"access_threshold": 3}, **FULL_WINDOW, **TIERS[tier]) as program:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tests.support.tensorflows import IS_TENSORFLOW_1, NO_DEEPCTR
 from tests.tf import columns
 
-STEPS, TRAINED_ON = 60, 20  #: in all, and in a second ``train``, of those that have one
+STEPS, TRAINED_ON = 30, 10  #: in all, and in a second ``train``, of those that have one
 KINDS = {"DeepFMEstimator": {}, "xDeepFMEstimator": {"cin_layer_size": (8, 4)}, "DCNEstimator": {},
          "AutoIntEstimator": {"att_layer_num": 2, "att_embedding_size": 4}}
 RATE = 0.01  #: of deepctr's Adagrad

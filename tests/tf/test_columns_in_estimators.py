@@ -8,7 +8,7 @@ import tensorflow as tf
 from ascpipe.checkpoint.errors import NoTablesError
 from tests.tf import columns
 
-STEPS = 60
+STEPS = 30
 WHOLE = "DNNLinearCombinedClassifier"  #: has columns of all kinds, in both towers
 SMALL = "LinearRegressor"  #: few columns, and slots of FTRL
 PROBED = (WHOLE, SMALL)  #: both heads
@@ -85,8 +85,8 @@ def test_a_device_of_one_batch_gives_the_same_bits_as_one_that_holds_all_rows(ki
 
 
 @pytest.mark.parametrize(("kind", "side", "steps"), [
-    (SMALL, "device", [20, 20]), pytest.param(WHOLE, "host", [40], marks=pytest.mark.long),
-    pytest.param(WHOLE, "device", [20, 20], marks=pytest.mark.long)])
+    (SMALL, "device", [10, 10]), pytest.param(WHOLE, "host", [20], marks=pytest.mark.long),
+    pytest.param(WHOLE, "device", [10, 10], marks=pytest.mark.long)])
 def test_training_goes_on_from_its_checkpoint_as_if_it_had_not_ended(kind, side, steps, trained, tmp_path):
     make = columns.CANNED[kind]
     with columns.on(side):
@@ -106,10 +106,10 @@ def test_train_and_evaluate_says_what_tensorflow_says(kind, tmp_path):
     for side in ("tensorflow", "device"):
         exporter = tf.compat.v1.estimator.LatestExporter("latest", columns.receiver()) if side == "device" else None
         with columns.on(side):
-            job = columns.Job(columns.CANNED[kind], tmp_path / side, every=20)
-            found[side] = job.losses, job.train_and_evaluate(40, exporter)
+            job = columns.Job(columns.CANNED[kind], tmp_path / side, every=10)
+            found[side] = job.losses, job.train_and_evaluate(20, exporter)
             predicted = job.predict() if exporter else None
-        assert sorted(found[side][1]) == [20, 40]
+        assert sorted(found[side][1]) == [10, 20]
     exported = tmp_path / "device/export/latest"
     last = str(exported / max(os.listdir(str(exported))))
     columns.require_close(columns.served(last), predicted, 1e-6)

@@ -19,6 +19,7 @@ from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.initialize import trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
 from tests.support import checkpoints
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, OneTable, batch
@@ -88,7 +89,7 @@ def some_batches(count, seed, keys=40):
     return [batch(*dice.randint(0, keys, 6), time=100 + 10 * step) for step in range(count)]
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 @pytest.mark.parametrize("spec", [{"eviction_threshold": 40}, SPEC], ids=["without admission", "with admission"])
 @pytest.mark.each_value
 def test_base_and_deltas_are_a_full_save_whatever_happened_in_between(tier, spec, tmp_path, seed):
@@ -117,7 +118,7 @@ def test_base_and_deltas_are_a_full_save_whatever_happened_in_between(tier, spec
         assert seen["deltas"] > 5 and (spec != {"eviction_threshold": 40} or seen["evicted"])
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_training_goes_on_from_a_delta_as_if_it_had_never_stopped(tier, tmp_path):
     batches = some_batches(12, 7)
     with started(batches, tmp_path, tier, spec=SPEC) as run:

@@ -152,14 +152,14 @@ def require_the_state_before_each_step(tier, runs, threads, trainers=1, **progra
 
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("runs", [run_in_a_session, run_in_a_hook])
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 @pytest.mark.each_value
 def test_evaluation_in_the_training_run_reads_each_keys_row_of_before_the_step(tier, runs, threads):
     require_the_state_before_each_step(tier, runs, threads)
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 @pytest.mark.each_value
 def test_so_it_does_beside_other_threads_that_train_two_tables(tier, threads):
     require_the_state_before_each_step(tier, run_in_a_session, threads, trainers=3, names=("ids", "others"))
@@ -170,7 +170,7 @@ def test_so_it_does_in_a_graph_that_is_modified(tier):
     require_the_state_before_each_step(tier, run_in_a_session, 4, trainers=2, modify=True)
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_an_evaluation_whose_batch_is_taken_after_training_reads_the_state_after_the_step(tier):
     with programs.ascpipe(use_dynamic_expansion=tier == "expansion"):
         program = Counting(TIERS[tier], after_training=True)

@@ -11,6 +11,7 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.core.feature_process import EvictHook
 from mx_rec.util.initialize import trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, OneTable, batch, one_table, sgd
@@ -80,7 +81,7 @@ def test_an_evicted_key_must_be_admitted_again():
     assert seen == [(({1: -1}, 1), ({1: 0}, 0))]
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_the_optimizers_state_of_an_evicted_key_starts_anew(tier):
     batches = [batch(1, time=100), batch(1, 1, time=101), batch(2, time=200), batch(1, time=201), batch(3, time=202)]
     kwargs = {"optimizer": functools.partial(programs.optimizer, "adagrad", 0.5), **TIERS[tier]}
@@ -100,7 +101,7 @@ def test_evictions_free_rows_of_a_full_table(tier):
 
 
 @pytest.mark.parametrize("access", [0, 1])
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 @pytest.mark.each_value
 def test_keys_that_train_in_every_batch_stay_after_counting_has_stopped(tier, access):
     batches = [batch(1, 2, time=100)] + [batch(1, 3, time=time) for time in (107, 114, 121)]

@@ -41,7 +41,7 @@ def require_fused(ops):
 
 
 @pytest.mark.parametrize("mode", ["features", "tensors"])
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 @pytest.mark.timeout_s(120)
 @pytest.mark.each_value
 def test_combined_rows_their_gradients_and_those_of_weights_are_tensorflow_s(tier, mode):

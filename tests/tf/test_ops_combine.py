@@ -124,6 +124,7 @@ def limit_of(given):
 
 
 @pytest.mark.parametrize("combiner, weighted", combined.KINDS.values(), ids=list(combined.KINDS))
+@pytest.mark.each_value
 @pytest.mark.parametrize("dim, threads", [
     (1, 1), (3, 2), (8, 1), (10, 2), (16, 2), (32, 1), (64, 3), (74, 1), (128, 2)])
 def test_bits_are_those_of_embedding_lookup_sparse(dim, threads, combiner, weighted):
@@ -136,6 +137,7 @@ def test_bits_are_those_of_embedding_lookup_sparse(dim, threads, combiner, weigh
 
 
 @pytest.mark.parametrize("combiner, weighted", combined.KINDS.values(), ids=list(combined.KINDS))
+@pytest.mark.each_value
 @pytest.mark.parametrize("dim, threads", [(3, 1), (16, 2), (74, 2)])
 def test_rows_that_are_too_long_are_cut_before(dim, threads, combiner, weighted):
     given = case(dim)

@@ -81,9 +81,9 @@ def test_new_rows_begin_with_their_initial_row_and_the_value_of_each_optimizer_s
 @pytest.mark.parametrize("threads", [1, 4])
 def test_long_batches_are_shared_among_threads_and_exact(threads):
     table = expansion_shape(home_rows=9000)
-    batches = [list(range(first, first + 4000)) for first in (0, 4000, 1000)]
+    batches = [range(first, first + 4000) for first in (0, 4000, 1000)]
     with FakeDaemon([table], [TRAIN], arena_bytes=1 << 21) as daemon:
-        graph = build(batches, [TRAIN], [table])
+        graph = build(list(map(list, batches)), [TRAIN], [table])
         train = trained(graph)
         with session(graph, threads=threads) as opened:
             for label, ids in enumerate(batches):

@@ -251,14 +251,15 @@ def test_files_that_change_while_they_are_read(tmp_path, how, readers):
         assert found.errors
 
 
-def test_damaged_indexes_are_built_again(tmp_path, seed):
+@pytest.mark.parametrize("changes", [20, pytest.param(200, marks=pytest.mark.long)])
+def test_damaged_indexes_are_built_again(tmp_path, changes, seed):
     draw = random.Random(seed)
     path = tmp_path / "a.tfrecord"
     path.write_bytes(b"".join(RECORDS))
     index = tmp_path / ".a.tfrecord.ascindex"
     assert read(path).users == list(range(COUNT))
     good = index.read_bytes()
-    for number in range(60):
+    for number in range(changes):
         content = bytearray(good)
         at = draw.randrange(len(content))
         if number % 3 == 0:

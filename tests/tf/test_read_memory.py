@@ -3,14 +3,12 @@ import json
 import os
 import shutil
 import struct
-import subprocess
-import sys
 import zlib
 
 import pytest
 import tensorflow as tf
 
-from tests.support import tree
+from tests.support import forked_calls, tree
 from tests.support.examples import example, feature
 
 VALUES = 1024
@@ -19,7 +17,7 @@ LONG_GB = float(os.environ.get("TEST_READ_GB", "20"))
 GROWTH_BYTES = 48 << 20  #: of the second half; less than two windows of a compressed file
 LONG = [pytest.mark.long, pytest.mark.timeout_s(1800)]
 
-pytestmark = pytest.mark.timeout_s(120)
+pytestmark = [pytest.mark.timeout_s(120), pytest.mark.usefixtures("forked_programs")]
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +58,11 @@ def test_a_large_file_is_read_with_constant_memory(tmp_path, write, gigabytes, b
         pytest.skip("needs {:.0f} GB of disk space in {}".format(1.2 * gigabytes, tmp_path))
     path = str(tmp_path / "large.tfrecord")
     write(path, block, times)
-    done = subprocess.run([sys.executable, "-m", "tests.support.programs.read_all", path, str(VALUES)],
-                          capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(tree.ROOT)})
+    code, out, err = forked_calls.python(["-m", "tests.support.programs.read_all", path, VALUES], tree.ROOT,
+                                         dict(os.environ), 1700.0)
     os.remove(path)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    assert code == 0, err
+    result = json.loads(out)
     assert result["records"] == REPEATED * times
     assert result["total"] == times * REPEATED * (REPEATED - 1) / 2
     assert result["whole"] - result["half"] < GROWTH_BYTES

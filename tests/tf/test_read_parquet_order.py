@@ -9,7 +9,7 @@ from tests.reference.batch_plan import epoch_batches
 from tests.reference.permutation import GOLDEN, M, mix, permuted
 from tests.support import forked_calls, parquets, tree
 from tests.tf.test_read import elements
-from tests.tf.test_read_positions import in_parts, whole
+from tests.tf.test_read_positions import LENGTHS, in_parts, whole
 
 v1 = tf.compat.v1
 pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
@@ -90,9 +90,11 @@ def test_an_endless_dataset_is_left_in_the_middle(files):
 TRAINED = {"user": tf.io.FixedLenFeature([2], tf.int64), "label": tf.io.FixedLenFeature([], tf.float32)}
 
 
-@pytest.mark.parametrize("rows", [9, 100])
-@pytest.mark.parametrize("restore_first", [True, False], ids=["restored first", "iterator first"])
-def test_a_restored_program_reads_on_bit_by_bit(tmp_path, rows, restore_first):
+@LENGTHS
+@pytest.mark.parametrize("rows, restore_first", [
+    (9, True), (100, False), pytest.param(9, False, marks=pytest.mark.long),
+    pytest.param(100, True, marks=pytest.mark.long)])
+def test_a_restored_program_reads_on_bit_by_bit(tmp_path, rows, restore_first, lengths):
     paths = [parquets.write(tmp_path / (name + ".parquet"), {
         "user": [[number * number % 37, number % 11] for number in range(count)],
         "label": parquets.pyarrow.array([number % 2 for number in range(count)], parquets.pyarrow.float32())}, rows)
@@ -103,7 +105,7 @@ def test_a_restored_program_reads_on_bit_by_bit(tmp_path, rows, restore_first):
 
     expected = whole(build)
     assert len(expected) == 30
-    assert in_parts(build, tmp_path, [1, 8, 1, 12, 7], restore_first=restore_first) == expected
+    assert in_parts(build, tmp_path, lengths, restore_first=restore_first) == expected
 
 
 LEAVES = """

@@ -98,11 +98,17 @@ def in_parts(build, folder, lengths, *, restore_first=True):
     return found
 
 
+#: numbers of steps of programs that continue each other
+LENGTHS = pytest.mark.parametrize("lengths", [
+    [1, 12], pytest.param([1, 8, 1, 12, 7], marks=pytest.mark.long)], ids=["three", "six"])
+
+
+@LENGTHS
 @pytest.mark.parametrize("restore_first", [True, False], ids=["restored first", "iterator first"])
-def test_a_restored_program_reads_on_bit_by_bit(files, tmp_path, restore_first):
+def test_a_restored_program_reads_on_bit_by_bit(files, tmp_path, restore_first, lengths):
     expected = whole(lambda: read(files))
     assert len(expected) == 30
-    assert in_parts(lambda: read(files), tmp_path, [1, 8, 1, 12, 7], restore_first=restore_first) == expected
+    assert in_parts(lambda: read(files), tmp_path, lengths, restore_first=restore_first) == expected
 
 
 def test_ids_may_be_computed_if_another_tensor_is_not(files, tmp_path):

@@ -63,7 +63,7 @@ def test_counts_of_keys_with_and_without_a_row_come_back_over_variables_or_witho
         assert resumed(prefix, batches[2:], asked=[5, 6, 7, 8, 9], start=start, **settings) == (looked_up, rows, size)
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_timestamps_come_back_so_that_an_eviction_drops_the_same_keys(tier, tmp_path):
     batches = [batch(1, 2, time=100), batch(2, 3, time=200), batch(3, time=300), batch(1, 2, 3, 4, time=310)]
     settings = {"spec": {"access_threshold": 0, "eviction_threshold": 110}, **TIERS[tier], **FULL_WINDOW}
@@ -81,7 +81,7 @@ def test_timestamps_come_back_so_that_an_eviction_drops_the_same_keys(tier, tmp_
             assert program.take() == [1, -1, -1, 1]  # 1 is older than 110, 2 is not
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 @pytest.mark.parametrize("batches", [
     [batch(), batch(), batch(3, 4), batch(3)],
     [batch(5, 6, time=100), batch(time=900), batch(3, 4, time=901), batch(3, time=902)]], ids=["unused", "evicted"])
@@ -215,7 +215,7 @@ def test_a_save_beside_a_thread_that_trains_is_the_state_after_one_of_its_steps(
         np.testing.assert_allclose(again, losses[position:position + 40], rtol=1e-5)
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 @pytest.mark.parametrize("owner, name", [(Hold, "write_entries"), (table_rows, "write_rows")], ids=["keys", "rows"])
 @pytest.mark.each_value
 def test_a_table_worker_killed_in_the_midst_of_a_restore_changes_nothing(owner, name, tier, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.graph.merge_lookup import do_merge_lookup
 from mx_rec.graph.modifier import modify_graph_and_start_emb_cache
 from mx_rec.optimizers import gradient_descent
+from tests.support.covering import some
 from tests.support.on_disk import on_disk
 from tests.tf import programs
 from tests.tf.one_table import EXPANSION, batch, trained
@@ -26,7 +27,7 @@ def test_int32_and_negative_keys_are_keys(dtype):
     assert (rows, size) == ({-1: 0, low: -1, 3: -2, 4: 0}, 3)
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))
 def test_empty_batches_one_key_and_nothing_but_duplicates(tier):
     looked_up, rows, size = trained([batch(), batch(7), batch(), batch(5, 5, 5, 5), batch(7)], [5, 7], **TIERS[tier])
     assert looked_up == [[], [1], [], [1, 1, 1, 1], [0]]

@@ -1,12 +1,11 @@
 """What a program of a user finds on standard error that it has not written itself."""
 import re
-import subprocess
-import sys
 
 import numpy as np
 import tensorflow as tf
 
 import ascpipe.tf as asc
+from tests.support.commands import ascpipe
 from tests.tf import programs
 
 
@@ -29,9 +28,8 @@ def test_the_start_is_one_line_with_the_command_that_shows_the_daemon(private_da
     for _ in train():
         (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ascpipe: ")]
         command, name = re.search(r"\(pid \d+\) feeds 1 table; to watch it: (ascpipe top --name (\S+))$", line).groups()
-        shown = subprocess.run([sys.executable, "-m", "ascpipe", "status", "--name", name], timeout=30,
-                               stdout=subprocess.PIPE, check=True).stdout.decode()
-        assert "ids" in shown and command.startswith("ascpipe top ")
+        shown = ascpipe("status", "--name", name)
+        assert shown.returncode == 0 and "ids" in shown.stdout and command.startswith("ascpipe top ")
 
 
 def test_a_setting_silences_it(private_daemon, capfd, monkeypatch):

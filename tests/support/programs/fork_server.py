@@ -17,6 +17,8 @@ import threading
 import warnings
 from typing import Any, Dict
 
+from tests.support.programs.exit_codes import exit_code
+
 WHOLE_END = "TEST_WHOLE_END"  #: of the environment of a program whose end is tested: modules are taken apart, too
 
 with warnings.catch_warnings():
@@ -51,14 +53,6 @@ def be(call: Dict[str, Any]) -> None:
         code = exit_code(ended)
     if WHOLE_END not in os.environ:
         end(code)
-
-
-def exit_code(ended: SystemExit) -> int:
-    """Return the exit code that the interpreter has for ``ended``. Print its text if it has one."""
-    if ended.code is None or isinstance(ended.code, int):
-        return (ended.code or 0) & 255
-    sys.stderr.write("{}\n".format(ended.code))
-    return 1
 
 
 def end(code: int) -> None:

@@ -81,7 +81,7 @@ CHANGES = (flipped, truncated, lengthened, overwritten, moved, huge)
 
 
 @pytest.mark.timeout_s(180)
-@pytest.mark.parametrize("changes", [500, pytest.param(5000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("changes", [150, pytest.param(5000, marks=pytest.mark.long)])
 def test_no_change_of_any_file_is_accepted(tmp_path, seed, changes):
     prefix = checkpoints.save(tmp_path, 3, SMALL)
     dice = random.Random(seed)

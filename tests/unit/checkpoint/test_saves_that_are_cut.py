@@ -90,14 +90,16 @@ def calls_of_a_save(tmp_path, monkeypatch, step):
     return len(calls)
 
 
+@pytest.mark.parametrize("stride", [2, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("fault", disk_faults.FAULTS)
 @pytest.mark.parametrize("step", [1, 2], ids=["same step", "next step"])
 @pytest.mark.timeout_s(120)
-def test_a_save_cut_at_any_call_leaves_the_one_before_or_the_new_one(tmp_path, monkeypatch, file_system, step, fault):
+def test_a_save_cut_at_any_call_leaves_the_one_before_or_the_new_one(
+        tmp_path, monkeypatch, file_system, step, fault, stride):
     calls = calls_of_a_save(tmp_path, monkeypatch, step)
     assert calls > 100
-    last = 35 if fault == disk_faults.KILL else 6  # around the commit and after it: every one
-    for at in sorted({*range(1, calls - last, 61), *range(calls - last, calls + 1)}):
+    last = 35 if fault == disk_faults.KILL else 6  # around the commit and after it: both steps together have every one
+    for at in sorted({*range(1, calls - last, 61 * stride), *range(calls - last + step % stride, calls + 1, stride)}):
         folder = tmp_path / "cut-{}".format(at)
         checkpoints.save(folder, 1, BEFORE, dense="before")
         error, _ = cut(monkeypatch, saving(folder, step), at, fault)
@@ -111,7 +113,7 @@ def test_a_save_cut_at_any_call_leaves_the_one_before_or_the_new_one(tmp_path, m
             assert os.listdir(str(folder)) == []
 
 
-@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("fault", [disk_faults.KILL, errno.EIO])
 def test_a_removal_cut_at_any_call_leaves_all_or_nothing(tmp_path, monkeypatch, fault, stride):
     def removal(folder):

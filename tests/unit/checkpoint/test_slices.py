@@ -288,12 +288,14 @@ def cut_save(folder, monkeypatch, killed, at=0, fault=None):
 @pytest.mark.timeout_s(240)
 @pytest.mark.parametrize("killed", [0, 1])
 @pytest.mark.parametrize("fault", [disk_faults.KILL, errno.ENOSPC])
+@pytest.mark.parametrize("stride", [11, pytest.param(5, marks=pytest.mark.long)])
 @pytest.mark.each_value
-def test_a_rank_that_is_killed_or_refused_at_any_call_leaves_all_or_nothing(tmp_path, monkeypatch, killed, fault):
+def test_a_rank_that_is_killed_or_refused_at_any_call_leaves_all_or_nothing(tmp_path, monkeypatch, killed, fault,
+                                                                            stride):
     calls = len(cut_save(tmp_path / "count", monkeypatch, killed))
     assert calls > 30
     whole = 0
-    for at in range(1, calls + 1, 5):
+    for at in range(1, calls + 1, stride):
         folder = tmp_path / str(at)
         save(folder, 1, 2, BEFORE)
         cut_save(folder, monkeypatch, killed, at, fault)
