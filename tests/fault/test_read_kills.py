@@ -11,11 +11,13 @@ import signal
 import sys
 import threading
 
+import numpy as np
 import psutil
+import pyarrow.parquet  # noqa: F401  (its import opens descriptors, which stay open)
 import pytest
 
 from ascpipe.checkpoint.reader import open_checkpoint
-from tests.support import tfrecords
+from tests.support import parquets, tfrecords
 from tests.support.checkpoints import by_key
 from tests.support.daemons import ROOT, DaemonProcess, is_alive
 from tests.support.examples import example, feature
@@ -52,6 +54,23 @@ def files(tmp_path_factory):
             (("a", records[:30]), ("b", records[30:]))]
 
 
+@pytest.fixture(scope="module")
+def parquet_files(tmp_path_factory):
+    """The same records in two Parquet files, in row groups of 9."""
+    folder = tmp_path_factory.mktemp("parquet")
+
+    def write(name, numbers):
+        numbers = np.array(numbers)
+        return parquets.write(folder / (name + ".parquet"), {
+            "number": numbers, "label": (numbers % 2).astype(np.float32),
+            "user": np.stack([numbers * numbers % 37, numbers % 11], 1).tolist(),
+            "item": parquets.pyarrow.array([[int(number * place % 53) for place in range(number % 5)]
+                                            for number in numbers], parquets.pyarrow.list_(parquets.pyarrow.int64()))},
+            9)
+
+    return [write("a", range(30)), write("b", range(30, 77))]
+
+
 def case_of(way, folder, files, **more):
     return {"way": way, "folder": str(folder), "files": files, "steps": STEPS, "every": 3, **more}
 
@@ -85,24 +104,25 @@ def undisturbed(programs, files, tmp_path_factory):
     """By way: (history, evaluations, state) of a run without kills."""
     known = {}
 
-    def of(way):
-        if way not in known:
+    def of(way, **more):
+        key = way, *more
+        if key not in known:
             folder = tmp_path_factory.mktemp(way) / "model"
-            program = begun(programs, case_of(way, folder, files))
+            program = begun(programs, {**case_of(way, folder, files), **more})
             assert program.wait(120) == 0, program.err
             history, evaluations = {}, {}
             trained(program.out, history, evaluations)
             assert sorted(history) == list(range(1, STEPS + 1))
-            known[way] = history, evaluations, final_state(folder)
-        return known[way]
+            known[key] = history, evaluations, final_state(folder)
+        return known[key]
 
     return of
 
 
-def require_same(found, undisturbed, way):
+def require_same(found, undisturbed, way, **more):
     """A program that is killed in a save has not printed the step before it, but the final state shows the step."""
     history, evaluations, state = found
-    expected = undisturbed(way)
+    expected = undisturbed(way, **more)
     assert {**expected[0], **history} == expected[0]
     assert len(expected[0]) - len(history) <= KILLS
     for step, value in evaluations.items():
@@ -144,6 +164,17 @@ def test_a_program_that_is_killed_trains_every_batch_once(programs, files, undis
     folder = tmp_path / "model"
     found = killed_until_the_end(programs, case_of(way, folder, files), folder, kills, random.Random(seed), kill)
     require_same(found, undisturbed, way)
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=LONG)])
+def test_a_killed_program_with_parquet_files_and_a_transform_trains_every_batch_once(
+        programs, files, parquet_files, undisturbed, tmp_path, seed, kills):
+    more = {"files": parquet_files, "transform": "tests.support.programs.reading:other_users"}
+    folder = tmp_path / "model"
+    found = killed_until_the_end(programs, {**case_of("session", folder, files), **more}, folder, kills,
+                                 random.Random(seed), kill)
+    require_same(found, undisturbed, "session", **more)
+    assert found[0] != undisturbed("session")[0]
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=LONG)])

@@ -138,5 +138,6 @@ def test_real_models_give_the_predictions_of_the_program_and_nearly_the_same_auc
                 if dtype == "float32":
                     np.testing.assert_allclose(found["logit"], logits, rtol=1e-6, atol=1e-6)
                 served = auc.area_under_curve(labels, found["logit"])
-                print("{} {}: auc {:.5f}, largest error of a row {:.2e}".format(name, dtype, served, error.max()))
+                sys.stdout.write("{} {}: auc {:.5f}, largest error of a row {:.2e}\n".format(
+                    name, dtype, served, error.max()))
                 assert abs(served - area) <= apart + 1e-12

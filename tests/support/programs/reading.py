@@ -9,7 +9,7 @@ Fields of a case:
 - ``folder``: of the checkpoints. A program that finds one continues from it.
 - ``files``, ``steps``: number of batches of all epochs. ``every``: steps between two saves.
 - ``kills``: kinds of workers that are killed, as "table+key", and ``seed`` of the moments.
-- ``step_s``: seconds between two steps.
+- ``step_s``: seconds between two steps. ``transform``: argument of ``asc.data.read``.
 - ``until``: the last step of the session, after which it saves. ``alone``: only rank 0 restores a checkpoint.
 - ``out``: file that receives the lines, with the rank as its suffix. By default, they are printed.
 
@@ -73,13 +73,19 @@ def say(line: str) -> None:
         file.flush()
 
 
+def other_users(batch: Dict[str, Any]) -> Dict[str, Any]:
+    """A ``transform`` that changes ids of the batch."""
+    return {**batch, "user": (batch["user"] + 5) % 41}
+
+
 def specs() -> List[asc.FeatureSpec]:
     return [asc.FeatureSpec("user", table_name="user"), asc.FeatureSpec("item", table_name="item")]
 
 
 def dataset(case: Dict[str, Any], used: List[asc.FeatureSpec], epochs: int, training: bool = True) -> tf.data.Dataset:
     """Batches with labels."""
-    read = asc.data.read(case["files"], FEATURES, BATCH, shuffle=training, seed=3, epochs=epochs, readers=2)
+    read = asc.data.read(case["files"], FEATURES, BATCH, shuffle=training, seed=3, epochs=epochs, readers=2,
+                         transform=case.get("transform"))
     return read.map(asc.insert_function(used, training=training)).map(
         lambda batch: (batch, batch["label"])).prefetch(4)
 
