@@ -3,7 +3,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Callable, Iterator, List, NamedTuple, Optional
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.contents import INT_BYTES, TableSpec
 from ascpipe.checkpoint.errors import CheckpointMismatchError, RowsNotExportedError
-from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.checkpoint.memory_room import memory_for
 from ascpipe.checkpoint.paths import checked_directory
 from ascpipe.checkpoint.reader import open_checkpoint
@@ -111,20 +110,16 @@ def _write(request: Request, checkpoint: Checkpoint, spec: TableSpec, condition:
     blocks = in_key_order(lambda: _blocks(request, checkpoint, columns, condition), keys, columns, folder)
     names = files_of(request.file_format, columns)
     with contextlib.ExitStack() as opened:
-        files = [writers.DigestFile(opened.enter_context(open(os.path.join(folder, file), "xb"))) for file in names]
+        fd = opened.enter_context(disk.closing(disk.open_directory(folder)))
+        fds = [opened.enter_context(disk.closing(disk.create_file(fd, file))) for file in names]
+        files = [writers.DigestFile(one) for one in fds]
         writers.write(request.file_format, files, columns, rows, _told(blocks, rows, progress))
         saved = {file: written.saved() for file, written in zip(names, files)}
-    found = Exported(request.file_format, spec.name, spec.dim, request.dtype, columns, rows, saved,
-                     os.path.basename(checkpoint.prefix), checkpoint.step, request.where)
-    with disk.closing(disk.open_directory(folder)) as fd:
+        found = Exported(request.file_format, spec.name, spec.dim, request.dtype, columns, rows, saved,
+                         os.path.basename(checkpoint.prefix), checkpoint.step, request.where)
         disk.write_file(fd, manifest.NAME, manifest.encoded(found))
-        _sync(fd, saved)
+        disk.sync_all([*fds, fd])
     return found
-
-
-def _sync(fd: int, saved: Dict[str, SavedFile]) -> None:
-    with contextlib.ExitStack() as opened:
-        disk.sync_all([fd, *(opened.enter_context(disk.closing(disk.open_file(fd, name))) for name in saved)])
 
 
 def _keys(checkpoint: Checkpoint, table: str, condition: Condition) -> np.ndarray:

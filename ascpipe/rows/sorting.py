@@ -1,5 +1,6 @@
 """Rows in the order of their keys. Only the keys, and a part of the rows, are in memory at the same time."""
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Iterable, Iterator, List, Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ from ascpipe.rows.columns import Column
 Arrays = List[np.ndarray]  #: one array for each column; the first array has the keys
 Blocks = Callable[[], Iterable[Arrays]]
 
-_PART_BYTES = 32 << 20  #: rows that are sorted in memory at a time
+_PART_BYTES = 16 << 20  #: rows that are sorted in memory at a time
 
 
 def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Column], folder: str) -> Iterator[Arrays]:
@@ -44,13 +45,22 @@ def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Col
     with tempfile.TemporaryFile(dir=folder) as file:
         fd = file.fileno()
         _divide(blocks(), bounds, part_rows, starts, fd)
-        for first in range(0, count, part_rows):
-            shape = (min(part_rows, count - first),)
-            arrays = [np.empty((*shape, column.width) if column.width else shape, column.dtype) for column in columns]
+
+        def read(first: int) -> Arrays:
+            rows = min(part_rows, count - first)
+            arrays = [np.empty((rows, column.width) if column.width else rows, column.dtype) for column in columns]
             for values, start, column in zip(arrays, starts, columns):
                 disk.read_into(fd, start + first * column.row_bytes, values)
             order = np.argsort(arrays[0])
-            yield [values.take(order, axis=0) for values in arrays]
+            return [values.take(order, axis=0) for values in arrays]
+
+        with ThreadPoolExecutor(1) as thread:  # the next range is sorted while the caller writes this range
+            ahead = thread.submit(read, 0)
+            for first in range(part_rows, count + part_rows, part_rows):
+                arrays = ahead.result()
+                if first < count:
+                    ahead = thread.submit(read, first)
+                yield arrays
 
 
 def _divide(blocks: Iterable[Arrays], bounds: np.ndarray, part_rows: int, starts: Sequence[int], fd: int) -> None:

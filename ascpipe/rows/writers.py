@@ -1,9 +1,10 @@
 """Writers of exported rows: Parquet, npy and TSV files."""
 import io
-from typing import Any, BinaryIO, Dict, Iterable, List, Sequence, Union
+from typing import Any, Dict, Iterable, List, Sequence, Union
 
 import numpy as np
 
+from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.digests import StreamDigest
 from ascpipe.checkpoint.manifest import SavedFile
 from ascpipe.data.parquet import required
@@ -13,23 +14,28 @@ from ascpipe.rows.sorting import Arrays, regrouped
 
 _GROUP_BYTES = 16 << 20  #: of rows in a row group of a Parquet file
 _GROUP_ROWS = 1 << 16
+_SYNC_BYTES = 8 << 20  #: that are written back to the disk at a time
 _FLOAT16_PYARROW = 15  #: first release that writes float16 to Parquet files
 _DIGITS = {"float32": b"%.9g", FLOAT16: b"%.5g"}  #: the number of digits that identifies each value
 
 
 class DigestFile(io.BufferedIOBase):
-    """File that computes the digest of what is written. The caller closes the given file."""
+    """File that computes the digest of what is written. The caller closes the descriptor."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, fd: int) -> None:
         super().__init__()
-        self._file = file
+        self._fd = fd
         self._digest = StreamDigest()
+        self._begun = 0  # bytes whose write-back has started
 
     def write(self, content: Any) -> int:
         """Write bytes."""
         view = memoryview(content).cast("B")
-        self._file.write(view)
+        disk.write_all(self._fd, view)
         self._digest.update(view)
+        if self._digest.size - self._begun >= _SYNC_BYTES:
+            disk.begin_sync(self._fd, self._begun, self._digest.size)
+            self._begun = self._digest.size
         return view.nbytes
 
     def writable(self) -> bool:
