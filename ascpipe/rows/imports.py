@@ -206,8 +206,8 @@ def _written(merge: _Merge, place: "_NewPlace") -> str:
     """Write the new checkpoint, and return its prefix."""
     checkpoint = merge.checkpoint
     directory, base, step = place
-    run = "import-" + uuid.uuid4().hex  # another state than the live tables of the run that saved the checkpoint
-    positions = [one._replace(run_id=run) for one in checkpoint.positions]
+    # Another run id, because this is another state than the live tables of the run that saved the checkpoint.
+    positions = [one._replace(run_id="import-" + uuid.uuid4().hex) for one in checkpoint.positions]
     with CheckpointWriter(directory, base, step, dense=checkpoint.dense_prefix is not None,
                           ranks=merge.ranks) as writer:
         _copy_dense(checkpoint.prefix, writer.dense_prefix)

@@ -10,6 +10,9 @@ import pytest
 
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.retention import complete_checkpoints
+from ascpipe.rows import export, imports
+from ascpipe.rows.export import exported
+from ascpipe.rows.imports import imported
 from tests.ranks.test_exactness import ALL_SORTS, ESTIMATOR, OF_ALL_SORTS, ON_DISK, SMALL, THREE, TWO, same
 from tests.support import ranked_runs
 from tests.support.checkpoints import by_key
@@ -82,6 +85,18 @@ def test_ascpipe_checkpoint_shows_the_ranks_of_a_checkpoint(two):
 def test_ranks_go_on_from_a_checkpoint_with_the_same_bits_where_rank_0_alone_restores(two, launcher, tmp_path):
     folder, run = two
     require_same(goes_on(tmp_path / "again", 2, SAVES, saved(folder, 30), launcher), run, 30)
+
+
+def test_ranks_go_on_with_the_same_bits_after_rows_went_through_files(two, launcher, tmp_path):
+    folder, run = two
+    prefix = saved(folder, 30)
+    for table in SMALL:
+        rows = str(tmp_path / table)
+        exported(export.Request(saved(folder, 30), table, rows, "npy", slots=True, counts=True))
+        found = imported(imports.Request(prefix, table, rows, to=str(tmp_path / "imported" / "{}-30".format(table))))
+        assert found.replaced == found.rows > 50
+        prefix = found.checkpoint
+    require_same(goes_on(tmp_path / "again", 2, SAVES, prefix, launcher), run, 30)
 
 
 def test_one_rank_goes_on_from_a_checkpoint_of_two(two, tmp_path):
