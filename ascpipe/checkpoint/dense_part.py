@@ -5,7 +5,7 @@ looks for the files. If the file system has no hard links, the parent directory 
 """
 import errno
 import re
-from typing import Dict
+from typing import Dict, Optional
 
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.digests import file_digest
@@ -51,6 +51,25 @@ def _made_durable(fd: int, name: str) -> SavedFile:
         disk.sync(file)
         size = disk.stamp(file).size
         return SavedFile(size, file_digest(file, size))
+
+
+def copy(sparse_fd: int, stem: str, dense: Dict[str, SavedFile], new_sparse_fd: int, new_stem: str) -> Optional[str]:
+    """Copy the files of checkpoint ``stem`` to a checkpoint with another name.
+
+    Returns:
+        The name of the first file whose copy differs from ``dense``, or None.
+
+    Raises:
+        OSError: a system call failed.
+    """
+    with disk.closing(disk.open_directory(DENSE, sparse_fd)) as old, disk.closing(
+            disk.open_directory(DENSE, new_sparse_fd)) as new:
+        for name, saved in sorted(dense.items()):
+            copied = new_stem + name[len(stem):]
+            disk.copy_file(old, name, new, copied)
+            if not _is_copy(new, copied, saved):
+                return name
+    return None
 
 
 def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> None:

@@ -98,6 +98,20 @@ class CheckpointWriter(TablesWriter):
             here = dense_part.make_durable(self._stage().fd, self._place.stem, needed=self._dense)
         return dense_part.variables_of(here) == dense_part.variables_of(there)
 
+    def copy_dense_of(self, prefix: str) -> None:
+        """Copy the dense part of another checkpoint.
+
+        Raises:
+            DamagedCheckpointError: the other checkpoint differs from the saved data.
+            NotSavedError: a system call failed.
+        """
+        with self._failing(), contextlib.closing(open_tree(prefix)) as tree:
+            records = tree.records()
+            wrong = dense_part.copy(tree.fd, records.manifest.stem, records.pair.dense, self._stage().fd,
+                                    self._place.stem)
+            if wrong is not None:
+                raise tree.damaged(os.path.join(DENSE, wrong), "it differs from the saved bytes")
+
     def __enter__(self) -> "CheckpointWriter":
         """Create the directories, and remove the remains of crashed saves.
 

@@ -1,5 +1,4 @@
 """Import of rows from files into a new checkpoint."""
-import contextlib
 import os
 import re
 import uuid
@@ -7,16 +6,14 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, Position, TableSpec
 from ascpipe.checkpoint.errors import RowsNotImportedError, UnverifiedCheckpointError
 from ascpipe.checkpoint.keys import belongs, places
-from ascpipe.checkpoint.paths import DENSE, Place, place_of
+from ascpipe.checkpoint.paths import Place, place_of
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.slice_writer import SliceWriter
 from ascpipe.checkpoint.tables_writer import TablesWriter
-from ascpipe.checkpoint.tree import open_tree
 from ascpipe.checkpoint.writer import CheckpointWriter
 from ascpipe.errors import ArgumentError
 from ascpipe.errors.base import shown
@@ -210,7 +207,8 @@ def _written(merge: _Merge, place: "_NewPlace") -> str:
     positions = [one._replace(run_id="import-" + uuid.uuid4().hex) for one in checkpoint.positions]
     with CheckpointWriter(directory, base, step, dense=checkpoint.dense_prefix is not None,
                           ranks=merge.ranks) as writer:
-        _copy_dense(checkpoint.prefix, writer.dense_prefix)
+        if checkpoint.dense_prefix is not None:
+            writer.copy_dense_of(checkpoint.prefix)
         writer.begin_tables(merge.specs(0))
         merge.write(writer, 0)
         slices = [_slice(merge, place, writer.staging_name, rank, positions[rank]) for rank in range(1, merge.ranks)]
@@ -223,18 +221,6 @@ def _slice(merge: _Merge, place: "_NewPlace", staging_name: str, rank: int, posi
         writer.begin_tables(merge.specs(rank), delta=False)
         merge.write(writer, rank)
         return writer.finish(position)
-
-
-def _copy_dense(prefix: str, new_prefix: str) -> None:
-    """Copy TensorFlow's files of a checkpoint. Their names begin with the name of the checkpoint."""
-    folder, stem = os.path.split(new_prefix)
-    with contextlib.closing(open_tree(prefix)) as tree:
-        records = tree.records()
-        if not records.pair.dense:
-            return
-        with disk.closing(disk.open_directory(DENSE, tree.fd)) as old, disk.closing(disk.open_directory(folder)) as new:
-            for name in sorted(records.pair.dense):
-                disk.copy_file(old, name, new, stem + name[len(records.manifest.stem):])
 
 
 _NewPlace = Tuple[str, str, Optional[int]]  #: directory, base and step of the new checkpoint

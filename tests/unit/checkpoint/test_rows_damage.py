@@ -1,4 +1,5 @@
 """Damaged and hostile files with rows are coded errors, after which no checkpoint was written."""
+import errno
 import os
 import shutil
 
@@ -9,6 +10,7 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import (
     CheckpointError,
     CheckpointMismatchError,
+    DamagedCheckpointError,
     DamagedRowsError,
     NotSavedError,
     RowsNotImportedError,
@@ -195,6 +197,27 @@ def test_tables_and_checkpoints_that_are_not_there(tmp_path, into, exports, monk
         import_rows(into, exports / "npy")
 
 
-def test_a_full_disk_leaves_nothing(into, export, monkeypatch):
-    monkeypatch.setattr(disk, "free_bytes", lambda fd: 100)
-    assert_refused(into, export, NotSavedError, "E510: .*the disk has 100 bytes left")
+@pytest.mark.parametrize("call", ["copy_file", "write_all", "sync_all", "rename"])
+def test_a_full_disk_leaves_nothing(into, exports, monkeypatch, call):
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "free_bytes", lambda fd: 100)
+        assert_refused(into, exports / "npy", NotSavedError, "E510: .*the disk has 100 bytes left")
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(disk, call, full)
+    assert_refused(into, exports / "npy", NotSavedError, "E510: .*No space left on device")
+
+
+def test_variables_that_change_after_they_were_verified_are_damage(into, exports, monkeypatch):
+    copied = disk.copy_file
+
+    def copy(fd, name, new_fd, new_name):
+        with open(os.path.dirname(into) + "/sparse-model.ckpt-5/dense-part/" + name, "a") as file:
+            file.write("x")
+        copied(fd, name, new_fd, new_name)
+
+    monkeypatch.setattr(disk, "copy_file", copy)
+    with pytest.raises(DamagedCheckpointError, match="E522: .*dense-part/model.ckpt-5.* differs from the saved bytes"):
+        import_rows(into, exports / "npy")
