@@ -20,6 +20,8 @@ DIM = 16
 BATCH = 512
 #: dtype -> how far the held-out AUC may be from the AUC of float32 rows
 DTYPES = {"float32": 0.0, "float16": 1e-4, "int8": 2e-3}
+#: held-out AUC in docs/how-to/saved_models.md
+AREAS = {"movielens": 0.72865, "criteo": 0.66875}
 
 pytestmark = [pytest.mark.timeout_s(240), pytest.mark.filterwarnings("ignore:distutils Version classes")]
 
@@ -127,7 +129,7 @@ def test_real_models_give_the_predictions_of_the_program_and_nearly_the_same_auc
     assert done.returncode == 0, done.stdout
     for name, (rows, logits, labels) in wanted.items():
         area = auc.area_under_curve(labels, logits)
-        assert area > 0.6
+        assert area == pytest.approx(AREAS[name], abs=0.005)
         for dtype, apart in DTYPES.items():
             with np.load(str(tmp_path / name / dtype / "results.npz")) as found:
                 error = np.abs(found["rows"] - rows)
@@ -137,7 +139,4 @@ def test_real_models_give_the_predictions_of_the_program_and_nearly_the_same_auc
                 assert error.any() == (dtype != "float32")
                 if dtype == "float32":
                     np.testing.assert_allclose(found["logit"], logits, rtol=1e-6, atol=1e-6)
-                served = auc.area_under_curve(labels, found["logit"])
-                sys.stdout.write("{} {}: auc {:.5f}, largest error of a row {:.2e}\n".format(
-                    name, dtype, served, error.max()))
-                assert abs(served - area) <= apart + 1e-12
+                assert abs(auc.area_under_curve(labels, found["logit"]) - area) <= apart + 1e-9

@@ -41,7 +41,7 @@ def names_of(dtype: str) -> List[str]:
 
 
 def write_stock_files(checkpoint: Checkpoint, table: str, folder: str, dtype: str) -> Written:
-    """Write the keys that evaluation lookups find, and their embeddings. Keep about 100 MiB and the keys in memory.
+    """Write the keys that evaluation lookups find, and their embeddings. It needs 16 bytes per key and 200 MiB.
 
     Args:
         checkpoint: an open, verified checkpoint. A delta is merged with its ancestors.
