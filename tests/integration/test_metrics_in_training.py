@@ -87,7 +87,7 @@ def set_aside(found):
 
 def test_counters_begin_anew_with_the_next_session(daemon, port):
     with trained_by("watched"):
-        first = wait_until(lambda: next((now for now in [scrape(port)] if total(now, "table_batches") > 200), None))
+        first = wait_until(lambda: next((now for now in [scrape(port)] if total(now, "table_batches") > 60), None))
     with trained_by("watched") as program:
         program.pause()
         second = wait_until(lambda: next((now for now in [scrape(port)] if run_of(now) not in (0, run_of(first))

@@ -44,8 +44,8 @@ KINDS = ["gradient_descent", "adagrad", "ftrl", "lazy_adam"]
 
 
 @pytest.mark.parametrize("way", some(
-    WAYS, ways_to_train.minimize, ways_to_train.in_two_calls, ways_to_train.by_gradients, ways_to_train.by_slim,
-    ways_to_train.by_both, ways_to_train.each_by_its_loss), ids=ways_to_train.name_of)
+    WAYS, ways_to_train.minimize, ways_to_train.in_two_calls, ways_to_train.by_both, ways_to_train.each_by_its_loss),
+    ids=ways_to_train.name_of)
 def test_sums_are_applied_as_in_tensorflow_whatever_way_a_program_trains(way):
     require_equal(way, KINDS[WAYS.index(way) % len(KINDS)], "cycle")
 

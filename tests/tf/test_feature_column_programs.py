@@ -142,8 +142,8 @@ def test_such_a_beginning_is_refused_in_a_session_that_runs_initializers_alone(t
             v1.train.init_from_checkpoint(trained["device"], {name: v1.trainable_variables()[0]})
 
 
-@pytest.mark.parametrize("make", [lambda: tf.distribute.MirroredStrategy(["/cpu:0"]),
-                                  lambda: tf.distribute.OneDeviceStrategy("/cpu:0")])
+@pytest.mark.parametrize("make", [long(lambda: tf.distribute.MirroredStrategy(["/cpu:0"])),
+                                  lambda: tf.distribute.OneDeviceStrategy("/cpu:0")], ids=["mirrored", "one device"])
 def test_a_strategy_of_tensorflow_is_refused_for_tables_alone(make, tmp_path):
     config = columns.config().replace(train_distribute=make())
     wanted = [fc.embedding_column(words(50), 4)]
