@@ -18,7 +18,7 @@ class RankedDaemons:
         self._daemons: Dict[int, DaemonProcess] = {}
 
     def name_for(self, ranks: int) -> str:
-        """Return the value of ASCPIPE_NAME for a run of so many ranks."""
+        """Return the value of ASCPIPE_NAME for a run with this number of ranks."""
         for rank in range(ranks):
             daemon = self._daemons.get(rank)
             if daemon is None or not is_alive(daemon.pid):
@@ -57,7 +57,7 @@ def shared() -> Iterator[None]:
 
 @contextlib.contextmanager
 def lent(ranks: int) -> Iterator[Dict[str, str]]:
-    """Settings of one run of so many ranks: its daemons, if they are shared."""
+    """Settings of a run with this number of ranks: its daemons, if they are shared."""
     if not _in_use:
         yield {}
         return
