@@ -17,10 +17,17 @@ def places(keys: np.ndarray, sought: np.ndarray) -> Tuple[np.ndarray, np.ndarray
     """
     if not len(keys):
         return np.zeros(len(sought), np.int64), np.zeros(len(sought), bool)
-    found = np.searchsorted(keys, sought).clip(max=len(keys) - 1)
+    if len(keys) < _CACHED:
+        found = np.searchsorted(keys, sought)
+    else:  # searching in the order of the keys misses the CPU cache less often
+        order = np.argsort(sought)
+        found = np.empty(len(sought), np.int64)
+        found[order] = np.searchsorted(keys, sought[order])
+    found.clip(max=len(keys) - 1, out=found)
     return found, keys[found] == sought
 
 
+_CACHED = 1 << 17  #: so many keys stay in the CPU cache
 _FEW = 1 << 12  #: ``repeated`` sorts arrays of at most this size instead of hashing the keys
 _MANY = (1 << 31) - 1  #: maximum of an int32
 _CHUNK = 1 << 16

@@ -170,7 +170,9 @@ class _Merge:
         """Return the rows of a part that belong to a rank and are imported."""
         count = len(part.keys)
         there = self.plan.there
-        place = None if there is None else places(self.plan.keys, part.keys)[0]
+        place = np.empty(0, np.int64)
+        if there is not None and not (self._replaces and COUNT in part.values and TIMESTAMP in part.values):
+            place = places(self.plan.keys, part.keys)[0]
         counts = part.values.get(COUNT)
         if counts is None:
             counts = np.full(count, threshold_of(self._spec)) if there is None else there.counts[place]

@@ -7,9 +7,11 @@ from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.contents import INT_BYTES, KeyBlock, TableSpec
 from ascpipe.checkpoint.keys import belongs, places
 from ascpipe.checkpoint.memory_room import memory_for
+from ascpipe.checkpoint.table_folders import candidate_pieces, count_pieces
 from ascpipe.rows.columns import COUNT, TIMESTAMP
 from ascpipe.rows.sources import Source, checked_parts
 
+_BLOCK_ROWS = 1 << 20  #: keys of the table that are searched together; the search is faster if there are many
 KEEP = "keep"
 REPLACE = "replace"
 
@@ -84,10 +86,9 @@ def planned(checkpoint: Checkpoint, spec: TableSpec, source: Source) -> Plan:
             keys.sort()
     _check_unique(keys, spec, source)
     there: Optional[There] = None
-    for block in checkpoint.keys_with_rows(spec.name):
-        there = _matched(keys, there, block, spec, has_row=True)
-    for block in checkpoint.candidates(spec.name):
-        there = _matched(keys, there, block, spec, has_row=False)
+    for pieces_of, has_row in ((count_pieces, True), (candidate_pieces, False)):
+        for arrays in checkpoint.arrays(spec.name, pieces_of, block_rows=_BLOCK_ROWS):
+            there = _matched(keys, there, KeyBlock(*arrays), spec, has_row=has_row)
     return Plan(keys, there, latest)
 
 

@@ -56,3 +56,17 @@ def test_a_key_belongs_to_the_rank_that_its_exact_absolute_value_names(seed, ran
     keys = np.r_[ends, np.random.RandomState(seed).randint(INT64.min, INT64.max, 100, np.int64)]
     for rank in range(ranks):
         assert belongs(keys, rank, ranks).tolist() == [abs(int(key)) % ranks == rank for key in keys]
+
+
+@pytest.mark.parametrize("cached", [1, COUNT + 1])
+@pytest.mark.parametrize("spread", sorted(SPREADS))
+def test_places_of_keys_are_those_of_a_dictionary(seed, spread, cached, monkeypatch):
+    monkeypatch.setattr(key_sets, "_CACHED", cached)
+    dice = np.random.RandomState(seed)
+    sought = SPREADS[spread](dice)
+    keys = np.sort(dice.choice(sought, len(sought) // 2, replace=False))
+    place, is_there = key_sets.places(keys, sought)
+    known = {key: number for number, key in enumerate(keys.tolist())}
+    assert is_there.tolist() == [key in known for key in sought.tolist()]
+    assert place[is_there].tolist() == [known[key] for key in sought[is_there].tolist()]
+    assert not key_sets.places(keys[:0], sought)[1].any()
