@@ -27,7 +27,7 @@ def places(keys: np.ndarray, sought: np.ndarray) -> Tuple[np.ndarray, np.ndarray
     return found, keys[found] == sought
 
 
-_CACHED = 1 << 17  #: so many keys stay in the CPU cache
+_CACHED = 1 << 17  #: number of keys that stay in the CPU cache
 _FEW = 1 << 12  #: ``repeated`` sorts arrays of at most this size instead of hashing the keys
 _MANY = (1 << 31) - 1  #: maximum of an int32
 _CHUNK = 1 << 16
