@@ -129,7 +129,8 @@ TF2_TESTS := tests/tf/test_reached_patches.py tests/tf/test_documented_program.p
 	tests/tf/test_managed_sessions.py tests/tf/test_ops_load.py tests/tf/test_ops_lookup.py tests/tf/test_ops_plan.py \
 	tests/tf/test_ops_tables.py tests/tf/test_ops_apply.py tests/tf/test_ops_combine.py tests/tf/test_lookup_sparse.py \
 	tests/tf/test_order_of_ops.py tests/tf/test_ops_on_gradients.py tests/integration/test_crossing_checkpoints.py \
-	tests/fault/test_kills_of_workers.py tests/tf/test_read.py tests/tf/test_read_positions.py tests/tf/test_read_text.py
+	tests/fault/test_kills_of_workers.py tests/tf/test_read.py tests/tf/test_read_positions.py tests/tf/test_read_text.py \
+	tests/tf/test_stock_initial_rows.py tests/tf/test_stock_saved_models.py
 
 test-tf2: dev-setup
 	@scripts/second_runtime.sh $(TF2_TESTS) $(ARGS)

@@ -41,8 +41,7 @@ def initial_rows(shape: TableShape, keys: tf.Tensor) -> tf.Tensor:
     if shape.kind == POOL and shape.pool is not None:
         scaled = (shape.pool.astype(np.float64) * shape.scale).astype(np.float32)
         return tf.gather(tf.constant(scaled), _shifted(_shifted(row_bits, 32) * len(scaled), 32))
-    columns = tf.stack([_constant((column + 1) * _GOLDEN) for column in range(shape.dim)])
-    bits = _mix(tf.expand_dims(row_bits, 1) + columns)
+    bits = _mix(tf.expand_dims(row_bits, 1) + _constant(*((column + 1) * _GOLDEN for column in range(shape.dim))))
     if shape.kind == UNIFORM:
         values = shape.a + (shape.b - shape.a) * (tf.cast(_shifted(bits, 11), tf.float64) * 2.0 ** -53)
     else:
@@ -55,9 +54,9 @@ def initial_rows(shape: TableShape, keys: tf.Tensor) -> tf.Tensor:
     return tf.cast(values * shape.scale, tf.float32)
 
 
-def _constant(value: int) -> tf.Tensor:
-    """Return the lower 64 bits of an integer as int64."""
-    return tf.constant(np.uint64(value & (1 << 64) - 1).astype(np.int64))
+def _constant(*values: int) -> tf.Tensor:
+    """Return the lower 64 bits of integers as int64[n]."""
+    return tf.constant(np.array([value & (1 << 64) - 1 for value in values], np.uint64).astype(np.int64))
 
 
 def _mix(x: tf.Tensor) -> tf.Tensor:
