@@ -15,9 +15,10 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError, DamagedCheckpointError
 from ascpipe.checkpoint.retention import is_delta
 from ascpipe.cli.main import main
-from ascpipe.errors import NotBuiltYetError
+from ascpipe.errors import NotBuiltYetError, ServingError
 from ascpipe.tf import Saver, lookup_sparse, serving_tables
 from ascpipe.tf.incumbent.ascend.estimator import NPUEstimator
+from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tfops import load
 from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
@@ -219,6 +220,21 @@ def test_an_export_with_ops_of_tensorflow_is_served_without_the_library_and_give
     assert sorted(os.listdir(os.path.join(usual, "assets"))) == ["item.asctable", "user.asctable"]
     saved = {name for name, _ in tf.train.list_variables(os.path.join(exported[0], "variables", "variables"))}
     assert saved == {"dense/weights", "global_step"}
+
+
+def test_a_model_with_other_ops_of_ascpipe_is_not_exported_with_ops_of_tensorflow(trained, tmp_path):
+    class Foreign(Job):
+        def _look_up(self, *args, **kwargs):
+            native.ops().asc_served_table(shared_name="foreign", name="foreign")
+            return super()._look_up(*args, **kwargs)
+
+    folder, _ = trained
+    with programs.ascpipe():
+        with pytest.raises(ServingError, match="E275: The graph .* has ops of ascpipe: AscServedTable .'foreign'"):
+            asc.export_saved_model(Foreign(folder).estimator, str(tmp_path), receiver, ops="stock")
+        assert not list(tmp_path.glob("*/assets"))
+        path = Foreign(folder).export(tmp_path)  # the next export has the usual ops again
+    assert sorted(os.listdir(os.path.join(path, "assets"))) == ["item.asctable", "user.asctable"]
 
 
 def test_tables_that_were_saved_without_a_key_are_exported_and_give_default_rows(trained, tmp_path):
