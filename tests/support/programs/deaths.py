@@ -200,7 +200,7 @@ def killed_workers_and_changed_rows(kinds: str, kills: str, seed: str = "1") -> 
     with started() as running:
         running.run(feed.iterator.initializer)
         with Killer(kinds.split("+"), int(kills), int(seed), lambda: feed.last) as killer:
-            while killer.killed < int(kills):
+            while killer.killed < int(kills) or changes < 12:
                 feed.step(running)
                 changes += _change(tables[draw.randint(2)], draw)
         for _ in range(20):
