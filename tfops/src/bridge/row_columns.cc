@@ -26,10 +26,10 @@ RowColumns::RowColumns(ExampleFeatures features) : features_(std::move(features)
   }
 }
 
-const std::string& RowColumns::NameOf(std::size_t feature) const {
+std::string RowColumns::NameOf(std::size_t feature) const {
   const auto& config = features_.config;
-  return is_dense(feature) ? config.dense[feature].feature_name
-                           : config.sparse[feature - config.dense.size()].feature_name;
+  return is_dense(feature) ? std::string(config.dense[feature].feature_name)
+                           : std::string(config.sparse[feature - config.dense.size()].feature_name);
 }
 
 tensorflow::DataType RowColumns::TypeOf(std::size_t feature) const {
@@ -55,7 +55,7 @@ Tensor RowColumns::NewValues(std::size_t feature, const TensorShape& shape, tens
 }
 
 std::string RowColumns::WhyUnfit(std::size_t feature, const ArrowColumn& column, std::int64_t row) const {
-  const std::string& name = NameOf(feature);
+  const std::string name = NameOf(feature);
   if (column.IsNull(row)) {
     const bool fits = !is_dense(feature) || defaults_[feature].NumElements() > 0;
     return fits ? std::string() : Text("column '", name, "' is null, and the feature has no default value");

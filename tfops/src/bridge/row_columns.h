@@ -33,7 +33,7 @@ class RowColumns {
   struct Sparse;
 
   bool is_dense(std::size_t feature) const { return feature < features_.config.dense.size(); }
-  const std::string& NameOf(std::size_t feature) const;
+  std::string NameOf(std::size_t feature) const;
   tensorflow::DataType TypeOf(std::size_t feature) const;  // of the values in the column
   std::int64_t CountOf(std::size_t feature) const;         // of a dense feature
   // Whether the feature may not be able to represent a value.
