@@ -43,7 +43,8 @@
     +-- RanksError             E240  ranks cannot be started, or cannot connect
     |   +-- HorovodMissingError E241 Horovod is needed for several ranks and is not installed
     |   +-- HorovodVersionError E242 the version of Horovod is not supported
-    |   `-- RanksDisagreeError E243  Horovod and the launcher disagree about the rank
+    |   +-- RanksDisagreeError E243 Horovod and the launcher disagree about the rank
+    |   `-- OtherRankRowsError E244 another rank cannot read or change rows
     +-- CombinerError          E250  ids, weights or arguments of a lookup cannot be combined
     +-- ColumnError            E251  tables do not support a feature column or optimizer
     +-- UntrainedTableError    E252  the loss depends on a table that no optimizer updates
@@ -141,6 +142,7 @@ from ascpipe.errors.others import (
     NameRefusedError,
     NotBuiltYetError,
     OtherProductError,
+    OtherRankRowsError,
     OutOfSharedMemoryError,
     RanksDisagreeError,
     RanksError,
@@ -229,6 +231,7 @@ __all__ = [
     "NotStartedError",
     "OptimizerError",
     "OtherProductError",
+    "OtherRankRowsError",
     "OutOfSharedMemoryError",
     "ParquetMissingError",
     "PeerRefusedError",

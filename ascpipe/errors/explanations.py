@@ -148,6 +148,11 @@ _OTHERS: Dict[str, Explanation] = {
     "E243": Explanation(
         "Horovod and the launcher report different ranks for this process.", NOTHING,
         "Call `hvd.init()` without arguments, and start all ranks with one launcher."),
+    "E244": Explanation(
+        "Rank 0 called `read`, `assign` or `delete` of a table, and another rank could not read or change its rows.",
+        "The message says whether tables were changed.",
+        "Correct the cause, which the message contains. If it says that the ranks have different rows, restart all "
+        "ranks from a checkpoint."),
     "E250": Explanation(
         "`lookup_sparse` received a wrong argument. For example, ids are not a SparseTensor or RaggedTensor, or a "
         "rank, shape or dtype is wrong.", "Nothing was added to the graph.",

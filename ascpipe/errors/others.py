@@ -149,6 +149,20 @@ class RanksDisagreeError(RanksError):
                 "ranks with one launcher")
 
 
+class OtherRankRowsError(RanksError):
+    """Another rank cannot read or change the rows that it owns.
+
+    Attributes:
+        what: the request of rank 0.
+        cause: the other rank, and its error.
+        state: state of the tables, and the recommended action.
+    """
+
+    code = "E244"
+    fields: ClassVar[Tuple[str, ...]] = ("what", "cause", "state")
+    template = "The {what} failed on {cause}. {state}"
+
+
 class CombinerError(AscpipeError, ValueError):
     """Ids, weights or arguments of ``lookup_sparse`` cannot be combined. Nothing was added to the graph.
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from ascpipe.checkpoint.reader import open_checkpoint
-from ascpipe.errors import ArgumentError, CallOrderError, NotBuiltYetError
+from ascpipe.errors import ArgumentError, CallOrderError
 from ascpipe.tf import Saver
 from ascpipe.tf.checkpoints.live_rows import LiveRows
 from mx_rec.core.asc import start_asc_pipeline
@@ -187,9 +187,9 @@ def test_wrong_arguments_are_errors_and_change_nothing():
             assert table.read([1, 4]).found.tolist() == [True, False] and table.size() == 2
 
 
-def test_several_ranks_are_refused():
-    live = LiveRows(types.SimpleNamespace(ranks=2))
-    for call in (lambda: live.read("ids", [1]), lambda: live.items("ids", 1), lambda: live.delete("ids", [1]),
+def test_only_rank_0_reads_and_changes_rows():
+    live = LiveRows(types.SimpleNamespace(rank=1, ranks=2))
+    for call in (lambda: live.read("ids", [1]), lambda: live.delete("ids", [1]),
                  lambda: live.assign("ids", [1], [[0.0] * DIM], None)):
-        with pytest.raises(NotBuiltYetError, match="with several ranks"):
+        with pytest.raises(CallOrderError, match="was called on rank 1. Nothing was changed. Call it on rank 0"):
             call()

@@ -9,6 +9,7 @@ from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.slice_writer import SliceWriter
 from ascpipe.tf.checkpoints import deltas, loading, positions, saving
+from ascpipe.tf.checkpoints.rank_rows import RowRequests
 from ascpipe.tf.running import asking
 from ascpipe.tf.running.hold_between_steps import TableState, hold
 from ascpipe.tf.running.pipeline import Pipeline, Tip
@@ -21,7 +22,8 @@ def follow(pipeline: Pipeline) -> asking.Follower:
     """Start and return the thread that executes requests of rank 0 on this rank."""
     saves = _Saves(pipeline)
     return asking.Follower({
-        saving.SAVE: saves.save, asking.ENDED: saves.end, loading.LOAD: functools.partial(_load, pipeline), CUT: _cut},
+        saving.SAVE: saves.save, asking.ENDED: saves.end, loading.LOAD: functools.partial(_load, pipeline), CUT: _cut,
+        **RowRequests(pipeline).handlers()},
         pipeline.wait_timeout_s)
 
 

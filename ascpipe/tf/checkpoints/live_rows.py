@@ -3,13 +3,12 @@ from typing import Any, Iterator, Mapping, Optional
 
 import numpy as np
 
-from ascpipe.checkpoint.contents import TableSpec
-from ascpipe.errors import ArgumentError, CallOrderError, NotBuiltYetError
-from ascpipe.tf.checkpoints import table_rows
-from ascpipe.tf.checkpoints.loading import Load, load_tables
-from ascpipe.tf.checkpoints.saving import specs_of
-from ascpipe.tf.checkpoints.table_copy import Edit, EditedTable, TableCopy, find
-from ascpipe.tf.running.hold_between_steps import TableState, hold
+from ascpipe.checkpoint.keys import belongs
+from ascpipe.errors import ArgumentError, CallOrderError
+from ascpipe.tf.checkpoints.own_rows import copied_rows, edited, load_edited, read_rows, spec_of, split
+from ascpipe.tf.checkpoints.rank_rows import OtherRanksEdit, read_other_rows
+from ascpipe.tf.checkpoints.table_copy import Edit
+from ascpipe.tf.running.hold_between_steps import hold
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.row_access import RowAccess, TableRows
 
@@ -21,41 +20,25 @@ class LiveRows(RowAccess):
         self._pipeline = pipeline
 
     def read(self, table: str, keys: Any) -> TableRows:
-        """Return the rows of some keys. Only matching entries are copied."""
-        self._require_one_rank("read")
+        """Return rows of this rank and of the other ranks, in the order of ``keys``."""
+        self._require_rank_0("read")
         wanted, places = np.unique(checked_keys(keys), return_inverse=True)
+        pipeline = self._pipeline
         with hold(alone=False) as held:
-            at = held.table(self._pipeline.tables[table].shape.number)
-            spec = self._spec(table, at)
-            found = _none(wanted, spec)
-
-            def which(entries: np.ndarray) -> np.ndarray:
-                return table_rows.trained(entries) & find(wanted, entries["key"])[0]
-
-            for block in table_rows.blocks(at, which):
-                where = find(wanted, block.keys)[1]
-                found.found[where] = True
-                found.rows[where] = block.joined().rows
-                found.counts[where] = block.counts
-                found.timestamps[where] = block.timestamps
-            for counted in table_rows.candidates(at, which):
-                where = find(wanted, counted.keys)[1]
-                found.counts[where] = counted.counts
-                found.timestamps[where] = counted.timestamps
-        return _split(TableRows(wanted[places], found.rows[places], found.found[places], found.counts[places],
-                                found.timestamps[places], {}), spec)
+            spec = spec_of(pipeline, table, held.table(pipeline.tables[table].shape.number))
+            found = read_rows(pipeline, held, table, wanted)
+            if pipeline.ranks > 1:
+                read_other_rows(pipeline, table, found)
+        return split(TableRows(wanted[places], found.rows[places], found.found[places], found.counts[places],
+                               found.timestamps[places], {}), spec)
 
     def items(self, table: str, block: int) -> Iterator[TableRows]:
-        self._require_one_rank("items")
         with hold(alone=False) as held:
-            at = held.table(self._pipeline.tables[table].shape.number)
-            spec = self._spec(table, at)
-            copy = TableCopy(table, at, spec.row_floats)
-        return _blocks(copy, spec, block)
+            return copied_rows(self._pipeline, held, table, block)
 
     def assign(self, table: str, keys: Any, rows: Any, slots: Optional[Mapping[str, Any]]) -> None:
         """Check the arguments, and replace the table by an edited copy."""
-        self._require_one_rank("assign")
+        self._require_rank_0("assign")
         keys = checked_keys(keys)
         known = self._pipeline.tables[table]
         dim = known.shape.dim
@@ -83,7 +66,7 @@ class LiveRows(RowAccess):
         self._edit(table, Edit(keys[order], np.concatenate(parts, axis=1)[order], kept))
 
     def delete(self, table: str, keys: Any) -> int:
-        self._require_one_rank("delete")
+        self._require_rank_0("delete")
         return self._edit(table, Edit(np.unique(checked_keys(keys))))
 
     def _edit(self, table: str, edit: Edit) -> int:
@@ -91,29 +74,24 @@ class LiveRows(RowAccess):
         pipeline = self._pipeline
         pipeline.background.settle()
         with hold(alone=True) as held:
-            shape = pipeline.tables[table].shape
-            at = held.table(shape.number)
-            if not at.device and not len(at.homes):
-                raise CallOrderError("Table {!r} has no rows yet. Nothing was changed. Run the initializer of the "
-                                     "variables, or restore a checkpoint, before you change rows".format(table))
-            spec = self._spec(table, at)
-            edited = EditedTable(TableCopy(table, at, spec.row_floats), spec, edit._replace(
-                threshold=max(0, int(at.header["access_threshold"])), time=int(at.header["time"])))
-            columns = [(0, 0, spec.dim)]
-            for slot in spec.slots:
-                columns.append((sum(columns[-1][1:]), sum(columns[-1][1:]), slot.width))
-            load_tables(pipeline, held, [Load(shape, spec.slots, edited, edited.tables[table], columns, [])])
+            if pipeline.ranks == 1:
+                content = edited(pipeline, held, table, edit)
+                load_edited(pipeline, held, table, content)
+                pipeline.begin_history()
+                return int(content.deleted)
+            mine = belongs(edit.keys, pipeline.rank, pipeline.ranks)
+            content = edited(pipeline, held, table, edit._replace(
+                keys=edit.keys[mine], rows=None if edit.rows is None else edit.rows[mine]))
+            others = OtherRanksEdit(pipeline, table, edit)
+            load_edited(pipeline, held, table, content)
             pipeline.begin_history()
-        return int(edited.deleted)
+            others.execute()
+        return int(content.deleted) + others.deleted
 
-    def _spec(self, table: str, at: TableState) -> TableSpec:
-        (spec,) = specs_of(self._pipeline, [self._pipeline.tables[table]], {table: at}, {table: None})
-        return spec
-
-    def _require_one_rank(self, call: str) -> None:
-        if self._pipeline.ranks > 1:
-            raise NotBuiltYetError("Table.{}() with several ranks".format(call), "save a checkpoint, and use "
-                                   "`ascpipe checkpoint export`")
+    def _require_rank_0(self, call: str) -> None:
+        if self._pipeline.rank != 0:
+            raise CallOrderError("Table.{}() was called on rank {}. Nothing was changed. Call it on rank 0, for the "
+                                 "rows of all ranks".format(call, self._pipeline.rank))
 
 
 def checked_keys(keys: Any) -> np.ndarray:
@@ -145,27 +123,3 @@ def _checked_rows(name: str, rows: Any, count: int, width: int) -> np.ndarray:
         raise ArgumentError("{} has a value that is not finite in {} of {} rows, the first is row {}. Nothing was "
                             "changed".format(name, len(bad), count, bad[0]))
     return found
-
-
-def _none(keys: np.ndarray, spec: TableSpec) -> TableRows:
-    """Return the keys without rows. ``rows`` includes the optimizer slots."""
-    return TableRows(keys, np.full((len(keys), spec.row_floats), np.nan, np.float32), np.zeros(len(keys), bool),
-                     np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64), {})
-
-
-def _split(found: TableRows, spec: TableSpec) -> TableRows:
-    """Divide the rows into embeddings and optimizer slots."""
-    column = spec.dim
-    slots = {}
-    for slot in spec.slots:
-        slots[slot.name] = found.rows[:, column:column + slot.width]
-        column += slot.width
-    return found._replace(rows=found.rows[:, :spec.dim], slots=slots)
-
-
-def _blocks(copy: TableCopy, spec: TableSpec, block: int) -> Iterator[TableRows]:
-    for start in range(0, len(copy.keys), block):
-        part = slice(start, start + block)
-        keys = np.array(copy.keys[part])
-        yield _split(TableRows(keys, np.array(copy.rows[part]), np.ones(len(keys), bool), np.array(copy.counts[part]),
-                               np.array(copy.timestamps[part]), {}), spec)

@@ -73,7 +73,8 @@ class Table:
     def read(self, keys: Any) -> TableRows:
         """Return rows as they are after the last trained step. The call changes nothing.
 
-        The call examines all keys of the table, so one call for many keys is faster than many calls.
+        The call examines all keys of the table, so one call for many keys is faster than many calls. With several
+        ranks, rank 0 calls the method, and gets the rows of all ranks.
 
         Args:
             keys: vector of integers, in any order and with repetitions.
@@ -85,8 +86,8 @@ class Table:
 
         Raises:
             ArgumentError: ``keys`` is not a vector of integers.
-            CallOrderError: the pipeline was not started.
-            NotBuiltYetError: there are several ranks.
+            CallOrderError: the pipeline was not started, or this is not rank 0.
+            OtherRankRowsError: another rank cannot read its rows.
             tf.errors.OpError: the pipeline failed.
         """
         return self._live_rows().read(self.table_name, keys)
@@ -95,7 +96,7 @@ class Table:
         """Return an iterator over all keys that have a row, as they are after the last trained step.
 
         Training may continue during the iteration: the call copies the table to a temporary file first. Keys are in no
-        particular order.
+        particular order. With several ranks, each rank iterates over the keys that it owns.
 
         Args:
             block: maximum number of keys of each item.
@@ -106,7 +107,8 @@ class Table:
         Raises:
             CheckpointError: the temporary file cannot be written.
             ArgumentError: ``block`` is less than 1.
-            CallOrderError, NotBuiltYetError, tf.errors.OpError: as in ``read``.
+            CallOrderError: the pipeline was not started.
+            tf.errors.OpError: the pipeline failed.
         """
         if block < 1:
             raise ArgumentError("block is {}. Pass a number of at least 1".format(block))
@@ -116,7 +118,8 @@ class Table:
         """Set rows between two training steps. A key without a row gets one.
 
         Batches that were read ahead are trained with the new rows. The call copies the whole table to a temporary file
-        and back, so one call for many keys is faster than many calls. The next checkpoint is a full one.
+        and back, so one call for many keys is faster than many calls. The next checkpoint is a full one. With several
+        ranks, rank 0 calls the method for keys of all ranks.
 
         Args:
             keys: vector of distinct integers.
@@ -126,9 +129,10 @@ class Table:
 
         Raises:
             ArgumentError: a key occurs twice, or an array has the wrong shape, dtype or values. Nothing was changed.
-            CallOrderError: no session has run yet, so the table has no rows. Nothing was changed.
+            CallOrderError: no session has run yet, so the table has no rows, or this is not rank 0. Nothing was
+                changed.
             CheckpointError: the temporary file cannot be written. Nothing was changed.
-            NotBuiltYetError: there are several ranks.
+            OtherRankRowsError: another rank cannot change its rows. The message says whether rows were changed.
             tf.errors.ResourceExhaustedError: the table has too little space for the new keys. Nothing was changed.
         """
         self._live_rows().assign(self.table_name, keys, rows, slots)

@@ -39,7 +39,7 @@ from mx_rec.util.initialize import ConfigInitializer, init, terminate_config_ini
 from mx_rec.util.ops import import_host_pipeline_ops
 from mx_rec.util.variable import get_dense_and_sparse_variable
 from tests.support.disk_faults import SIGKILL, FaultyDisk
-from tests.support.programs import ranked_faults
+from tests.support.programs import ranked_edits, ranked_faults
 from tests.support.programs.ranked_case import RANK, RANKS, Case, Feature, Table
 from tests.support.programs.ranked_lines import Lines
 from tests.support.programs.ranked_terms import Cancelled
@@ -64,7 +64,7 @@ class Program:
         self._case = case
         self._sharing = RANKS > 1
         tables = {name: Table(**table) for name, table in case.tables.items()}
-        self._hash_tables = {name: self._create(name, table) for name, table in sorted(tables.items())}
+        self.hash_tables = {name: self._create(name, table) for name, table in sorted(tables.items())}
         self._features = {name: Feature(**feature) for name, feature in sorted(case.features.items())}
         self._tables, self._lines = tables, Lines(case, self._features, tables)
         self.scale, self.gradient_scale = (tf.compat.v1.placeholder_with_default(np.float32(1), []) for _ in range(2))
@@ -182,7 +182,7 @@ class Program:
                 rows[name] = self._combined(feature, batch[name], spec, batch, is_train)
                 continue
             rows[name] = sparse_lookup(
-                self._hash_tables[feature.table], batch[name] if specs is None else specs[name],
+                self.hash_tables[feature.table], batch[name] if specs is None else specs[name],
                 self._case.send_count or count * feature.width, dim=None, is_train=is_train,
                 name=feature.table + "_lookup", modify_graph=specs is None, batch=batch, is_grad=feature.grad,
                 access_and_evict_config=access if specs is None else None)
@@ -202,7 +202,7 @@ class Program:
         if feature.combiner != "sum":
             weights = tf.SparseTensor(ids.indices, tf.cast(ids.values % 5 + 1, tf.float32), ids.dense_shape)
         return ascpipe.tf.lookup_sparse(
-            self._hash_tables[feature.table], ids if spec is None else spec, weights, feature.combiner,
+            self.hash_tables[feature.table], ids if spec is None else spec, weights, feature.combiner,
             batch=batch, training=is_train, trainable=feature.grad)
 
     def _joined(self, rows: Dict[str, tf.Tensor], batch: Dict[str, Any]) -> tf.Tensor:
@@ -257,8 +257,12 @@ class Training:
                 self._session.run(self._program.set_threshold[str(step + 1)])
             if case.evict_each and (step + 1) % case.evict_each == 0:
                 trigger_evict(self._session)
+            if case.edit_each and (step + 1) % case.edit_each == 0:
+                ranked_edits.edit(case, self._program.hash_tables, step, self._told.setdefault("edits", []))
             if case.evaluate_each and (step + 1) % case.evaluate_each == 0:
                 self._told["evaluations"].append(self._evaluate(keep=False))
+        if case.edit_each:
+            ranked_edits.require_own_keys(self._program.hash_tables)
         if kills is not None:
             self._told["killed"] = kills.stop()
         beside.join()

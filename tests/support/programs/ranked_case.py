@@ -53,6 +53,7 @@ class Case(NamedTuple):
         trace: file of the lines to train, ``ranked_lines.Lines``; else they are generated.
         kills: seed of the random moments at which workers of each rank are killed; 0: none are.
         evict_each: steps after which keys are evicted that were not used for as many.
+        edit_each: steps after which rank 0 reads, sets and deletes rows, ``ranked_edits.edit``.
         join: how rows become the layer that the model reads: "sums" of the ids of a line, or all of them side by side
             by "concat"; "apart": by "concat", and each step reads the lookups, too.
         cancelled: tell the keys whose gradient cancels, ``ranked_terms.Cancelled``; without graph modification.
@@ -79,6 +80,7 @@ class Case(NamedTuple):
     restore: str = ""
     thresholds: Dict[str, int] = {}
     evict_each: int = 0
+    edit_each: int = 0
     trace: str = ""
     kills: int = 0
     join: str = "sums"

@@ -1,0 +1,108 @@
+"""Reads and changes of the rows that this rank owns, during a hold. With one rank, these are all rows."""
+from typing import Iterator
+
+import numpy as np
+
+from ascpipe.checkpoint.contents import TableSpec
+from ascpipe.errors import CallOrderError
+from ascpipe.tf.checkpoints import table_rows
+from ascpipe.tf.checkpoints.loading import Load, load_tables
+from ascpipe.tf.checkpoints.saving import specs_of
+from ascpipe.tf.checkpoints.table_copy import Edit, EditedTable, TableCopy, find
+from ascpipe.tf.running.hold_between_steps import Hold, TableState
+from ascpipe.tf.running.pipeline import Pipeline
+from ascpipe.tf.running.row_access import TableRows
+
+
+def read_rows(pipeline: Pipeline, held: Hold, table: str, keys: np.ndarray) -> TableRows:
+    """Return the rows of keys. Only matching entries are copied.
+
+    Args:
+        keys: int64[n], ascending and distinct.
+
+    Returns:
+        The keys in the same order. ``rows`` includes the optimizer slots, and ``slots`` is empty.
+    """
+    at = held.table(pipeline.tables[table].shape.number)
+    spec = spec_of(pipeline, table, at)
+    found = TableRows(keys, np.full((len(keys), spec.row_floats), np.nan, np.float32), np.zeros(len(keys), bool),
+                      np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64), {})
+
+    def which(entries: np.ndarray) -> np.ndarray:
+        return table_rows.trained(entries) & find(keys, entries["key"])[0]
+
+    for block in table_rows.blocks(at, which):
+        where = find(keys, block.keys)[1]
+        found.found[where] = True
+        found.rows[where] = block.joined().rows
+        found.counts[where] = block.counts
+        found.timestamps[where] = block.timestamps
+    for counted in table_rows.candidates(at, which):
+        where = find(keys, counted.keys)[1]
+        found.counts[where] = counted.counts
+        found.timestamps[where] = counted.timestamps
+    return found
+
+
+def copied_rows(pipeline: Pipeline, held: Hold, table: str, block: int) -> Iterator[TableRows]:
+    """Copy a table to a temporary file, and return an iterator over blocks of ``block`` rows of the copy."""
+    at = held.table(pipeline.tables[table].shape.number)
+    spec = spec_of(pipeline, table, at)
+    return _blocks(TableCopy(table, at, spec.row_floats), spec, block)
+
+
+def edited(pipeline: Pipeline, held: Hold, table: str, edit: Edit) -> EditedTable:
+    """Return an edited copy of a table. The table does not change.
+
+    Args:
+        edit: changes of keys that this rank owns. ``threshold`` and ``time`` are set here.
+
+    Raises:
+        CallOrderError: the table has no rows yet.
+        CheckpointError: the copy cannot be written.
+    """
+    at = held.table(pipeline.tables[table].shape.number)
+    if not at.device and not len(at.homes):
+        raise CallOrderError("Table {!r} has no rows yet. Nothing was changed. Run the initializer of the variables, "
+                             "or restore a checkpoint, before you change rows".format(table))
+    spec = spec_of(pipeline, table, at)
+    return EditedTable(TableCopy(table, at, spec.row_floats), spec, edit._replace(
+        threshold=max(0, int(at.header["access_threshold"])), time=int(at.header["time"])))
+
+
+def load_edited(pipeline: Pipeline, held: Hold, table: str, content: EditedTable) -> None:
+    """Replace the rows of a table by an edited copy, during an exclusive hold.
+
+    Raises:
+        tf.errors.ResourceExhaustedError: the table has too little space. Nothing was changed.
+    """
+    shape = pipeline.tables[table].shape
+    spec = content.tables[table]
+    columns = [(0, 0, spec.dim)]
+    for slot in spec.slots:
+        columns.append((sum(columns[-1][1:]), sum(columns[-1][1:]), slot.width))
+    load_tables(pipeline, held, [Load(shape, spec.slots, content, spec, columns, [])])
+
+
+def split(found: TableRows, spec: TableSpec) -> TableRows:
+    """Divide the rows into embeddings and optimizer slots."""
+    column = spec.dim
+    slots = {}
+    for slot in spec.slots:
+        slots[slot.name] = found.rows[:, column:column + slot.width]
+        column += slot.width
+    return found._replace(rows=found.rows[:, :spec.dim], slots=slots)
+
+
+def spec_of(pipeline: Pipeline, table: str, at: TableState) -> TableSpec:
+    """Return the spec of a table, with its optimizer slots."""
+    (spec,) = specs_of(pipeline, [pipeline.tables[table]], {table: at}, {table: None})
+    return spec
+
+
+def _blocks(copy: TableCopy, spec: TableSpec, block: int) -> Iterator[TableRows]:
+    for start in range(0, len(copy.keys), block):
+        part = slice(start, start + block)
+        keys = np.array(copy.keys[part])
+        yield split(TableRows(keys, np.array(copy.rows[part]), np.ones(len(keys), bool), np.array(copy.counts[part]),
+                              np.array(copy.timestamps[part]), {}), spec)
