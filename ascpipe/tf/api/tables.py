@@ -24,11 +24,12 @@ INITIAL = "initial"  #: argument ``default_value`` that selects the initial row 
 DEFAULT = AnyOf(Numbers(), Choice(INITIAL), optional=True)
 
 
-@checked(initializer=tables.INITIALIZER, average_gradients=boolean())
+@checked(initializer=tables.INITIALIZER, average_gradients=boolean(), trainable=boolean())
 def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_size: Optional[int] = None,
                  host_vocabulary_size: int = 0, ssd_vocabulary_size: int = 0,
                  ssd_data_path: Union[str, Sequence[str]] = os.curdir, key_dtype: tf.DType = tf.int64,
-                 is_save: bool = True, padding_keys: Sequence[int] = (), average_gradients: bool = False) -> Table:
+                 is_save: bool = True, padding_keys: Sequence[int] = (), average_gradients: bool = False,
+                 trainable: bool = True) -> Table:
     """Create a table with rows float32[dim] for int64 keys in the default graph.
 
     Keys need no vocabulary, because a key gets a row when it first occurs in training. The initial row depends only on
@@ -51,6 +52,7 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
         is_save: whether checkpoints contain the table.
         padding_keys: keys whose rows can be looked up but are never trained.
         average_gradients: True to train with the average of a row's gradients over ranks instead of the sum.
+        trainable: False for a table that no lookup trains. New keys still get rows, with initial values.
 
     Returns:
         The table, with ``size()``, ``capacity()`` and ``variable``. With several ranks, the size arguments are totals
@@ -68,11 +70,13 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
     padding: Dict[str, Any] = {}
     if not isinstance(padding_keys, (list, tuple)) or padding_keys:
         padding = {"padding_keys": padding_keys, "padding_keys_mask": True, "padding_keys_len": 1}
-    return tables.create_table(
+    table = tables.create_table(
         key_dtype, dim, name, initializer, 1 if device_vocabulary_size is None else device_vocabulary_size,
         host_vocabulary_size, ssd_vocabulary_size,
         [ssd_data_path] if isinstance(ssd_data_path, str) else ssd_data_path, is_save,
         all2all_gradients_op="sum_gradients_and_div_by_ranksize" if average_gradients else "sum_gradients", **padding)
+    table.trainable = trainable
+    return table
 
 
 @checked(features=AnyOf(Instance(FeatureSpec), ListOf(Instance(FeatureSpec))), training=boolean())
@@ -194,9 +198,9 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
 def table_variables() -> List[Any]:
     """Return the trainable tensors of the default graph's tables, for ``var_list`` of an optimizer.
 
-    The result contains the variable of each table, float32[device rows, dim]. For tables that grow, the result contains
-    the rows of the batch instead. The optimizer may be an optimizer of ``ascpipe.tf.optimizers`` or of TensorFlow.
-    ``tf.trainable_variables()`` contains no tables.
+    The result contains the variable of each trainable table, float32[device rows, dim]. For tables that grow, the
+    result contains the rows of the batch instead. The optimizer may be an optimizer of ``ascpipe.tf.optimizers`` or of
+    TensorFlow. ``tf.trainable_variables()`` contains no tables.
 
     Raises:
         EnvironmentError: ``init`` was not called.
@@ -204,7 +208,7 @@ def table_variables() -> List[Any]:
     graph = tf.compat.v1.get_default_graph()
     if Process.current().configuration.use_dynamic_expansion:
         return list(graph.get_collection(LOCAL_ROWS))
-    return [table.variable for table in GraphState.of(graph).tables.values()]
+    return [table.variable for table in GraphState.of(graph).tables.values() if table.trainable]
 
 
 def _request(table: Table, ids: Union[FeatureSpec, Ids], batch: Any, *, training: bool, default_value: Any,

@@ -19,6 +19,8 @@ class Table:
         shape: description of the table for the native library.
         key_dtype: declared dtype of keys. ascpipe converts keys to int64.
         is_save: True if checkpoints contain the table.
+        trainable: False if no lookup trains rows. New keys still get rows.
+        is_differentiated: True if a lookup of the table has a gradient.
         optimizer_variables: slot variables of optimizers.
     """
 
@@ -29,6 +31,8 @@ class Table:
         self._variable = variable
         self.key_dtype = key_dtype
         self.is_save = is_save
+        self.trainable = True
+        self.is_differentiated = False
         self.optimizer_variables: List[tf.Variable] = []
 
     @property
@@ -153,6 +157,20 @@ class Table:
             The same errors as ``assign``.
         """
         return self._live_rows().delete(self.table_name, keys)
+
+    def freeze(self) -> None:
+        """Exclude the table from training in this graph, as ``create_table(..., trainable=False)`` does.
+
+        Call the method before the first training lookup of the table.
+
+        Raises:
+            CallOrderError: a lookup already has a gradient for the table. The table is still trained.
+        """
+        if self.is_differentiated:
+            raise CallOrderError("Table {!r} cannot be frozen, because a lookup in this graph already trains it. The "
+                                 "table is still trained. Call freeze() before the first lookup, or build a new graph "
+                                 "with create_table(..., trainable=False)".format(self.table_name))
+        self.trainable = False
 
     def record_slot(self, variable: tf.Variable) -> None:
         """Record a slot variable that an optimizer created for this table."""

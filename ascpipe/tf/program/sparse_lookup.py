@@ -107,7 +107,8 @@ def look_up(request: LookupRequest) -> tf.Tensor:
     elif isinstance(ids, FeatureSpec):
         _require_in_batch(ids, request.batch)
     request = dataclasses.replace(
-        request.in_graph(), send_count=request.send_count if configuration.use_static else None)
+        request.in_graph(), is_grad=request.is_grad and table.trainable,
+        send_count=request.send_count if configuration.use_static else None)
     if not isinstance(ids, FeatureSpec) and state.served is None:
         refuse_ids_of_loops(table, ids.values)
     if state.tables.get(table.table_name) is not table:
@@ -115,6 +116,7 @@ def look_up(request: LookupRequest) -> tf.Tensor:
                                "up in this graph. Create the table in the graph of the lookup".format(table.table_name))
     if state.served is not None:
         return state.served.look_up(request)
+    table.is_differentiated |= request.trains
     if isinstance(ids, FeatureSpec):
         return _look_up_feature(state, request, ids)
     return look_up_tensor(state, request, ids)

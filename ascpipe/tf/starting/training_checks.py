@@ -62,7 +62,7 @@ def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
     """Raise an error of ``require_safe_training`` if a table must be trained and no op trains it."""
     if not Process.current().is_plain:
         for (name, channel), lookup in state.lookups.items():
-            if channel == TRAIN and not lookup.with_gradient:
+            if channel == TRAIN and not lookup.with_gradient and state.tables[name].trainable:
                 raise TableLookupError("Table {!r} cannot be trained: all its training lookups have is_grad=False. "
                                        "If its rows must not change, look it up with is_train=False. Otherwise set "
                                        "is_grad=True in one lookup".format(name))

@@ -240,8 +240,10 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
   return OnTable(table, err, err_bytes, [&](Pipeline* pipeline, const ascpipe::Table& found) {
     int index = -1;
     const ascpipe::Stream* stream = pipeline->TrainingStream(table, &index);
-    *rows = 0;
-    if (stream == nullptr) return CoreStatus();  // no stream trains the table
+    if (stream == nullptr) {  // no stream trains the table, so only loads change it
+      *rows = ascpipe::LoadAcquire(&found.header()->rows);
+      return CoreStatus();
+    }
     const auto wait = std::make_shared<SizeWait>(*stream, index, found);
     const CoreStatus status = ascpipe::ThreadWait::Sleep(pipeline->waiter(), wait);
     *rows = wait->rows();
