@@ -202,7 +202,7 @@ class RowsNotImportedError(CheckpointError, ValueError):
 
     def _text(self) -> str:
         where = " (in {} row{})".format(self.count, "" if self.count == 1 else "s") if self.count else ""
-        return "{} was not imported: {}: {}{}. No checkpoint was written or changed".format(
+        return "{} was not imported: {}: {}{}. Nothing was written or changed".format(
             self.source, self.place, self.reason, where)
 
 
@@ -217,5 +217,5 @@ class DamagedRowsError(CheckpointError):
 
     code = "E531"
     fields: ClassVar[Tuple[str, ...]] = ("source", "place", "reason")
-    template = ("{source} was not imported: {place} is damaged or cannot be read: {reason}. No checkpoint was written "
-                "or changed. Copy or export the files again")
+    template = ("{source} was not imported: {place} is damaged or cannot be read: {reason}. Nothing was written or "
+                "changed. Copy or export the files again")

@@ -307,11 +307,11 @@ _OTHERS: Dict[str, Explanation] = {
     "E530": Explanation(
         "Rows of files cannot be imported: a column is missing, rows have another dimension than the table, a key "
         "occurs twice, or a value is not finite. The message has the file, the line or row group, and the number of "
-        "such rows.", "No checkpoint was written or changed.",
+        "such rows.", "Nothing was written or changed.",
         "Correct the files, and import them again (docs/how-to/rows_in_and_out.md)."),
     "E531": Explanation(
         "A file with rows is damaged, differs from its manifest, or cannot be read.",
-        "No checkpoint was written or changed.",
+        "Nothing was written or changed.",
         "Copy or export the files again. If you changed the files of an export, delete its `manifest.json`."),
     "E600": Explanation(
         "An argument or call is not supported yet.", "Nothing was ignored or changed.",

@@ -1,5 +1,5 @@
 """Which keys of a table are imported, and which counts and timestamps they get."""
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -71,25 +71,41 @@ def planned(checkpoint: Checkpoint, spec: TableSpec, source: Source) -> Plan:
         DamagedRowsError: a file is damaged or cannot be read.
         NoMemoryToReadError: the keys do not fit into memory.
     """
-    columns = [name for name in (COUNT, TIMESTAMP) if name in source.columns]
+    keys, latest = read_keys(source, spec, checkpoint.prefix, [name for name in (COUNT, TIMESTAMP)
+                                                               if name in source.columns])
+    there: Optional[There] = None
+    for pieces_of, has_row in ((count_pieces, True), (candidate_pieces, False)):
+        for arrays in checkpoint.arrays(spec.name, pieces_of, block_rows=_BLOCK_ROWS):
+            there = _matched(keys, there, KeyBlock(*arrays), spec, has_row=has_row)
+    return Plan(keys, there, latest)
+
+
+def read_keys(source: Source, spec: TableSpec, prefix: str, columns: Sequence[str]) -> Tuple[np.ndarray, int]:
+    """Read and check all keys, and the values of other columns.
+
+    Args:
+        prefix: checkpoint or path that an error about too little memory names.
+        columns: columns to check besides ``key``.
+
+    Returns:
+        The sorted keys, int64[m], and the largest timestamp, or 0 if ``columns`` does not contain timestamps.
+
+    Raises:
+        RowsNotImportedError, DamagedRowsError, NoMemoryToReadError: the same errors as in ``planned``.
+    """
     found = [np.empty(0, np.int64)]
     latest = 0
     for part in checked_parts(source, spec, columns):
         found.append(part.keys)
         if TIMESTAMP in columns and len(part.keys):
             latest = max(latest, int(part.values[TIMESTAMP].max()))
-    with memory_for(checkpoint.prefix, "the keys of {}".format(source.path),
-                    2 * INT_BYTES * sum(len(keys) for keys in found)):
+    with memory_for(prefix, "the keys of {}".format(source.path), 2 * INT_BYTES * sum(len(keys) for keys in found)):
         keys = np.concatenate(found)
         del found
         if not (keys[1:] > keys[:-1]).all():
             keys.sort()
     _check_unique(keys, spec, source)
-    there: Optional[There] = None
-    for pieces_of, has_row in ((count_pieces, True), (candidate_pieces, False)):
-        for arrays in checkpoint.arrays(spec.name, pieces_of, block_rows=_BLOCK_ROWS):
-            there = _matched(keys, there, KeyBlock(*arrays), spec, has_row=has_row)
-    return Plan(keys, there, latest)
+    return keys, latest
 
 
 def _check_unique(keys: np.ndarray, spec: TableSpec, source: Source) -> None:

@@ -1,4 +1,5 @@
-"""Warm start of two ranks from checkpoints of any number, and what their Estimator exports for serving."""
+"""Warm start of two ranks from checkpoints of any number and from files, and what their Estimator exports for serving.
+"""
 import json
 import os
 import subprocess
@@ -98,3 +99,17 @@ def test_what_ranks_export_serves_the_keys_of_all(launcher, tmp_path, call, how)
     model = tmp_path / "run" / ("model" if how[0] == "shared" else "model-0")
     for path in found:
         np.testing.assert_array_equal(served(path), rows_of(model / "model.ckpt-{}".format(STEPS)))
+
+
+def test_two_ranks_begin_with_pretrained_rows_as_one_does(launcher, tmp_path):
+    rows = np.random.RandomState(3).randn(len(PROBED), DIM).astype(np.float32) / 10
+    np.save(str(tmp_path / "keys.npy"), PROBED)
+    np.save(str(tmp_path / "rows.npy"), rows)
+    one, two = [called(tmp_path / str(count), launcher, count, "shared", "steps=8", "pretrained={}".format(tmp_path))
+                for count in (1, 2)]
+    (losses,) = one.of_all("losses")
+    assert len(losses) == 8 and two.of_all("losses") == [pytest.approx(losses, rel=1e-5)] * 2
+    found, alone = (rows_of(tmp_path / count / "model" / "model.ckpt-8") for count in "21")
+    np.testing.assert_allclose(found, alone, rtol=1e-5, atol=1e-6)
+    never_trained = (PROBED < -30) | (PROBED >= 30)
+    np.testing.assert_array_equal(found[never_trained], rows[never_trained])

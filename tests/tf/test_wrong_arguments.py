@@ -160,6 +160,8 @@ WRONG = {
     "a folder for scalars with a NUL byte": ("output_dir", lambda: asc.SummaryHook(output_dir="a\0b")),
     "a default row of another length": ("default_value", lambda: asc.sparse_lookup(
         table(), tf.zeros([1], tf.int64), default_value=np.zeros(7))),
+    "a number as pretrained rows": ("argument pretrained|parameter pretrained", lambda: asc.create_table(
+        "users", 2, initializer=ZEROS, device_vocabulary_size=2, pretrained=7)),
     "a dim below 1": (r"create_table\(\): argument dim: 0 is less than 1", lambda: asc.create_table(
         "users", 0, initializer=ZEROS, device_vocabulary_size=10)),
     "the name of a table as the table": (

@@ -18,18 +18,19 @@ from ascpipe.tf.program import lookup_sparse as bags
 from ascpipe.tf.program import sparse_lookup as lookups
 from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.validation import AnyOf, Choice, Instance, Integer, ListOf, Numbers, Text, boolean, checked
+from ascpipe.tf.validation import AnyOf, Choice, Instance, Integer, ListOf, Numbers, PathText, Text, boolean, checked
 
 INITIAL = "initial"  #: argument ``default_value`` that selects the initial row of a key
 DEFAULT = AnyOf(Numbers(), Choice(INITIAL), optional=True)
 
 
-@checked(initializer=tables.INITIALIZER, average_gradients=boolean(), trainable=boolean())
+@checked(initializer=tables.INITIALIZER, average_gradients=boolean(), trainable=boolean(),
+         pretrained=PathText(1, 4096, optional=True))
 def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_size: Optional[int] = None,
                  host_vocabulary_size: int = 0, ssd_vocabulary_size: int = 0,
                  ssd_data_path: Union[str, Sequence[str]] = os.curdir, key_dtype: tf.DType = tf.int64,
                  is_save: bool = True, padding_keys: Sequence[int] = (), average_gradients: bool = False,
-                 trainable: bool = True) -> Table:
+                 trainable: bool = True, pretrained: Optional[str] = None) -> Table:
     """Create a table with rows float32[dim] for int64 keys in the default graph.
 
     Keys need no vocabulary, because a key gets a row when it first occurs in training. The initial row depends only on
@@ -53,6 +54,9 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
         padding_keys: keys whose rows can be looked up but are never trained.
         average_gradients: True to train with the average of a row's gradients over ranks instead of the sum.
         trainable: False for a table that no lookup trains. New keys still get rows, with initial values.
+        pretrained: path of files with initial rows: a directory of ``export_rows``, a Parquet or TSV file, or a
+            directory of Parquet or npy files. The rows are loaded when the initializer of the table runs, and not if a
+            checkpoint with the table is restored.
 
     Returns:
         The table, with ``size()``, ``capacity()`` and ``variable``. With several ranks, the size arguments are totals
@@ -76,6 +80,9 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
         [ssd_data_path] if isinstance(ssd_data_path, str) else ssd_data_path, is_save,
         all2all_gradients_op="sum_gradients_and_div_by_ranksize" if average_gradients else "sum_gradients", **padding)
     table.trainable = trainable
+    state = GraphState.of(tf.compat.v1.get_default_graph())
+    if pretrained is not None and state.served is None:
+        state.pretrained[table.table_name] = os.path.abspath(pretrained)
     return table
 
 

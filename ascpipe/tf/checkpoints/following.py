@@ -8,7 +8,7 @@ from ascpipe.checkpoint.contents import Link, Position
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.slice_writer import SliceWriter
-from ascpipe.tf.checkpoints import deltas, loading, positions, saving
+from ascpipe.tf.checkpoints import deltas, loading, positions, pretrained, saving
 from ascpipe.tf.checkpoints.rank_rows import RowRequests
 from ascpipe.tf.running import asking
 from ascpipe.tf.running.hold_between_steps import TableState, hold
@@ -23,7 +23,7 @@ def follow(pipeline: Pipeline) -> asking.Follower:
     saves = _Saves(pipeline)
     return asking.Follower({
         saving.SAVE: saves.save, asking.ENDED: saves.end, loading.LOAD: functools.partial(_load, pipeline), CUT: _cut,
-        **RowRequests(pipeline).handlers()},
+        pretrained.LOAD_FILES: functools.partial(pretrained.follow, pipeline), **RowRequests(pipeline).handlers()},
         pipeline.wait_timeout_s)
 
 

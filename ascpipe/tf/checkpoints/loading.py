@@ -1,19 +1,22 @@
 """Functions that load tables from checkpoints during a hold. Each rank loads the keys that it owns."""
+import contextlib
 import functools
 import logging
-from typing import Collection, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, ContextManager, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
-from ascpipe.checkpoint.errors import CheckpointMismatchError
+from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint
+from ascpipe.rows.file_table import FileTable
 from ascpipe.tf.checkpoints import table_rows
 from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
 from ascpipe.tf.checkpoints.positions import continue_reading, position
 from ascpipe.tf.checkpoints.table_copy import EditedTable
 from ascpipe.tf.clean_up import end_quietly
 from ascpipe.tf.graph.optimizer_slots import GRADIENT_COUNT, GRADIENT_SUM, OptimizerSlot
+from ascpipe.tf.running.asking import Asked, RefusedError, asked
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.shapes import TableShape
@@ -28,14 +31,14 @@ Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of part
 
 
 class Load(NamedTuple):
-    """Load of one table from a checkpoint, or from an edited copy of the table.
+    """Load of one table from a checkpoint, from files with rows, or from an edited copy of the table.
 
     ``spec`` contains the table's name in the checkpoint.
     """
 
     shape: TableShape
     slots: Slots
-    checkpoint: Union[Checkpoint, EditedTable]
+    checkpoint: Union[Checkpoint, FileTable, EditedTable]
     spec: TableSpec
     columns: Columns
     fresh: Fresh
@@ -72,8 +75,9 @@ def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype:
     return _checked(checkpoint, shape, slots, checkpoint.tables.get(name, empty), allow_missing, advice)
 
 
-def begun(checkpoint: Checkpoint, shape: TableShape, slots: Slots, saved_name: str, *, with_slots: bool) -> Load:
-    """Return the ``Load`` that warm-starts a table from a saved table. Errors are the same as in ``restored``.
+def begun(checkpoint: Union[Checkpoint, FileTable], shape: TableShape, slots: Slots, saved_name: str, *,
+          with_slots: bool) -> Load:
+    """Return the ``Load`` that warm-starts a table from a saved table or files. Errors are the same as in ``restored``.
 
     Args:
         with_slots: True to load the saved optimizer slots. Otherwise, optimizer slots get initial values. Sums of
@@ -108,6 +112,29 @@ def load_tables(pipeline: Pipeline, held: Hold, loads: Iterable[Load]) -> None:
         _load(pipeline, held, load)
 
 
+def other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Optional[Asked]]:
+    """Request loads from the other ranks. The value of the ``with`` statement is None if there is only one rank.
+
+    Args:
+        what: the request. ``sources`` contains (path, saved name) by name of the table.
+    """
+    if pipeline.ranks == 1:
+        return contextlib.nullcontext()
+    return asked({"what": LOAD, **what}, changes=True, limit_s=pipeline.wait_timeout_s,
+                 about="the load of {}".format(", ".join(sorted({path for path, _ in what["sources"].values()}))))
+
+
+def require_loaded(others: Optional[Asked], path: str) -> None:
+    """Wait until all other ranks have loaded. Raise ``CheckpointError`` if a rank has failed."""
+    if others is None:
+        return
+    try:
+        others.answers()
+    except RefusedError as error:
+        raise CheckpointError("{} was loaded on rank 0 but not on {}. The ranks now have different tables, and none "
+                              "continues training. Restart all ranks".format(path, error)) from error
+
+
 def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: Dict[str, int]) -> None:
     """Record that training continues from a checkpoint. The tables now have the contents of the checkpoint.
 
@@ -138,7 +165,7 @@ def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
                                      for name in saved.tables if name in pipeline.tables}, {})
 
 
-def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
+def _missing(checkpoint: Union[Checkpoint, FileTable], name: str) -> Optional[str]:
     """Return the reason why a table cannot be loaded from a checkpoint, or None if it can be loaded.
 
     A manifest distinguishes an empty table from a lost table. Without a manifest, an empty table is treated as lost.
@@ -149,7 +176,7 @@ def _missing(checkpoint: Checkpoint, name: str) -> Optional[str]:
     return "has no keys in the checkpoint" if spec.rows + spec.candidates == 0 and not checkpoint.verified else None
 
 
-def _checked(checkpoint: Checkpoint, shape: TableShape, slots: Slots, spec: TableSpec,
+def _checked(checkpoint: Union[Checkpoint, FileTable], shape: TableShape, slots: Slots, spec: TableSpec,
              allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
     if spec.dim != shape.dim:
         raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats in the checkpoint and of {} "

@@ -61,10 +61,14 @@ def edited(pipeline: Pipeline, held: Hold, table: str, edit: Edit) -> EditedTabl
         CallOrderError: the table has no rows yet.
         CheckpointError: the copy cannot be written.
     """
-    at = held.table(pipeline.tables[table].shape.number)
+    known = pipeline.tables[table]
+    at = held.table(known.shape.number)
     if not at.device and not len(at.homes):
         raise CallOrderError("Table {!r} has no rows yet. Nothing was changed. Run the initializer of the variables, "
                              "or restore a checkpoint, before you change rows".format(table))
+    if not known.shape.home_rows:  # before the first step, the optimizer slots on the device do not exist yet
+        held.create_slots(known.shape.number, known.slots)
+        at = held.table(known.shape.number)
     spec = spec_of(pipeline, table, at)
     return EditedTable(TableCopy(table, at, spec.row_floats), spec, edit._replace(
         threshold=max(0, int(at.header["access_threshold"])), time=int(at.header["time"])))

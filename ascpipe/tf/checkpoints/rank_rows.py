@@ -132,10 +132,7 @@ class RowRequests:
         rows = None if part.rows is None else np.concatenate([each.rows for each in self._parts])
         edit = part._replace(keys=np.concatenate([each.keys for each in self._parts]), rows=rows)
         self._parts.clear()
-        known = pipeline.tables[name]
         with hold(alone=False) as held:
-            if not known.shape.home_rows:  # the session of this rank may not have created the optimizer slots yet
-                held.create_slots(known.shape.number, known.slots)
             content = edited(pipeline, held, name, edit)
         self._require_space(name, content)
         self._ready[name] = content

@@ -2,18 +2,17 @@
 import contextlib
 import logging
 import os
-from typing import Any, Callable, Collection, ContextManager, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Collection, Dict, Mapping, NamedTuple, Optional, Sequence
 
-from ascpipe.checkpoint.errors import CheckpointError
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
-from ascpipe.tf.checkpoints import loading
+from ascpipe.tf.checkpoints import loading, pretrained
 from ascpipe.tf.checkpoints.instances import Wanted, instance_of
 from ascpipe.tf.checkpoints.loading import Load
 from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
 from ascpipe.tf.checkpoints.positions import start_reading
 from ascpipe.tf.checkpoints.saving import saved_part
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
+from ascpipe.tf.running.asking import working
 from ascpipe.tf.running.hold_between_steps import Hold, hold
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
@@ -106,6 +105,9 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
                     "allow_unverified": allowed.allow_unverified, "allow_missing": sorted(allowed.allow_missing),
                     "begins": False, "rings": saved_part(pipeline, state).rings}
             _replace(pipeline, checkpoint, loads, restore_dense, what)
+        if state.trains:
+            names = {load.shape.name: load.spec.name for load in loads}
+            pretrained.complete(state, pipeline, checkpoint, names, attach)
         return {load.spec.name: load.spec.rows for load in loads}
 
 
@@ -117,31 +119,13 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
             _log.info("the tables already have the contents of %s", checkpoint.prefix)
         else:
             pipeline.loaded = None
-            with _other_ranks(pipeline, what) as others, working(pipeline.ranks):
+            with loading.other_ranks(pipeline, what) as others, working(pipeline.ranks):
                 loading.load_tables(pipeline, held, loads)
-                _require_loaded(others, checkpoint.prefix)
+                loading.require_loaded(others, checkpoint.prefix)
         loading.note_loaded(pipeline, held, checkpoint, what["rings"])
         if _are_renamed(loads):  # the tables do not have the contents of a checkpoint under their names
             pipeline.loaded = None
             pipeline.begin_history()
-
-
-def _other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Optional[Asked]]:
-    """Request loads from the other ranks. The value of the ``with`` statement is None if there is only one rank."""
-    if pipeline.ranks == 1:
-        return contextlib.nullcontext()
-    return asked({"what": loading.LOAD, **what}, changes=True, limit_s=pipeline.wait_timeout_s,
-                 about="the load of {}".format(", ".join(sorted({prefix for prefix, _ in what["sources"].values()}))))
-
-
-def _require_loaded(others: Optional[Asked], prefix: str) -> None:
-    if others is None:
-        return
-    try:
-        others.answers()
-    except RefusedError as error:
-        raise CheckpointError("Checkpoint {} was loaded on rank 0 but not on {}. The ranks now have different "
-                              "tables, and none continues training. Restart all ranks".format(prefix, error)) from error
 
 
 def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], restore_dense: DenseRestore,
@@ -201,9 +185,9 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
                                 for name, source in sources.items()},
                     "with_slots": sorted(name for name, source in sources.items() if source.with_slots),
                     "allow_unverified": allow_unverified, "allow_missing": [], "begins": True, "rings": {}}
-            with hold(alone=True) as held, _other_ranks(pipeline, what) as others, working(pipeline.ranks):
+            with hold(alone=True) as held, loading.other_ranks(pipeline, what) as others, working(pipeline.ranks):
                 loading.load_tables(pipeline, held, list(loads.values()))
-                _require_loaded(others, ", ".join(checkpoints))
+                loading.require_loaded(others, ", ".join(checkpoints))
                 pipeline.begin_history()
     return {name: load.spec.rows for name, load in loads.items()}
 

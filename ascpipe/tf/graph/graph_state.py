@@ -79,6 +79,7 @@ class GraphState:
     Attributes:
         datasets: object that finds tickets among the outputs of iterators.
         tables: tables by name, in order of creation.
+        pretrained: path of the files with the initial rows of a table, by table name.
         lookups: lookups by (table name, channel).
         requests: lookups that need graph modification.
         thresholds: admission and eviction thresholds.
@@ -93,6 +94,7 @@ class GraphState:
     def __init__(self, graph: tf.Graph, process: Process) -> None:
         self.datasets = DatasetGraph(graph)
         self.tables: Dict[str, Table] = {}
+        self.pretrained: Dict[str, str] = {}
         self.lookups: Dict[Tuple[str, int], TableLookup] = {}
         self.requests = Requests()
         self.thresholds = TableThresholds()

@@ -158,6 +158,10 @@ class NativePipeline:
         """Return the maximum number of rows. For an expansion table, return the number of rows that have memory now."""
         return number("asc_table_capacity", table)
 
+    def table_starts(self, table: int) -> int:
+        """Return how often an initializer of a training graph has started the table from scratch."""
+        return number("asc_table_starts", table)
+
 
 def _features(stream: StreamShape) -> Tuple[Any, ...]:
     return (len(stream.parts), (ctypes.c_int * len(stream.parts))(*stream.parts),
@@ -221,6 +225,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_pipeline_stop": [],
     "asc_table_size": [ctypes.c_int, _INT64],
     "asc_table_capacity": [ctypes.c_int, _INT64],
+    "asc_table_starts": [ctypes.c_int, _INT64],
     "asc_instance_new": [_INT64],
     "asc_instance_bytes": [ctypes.c_int64, ctypes.c_int64, _INT64],
     "asc_instance_add": [ctypes.c_int64, ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64,

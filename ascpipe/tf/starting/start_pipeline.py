@@ -15,6 +15,7 @@ from ascpipe.layout.words import TRAIN
 from ascpipe.logs import counted
 from ascpipe.shm import segment
 from ascpipe.tf import internals, patches
+from ascpipe.tf.checkpoints import pretrained
 from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.checkpoints.live_rows import LiveRows
 from ascpipe.tf.clean_up import end_quietly
@@ -206,7 +207,10 @@ def _do_call(self: Any, *arguments: Any) -> Any:
         if Process.is_initialised():
             require_no_copy(self.graph)
         _warn_of_early_run(self)
-        return patches.SESSION_CALL.plain(self, *arguments)
+        started = pretrained.starts(self.graph)
+        result = patches.SESSION_CALL.plain(self, *arguments)
+        pretrained.load_started(self, started)
+        return result
     except tf.errors.OpError as error:
         op_errors.raise_coded(error)
         raise

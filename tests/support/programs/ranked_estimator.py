@@ -1,7 +1,7 @@
 """An Estimator for one rank or several, as users write it: sharded tables, dense gradients that are averaged.
 
     horovodrun -np 2 python ranked_estimator.py FOLDER [modify] [saves | shared] [calls=CALL,...] [warm=CHECKPOINT]
-        [fault=KIND,RANK,STEP[,CALL]] [steps=N]
+        [fault=KIND,RANK,STEP[,CALL]] [steps=N] [pretrained=FILES]
 
 A call is train, evaluate, predict, both (train_and_evaluate) or export; ``0`` behind it: rank 0 alone does it. Each
 rank gets its part of every batch, and writes to FOLDER/RANK.json the losses of all ranks' batches, the metrics and the
@@ -19,6 +19,7 @@ import tensorflow as tf
 
 import ascpipe.tf
 from ascpipe import ranks
+from ascpipe.tf.graph.graph_state import GraphState
 from mx_rec.core.asc.helper import FeatureSpec, get_asc_insert_func
 from mx_rec.core.asc.manager import start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
@@ -108,6 +109,8 @@ def model_fn(features, labels, mode):
     table = create_table(key_dtype=tf.int64, dim=tf.TensorShape([DIM]), name="user_table",
                          emb_initializer=tf.compat.v1.truncated_normal_initializer(stddev=0.1, seed=1),
                          device_vocabulary_size=200, all2all_gradients_op="sum_gradients_and_div_by_ranksize")
+    if "pretrained" in GIVEN:  # an argument of asc.create_table
+        GraphState.of(tf.compat.v1.get_default_graph()).pretrained["user_table"] = GIVEN["pretrained"]
     rows = sparse_lookup(table, features["ids"] if MODIFY else SPECS["ids"], is_train=trains, modify_graph=MODIFY,
                          batch=features)
     scale = tf.compat.v1.placeholder_with_default(np.float32(1), [], "the_scale")

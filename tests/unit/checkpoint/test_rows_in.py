@@ -317,7 +317,7 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_changed(tmp_path, e
     write, reason = WRONG[name]
     folder = os.path.dirname(empty)
     before = tree_of(folder)
-    with pytest.raises(RowsNotImportedError, match="E530: .*{}.*No checkpoint was written or changed".format(reason)):
+    with pytest.raises(RowsNotImportedError, match="E530: .*{}.*Nothing was written or changed".format(reason)):
         import_rows(empty, write(tmp_path))
     assert tree_of(folder) == before
     assert sorted(os.listdir(folder)) == sorted({name.split("/")[0] for name in before})

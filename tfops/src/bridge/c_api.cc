@@ -251,6 +251,14 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
   });
 }
 
+// Sets *starts to the number of initializations of a table by training graphs.
+ASC_EXPORT int asc_table_starts(int table, std::int64_t* starts, char* err, int err_bytes) {
+  return OnTable(table, err, err_bytes, [starts](Pipeline*, const ascpipe::Table& found) {
+    *starts = found.starts();
+    return CoreStatus();
+  });
+}
+
 // Sets *rows to the row capacity of a table. The capacity is:
 // - for a table with rows on disk, the maximum number of rows in memory and on disk together
 // - for an expansion table, the number of home rows with memory

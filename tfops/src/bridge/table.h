@@ -93,6 +93,10 @@ class Table {
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
 
+  // Returns how often an initializer of a training graph has started the table from scratch. NoteStart counts.
+  std::int64_t starts() const { return starts_.load(); }
+  void NoteStart() { starts_.fetch_add(1); }
+
   // Makes the session of `ctx` the session that trains the table. Returns an error if a newer session trains the table.
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
@@ -146,6 +150,7 @@ class Table {
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;
   std::atomic<int> step_{0};
+  std::atomic<std::int64_t> starts_{0};
   std::unique_ptr<ReaderEpochs> epochs_[layout::kDiskReaders];
   std::unique_ptr<DiskReads> disk_reads_[layout::kDiskReaders];
 

@@ -170,12 +170,13 @@ class ResetWait : public CutWait {
       stream->BeganAfter(0);
       ReadStarts::Get()->Forget();
     }
+    reset_.NoteStart();
     ctx()->set_output(0, reset_.RowsTensor());
     End(OkStatus());
   }
 
  private:
-  const Table& reset_;
+  Table& reset_;
 };
 
 }  // namespace

@@ -1,0 +1,190 @@
+"""``create_table(pretrained=)``: rows of files are the initial rows of a table, unless a checkpoint has the table."""
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ascpipe.tf as asc
+from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedRowsError, RowsNotImportedError
+from ascpipe.tf.graph.graph_state import GraphState
+from mx_rec.core.asc import start_asc_pipeline
+from tests.support import parquets
+from tests.tf import programs
+from tests.tf.one_table import DIM, batch, one_table
+from tests.tf.test_rows_between_steps import TIERS, adagrad
+
+STEPS = 12
+BATCHES = [batch(*np.random.RandomState(step).randint(0, 40, 6), time=100 + step) for step in range(STEPS)]
+KEYS = np.arange(-3, 20)
+ROWS = np.random.RandomState(7).randn(len(KEYS), DIM).astype(np.float32)
+SLOTS = np.random.RandomState(8).rand(len(KEYS), DIM).astype(np.float32) + 1
+COUNTS = np.arange(len(KEYS))
+TIMES = np.arange(len(KEYS)) + 50
+
+
+def write_npy(folder, keys=KEYS, rows=ROWS, **others):
+    folder.mkdir(exist_ok=True)
+    for name, values in dict(others, keys=keys, rows=rows).items():
+        np.save(str(folder / (name + ".npy")), values)
+    return folder
+
+
+def write_tsv(path, keys=KEYS, rows=ROWS):
+    path.write_text("".join("{}\t{}\n".format(key, " ".join(map("{:.9g}".format, row)))
+                            for key, row in zip(keys.tolist(), rows.tolist())))
+    return path
+
+
+def write_parquet(path, keys=KEYS, rows=ROWS):
+    parquets.write(path, {"key": keys, "row": parquets.pyarrow.array(rows.tolist(), parquets.pyarrow.list_(
+        parquets.pyarrow.float32()))})
+    return path
+
+
+def pretrained(path):
+    """Let the table of ``one_table`` start with the rows of files."""
+    GraphState.of(tf.compat.v1.get_default_graph()).pretrained["ids"] = str(path)
+
+
+def trained(tier, path, *, begin=lambda table: None, **settings):
+    """State of all keys after the initializers, and after the last step."""
+    settings = dict(TIERS[tier], optimizer=adagrad, stages=lambda data: data.prefetch(20), **settings)
+    asked = np.arange(-5, 45)
+    with one_table(BATCHES, [0], **settings) as program:
+        if path is not None:
+            pretrained(path)
+        start_asc_pipeline()
+        with programs.session() as run:
+            program.start(run)
+            begin(program.table)
+            states = [program.table.read(asked)]
+            for _ in BATCHES:
+                program.take()
+            return [*states, program.table.read(asked)]
+
+
+def require_equal(found, expected):
+    for name in ("keys", "rows", "found", "counts", "timestamps"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
+    for name in expected.slots:
+        np.testing.assert_array_equal(found.slots[name], expected.slots[name], name)
+
+
+@pytest.mark.parametrize("tier, write", [("device", write_npy), ("host", write_tsv), ("disk", write_parquet),
+                                         ("expansion", write_npy)])
+def test_rows_of_files_are_those_of_a_table_that_was_assigned(tier, write, tmp_path):
+    found = trained(tier, write(tmp_path / "rows.{}".format(write.__name__[6:])))
+    expected = trained(tier, None, begin=lambda table: table.assign(KEYS, ROWS))
+    assert found[0].found.sum() == len(KEYS)
+    for mine, its in zip(found, expected):
+        require_equal(mine, its)
+
+
+@pytest.mark.parametrize("tier", ["device", "disk"])
+def test_slots_counts_and_timestamps_of_files_are_loaded(tier, tmp_path):
+    others = {"slot_Adagrad_accumulator": SLOTS, "counts": COUNTS, "timestamps": TIMES}
+    found, _ = trained(tier, write_npy(tmp_path / "rows", **others), spec={"access_threshold": 5})
+    here = slice(2, 2 + len(KEYS))
+    np.testing.assert_array_equal(found.rows[here], ROWS)
+    (slots,) = found.slots.values()
+    np.testing.assert_array_equal(slots[here], SLOTS)
+    np.testing.assert_array_equal(found.counts[here], np.maximum(COUNTS, 5))
+    np.testing.assert_array_equal(found.timestamps[here], TIMES)
+
+
+def test_initializers_that_run_again_load_the_rows_again(tmp_path):
+    with one_table([batch(1, 2)] * 4, [1, 30]) as program:
+        pretrained(write_npy(tmp_path / "rows"))
+        start_asc_pipeline()
+        with programs.session() as run:
+            program.start(run)
+            program.take()
+            program.table.assign([30], [[9.0] * DIM])
+            first = float(ROWS[KEYS.tolist().index(1), 0])
+            assert program.read() == {1: pytest.approx(first - 1), 30: 9.0}
+            run.run(tf.compat.v1.global_variables_initializer())
+            assert program.table.size() == len(KEYS)
+            assert program.read()[1] == first and program.table.read([30]).found.tolist() == [False]
+
+
+@pytest.mark.parametrize("tier", ["device", "expansion"])
+def test_files_that_do_not_fit_are_errors_before_the_table_changes(tier, tmp_path):
+    folder = tmp_path / "rows"
+    with one_table([batch(1, 2)] * 4, [1], **TIERS[tier]) as program:
+        pretrained(folder)
+        start_asc_pipeline()
+        with programs.session() as run:
+            bad = ROWS.copy()
+            bad[4, 1] = np.nan
+            for rows, keys, problem in [(ROWS[:, :1], KEYS, r"shape is \[23, 1\]"),
+                                        (bad, KEYS, "row 4 of .*not finite"),
+                                        (ROWS, np.append(KEYS[1:], 5), "key 5 occurs twice")]:
+                write_npy(folder, keys, rows)
+                with pytest.raises(RowsNotImportedError, match="E530: .*{}".format(problem)):
+                    program.start(run)
+                assert program.table.size() == 0
+            write_npy(folder)
+            (folder / "rows.npy").write_bytes(b"nothing")
+            with pytest.raises(DamagedRowsError, match="E531: .*not an npy file"):
+                program.start(run)
+            write_npy(folder, np.arange(1000), np.ones((1000, DIM)))
+            if tier == "device":
+                with pytest.raises(tf.errors.ResourceExhaustedError, match="ids"):
+                    program.start(run)
+            assert program.table.size() == 0
+            write_npy(folder)
+            program.start(run)
+            program.take()
+            assert program.table.size() == len(KEYS)
+
+
+def managed(folder, path, steps, tables=("ids",)):
+    """Train in a managed session with checkpoints. Return the value of a key's row before each step, by table."""
+    with tf.Graph().as_default():
+        asc.init()
+        try:
+            made = [asc.create_table(name, DIM, initializer=tf.compat.v1.zeros_initializer(),
+                                     device_vocabulary_size=64, pretrained=str(path)) for name in tables]
+            data = tf.data.Dataset.from_tensors({"ids": np.array([4], np.int64)}).repeat()
+            specs = [asc.FeatureSpec("ids", index_key="ids", table_name=table.table_name) for table in made]
+            data = data.map(asc.insert_function(specs)).prefetch(4)
+            taken = tf.compat.v1.data.make_one_shot_iterator(data).get_next()
+            rows = [asc.sparse_lookup(table, spec, batch=taken) for table, spec in zip(made, specs)]
+            step = tf.compat.v1.train.get_or_create_global_step()
+            train = asc.optimizers.GradientDescent(1.0).minimize(tf.reduce_sum(tf.concat(rows, 1)), global_step=step)
+            asc.start()
+            with tf.compat.v1.train.MonitoredTrainingSession(
+                    checkpoint_dir=str(folder), save_checkpoint_steps=100, save_summaries_steps=None,
+                    save_summaries_secs=None, log_step_count_steps=None) as run:
+                values = []
+                for _ in range(steps):
+                    found, _ = run.run([rows, train])
+                    values.append([float(each[0, 0]) for each in found])
+            return values
+        finally:
+            asc.shutdown()
+            tf.compat.v1.summary.FileWriterCache.clear()  # TensorFlow keeps its event files open
+
+
+def test_a_checkpoint_that_is_restored_has_precedence_and_the_log_says_so_once(tmp_path, caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
+    first = float(ROWS[KEYS.tolist().index(4), 0])
+    path = write_tsv(tmp_path / "rows.tsv")
+    assert managed(tmp_path / "model", path, 2) == [[first], [pytest.approx(first - 1)]]
+    assert "table 'ids' starts with 23 rows of {}".format(path) in caplog.text
+    path.unlink()
+    assert managed(tmp_path / "model", path, 1) == [[pytest.approx(first - 2)]]
+    said = [line for line in caplog.messages if "are not loaded" in line]
+    assert said == ["table 'ids' has the rows of {}. Its pretrained rows in {} are not loaded".format(
+        tmp_path / "model" / "model.ckpt-2", path)]
+    write_tsv(path)
+    with pytest.raises(CheckpointMismatchError, match="E524"):
+        managed(tmp_path / "model", path, 1, tables=("ids", "added"))
+    monkeypatch.setenv("ASCPIPE_ALLOW_MISSING", "added")
+    assert managed(tmp_path / "model", path, 1, tables=("ids", "added")) == [[pytest.approx(first - 3), first]]
+
+
+def test_a_file_that_is_missing_is_an_error(tmp_path):
+    with pytest.raises(RowsNotImportedError, match="E530: .*nothing.tsv.*no such file"):
+        managed(tmp_path / "model", tmp_path / "nothing.tsv", 1)
