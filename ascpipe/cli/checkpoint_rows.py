@@ -54,6 +54,9 @@ def export_command(checkpoint: str, as_json: bool, **given: Any) -> None:
 @click.option("--merge", default="replace", show_default=True, type=click.Choice(["keep", "replace"]),
               help="Row of a key that the table already has: keep the row of CHECKPOINT, or replace it by the row of "
                    "FROM.")
+@click.option("--pad", is_flag=True, help="Append zeros to rows that are shorter than the rows of the table.")
+@click.option("--truncate", is_flag=True,
+              help="Drop the last floats of rows that are longer than the rows of the table.")
 @click.option("--to", default=None, metavar="DIR/BASE-STEP",
               help="Name of the new checkpoint. Default: BASE-imported-STEP beside CHECKPOINT.")
 @_as_json

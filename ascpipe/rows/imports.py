@@ -21,6 +21,7 @@ from ascpipe.rows.columns import COUNT, KEY, ROW, SLOT, TIMESTAMP
 from ascpipe.rows.export import Progress, table_of
 from ascpipe.rows.merging import KEEP, REPLACE, Plan, planned, threshold_of, time_of
 from ascpipe.rows.opening import open_source
+from ascpipe.rows.resizing import Fit
 from ascpipe.rows.sources import Part, Source, checked_parts
 
 _IMPORTED = "imported"  #: part of the default name of the new checkpoint
@@ -36,6 +37,8 @@ class Request(NamedTuple):
         source: path of the files.
         merge: ``keep`` or ``replace``: which row a key gets that the table already has.
         to: ``dir/base-step`` of the new checkpoint, or None for ``dir/base-imported-step``.
+        pad: True to append zeros to rows that are shorter than the rows of the table.
+        truncate: True to drop the last floats of rows that are longer than the rows of the table.
     """
 
     into: str
@@ -43,6 +46,8 @@ class Request(NamedTuple):
     source: str
     merge: str = REPLACE
     to: Optional[str] = None
+    pad: bool = False
+    truncate: bool = False
 
 
 class Imported(NamedTuple):
@@ -87,7 +92,7 @@ def imported(request: Request, progress: Optional[Progress] = None) -> Imported:
         if not checkpoint.verified:
             raise UnverifiedCheckpointError(request.into)
         spec = table_of(checkpoint, request.table)
-        with open_source(request.source, spec) as source:
+        with open_source(request.source, spec, Fit(request.pad, request.truncate)) as source:
             merge = _Merge(checkpoint, spec, source, planned(checkpoint, spec, source), request.merge, progress)
             try:
                 prefix = _written(merge, place)

@@ -3,7 +3,7 @@ import functools
 import io
 import os
 import tokenize
-from typing import Iterator, NamedTuple, Sequence, Tuple
+from typing import BinaryIO, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -11,10 +11,15 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.tree import why
 from ascpipe.rows.columns import COUNT, KEY, ROW, SLOT, TIMESTAMP, npy_name
-from ascpipe.rows.sources import Part, Source, block_rows, check_columns, widths_of
+from ascpipe.rows.sources import Part, Source, block_rows, check_columns, head_of, widths_of
 
 _HEADER_BYTES = 4096  #: maximum size of the header that is read
 _READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+#: errors that numpy raises for a damaged header
+_NO_HEADER = (OSError, ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError,
+              tokenize.TokenError)
 
 
 class _Array(NamedTuple):
@@ -60,12 +65,8 @@ class NpyRows(Source):
         fd = self.opened(path)
         try:
             file = io.BytesIO(os.pread(fd, _HEADER_BYTES, 0))
-            version = np.lib.format.read_magic(file)
-            if version not in _READ_HEADER:
-                raise ValueError("its format has version {}".format(version))
-            shape, is_fortran, dtype = _READ_HEADER[version](file)
-        except (OSError, ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError,
-                tokenize.TokenError) as error:
+            shape, is_fortran, dtype = _header(file)
+        except _NO_HEADER as error:
             raise self.damaged(path, "it is not an npy file: {}".format(error)) from error
         array = _Array(path, fd, file.tell(), shape, dtype)
         self._check(array, width, is_fortran)
@@ -108,6 +109,24 @@ class NpyRows(Source):
             return values.astype(np.int64, copy=False)
         with np.errstate(over="ignore"):
             return values.reshape(count, -1 if count else 1).astype(np.float32, copy=False)
+
+
+def dim_of_npy(path: str) -> Optional[int]:
+    """Return the number of floats of the rows in a directory of npy files, or None if it is unknown."""
+    try:
+        shape = _header(io.BytesIO(head_of(os.path.join(path, npy_name(ROW)), _HEADER_BYTES)))[0]
+    except _NO_HEADER:
+        return None  # ``NpyRows`` raises an error
+    return shape[1] if len(shape) == 2 else 1
+
+
+def _header(file: BinaryIO) -> Tuple[Tuple[int, ...], bool, np.dtype]:
+    """Return shape, order and dtype of an npy file. Raise an error of ``_NO_HEADER`` if it is damaged."""
+    version = np.lib.format.read_magic(file)
+    if version not in _READ_HEADER:
+        raise ValueError("its format has version {}".format(version))
+    shape, is_fortran, dtype = _READ_HEADER[version](file)
+    return shape, is_fortran, dtype
 
 
 def _place(path: str, first: int, row: int) -> str:

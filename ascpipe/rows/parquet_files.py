@@ -59,51 +59,25 @@ class ParquetRows(Source):
     def check_unchanged(self) -> None:
         """Raise ``DamagedRowsError`` if a file has changed since its footer was read."""
         for one in self._parquet_files:
-            with self._open(one.path, one.stamp):
+            with _opened(self, one.path, one.stamp):
                 pass
 
     def _looked_at(self, path: str, spec: TableSpec) -> _File:
-        with self._open(path) as (file, stamp):
+        with _opened(self, path) as (file, stamp):
             return _File(path, stamp, file.metadata.num_row_groups, self._fields(path, file.schema_arrow, spec))
-
-    @contextlib.contextmanager
-    def _open(self, path: str, stamp: Optional[disk.Stamp] = None) -> Iterator[Tuple[Any, disk.Stamp]]:
-        """Context manager that opens a file, and yields its ``pyarrow.parquet.ParquetFile`` and its stamp.
-
-        Raise ``DamagedRowsError`` if the footer cannot be read, or if the file has another ``stamp``.
-        """
-        import pyarrow
-        from pyarrow import parquet
-
-        fd = self.opened(path)
-        try:
-            found = disk.stamp(fd)
-            if stamp is not None and found != stamp:
-                raise self.damaged(path, "it changed while it was read")
-            try:
-                source = pyarrow.OSFile("/proc/self/fd/{}".format(fd))
-                file = parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES)
-                file.schema_arrow  # noqa: B018 (reads the types, which may be damaged)
-            except failures() as error:
-                raise self.damaged(path, str(error)) from error
-            with source:
-                yield file, found
-        finally:
-            self.close()
 
     def _fields(self, path: str, schema: Any, spec: TableSpec) -> Dict[str, List[str]]:
         """Return for each column to import the columns of the file that contain it."""
         names = list(schema.names)
         keys = _named(names, _KEYS) or [
             field.name for field in schema if _is_whole(field.type) and field.name not in (COUNT, TIMESTAMP)]
-        lists = [field.name for field in schema if _is_list(field.type) and not field.name.startswith(SLOT)]
-        floats = [field.name for field in schema if _is_float(field.type)]
-        rows = _named(names, _ROWS) or lists or floats
+        rows = _row_columns(schema)
+        are_floats = bool(rows) and not _named(names, _ROWS) and _is_float(schema.field(rows[0]).type)
         what = "it has the columns {}. ".format(", ".join("{} ({})".format(field.name, field.type)
                                                           for field in list(schema)[:20]))
         if len(keys) != 1 or not _is_whole(schema.field(keys[0]).type):
             raise self.refused(path, what + "Name the column of the keys 'key', and use int64")
-        if not rows or (len(rows) > 1 and rows is not floats) or (rows is floats and len(rows) != spec.dim):
+        if not rows or (len(rows) > 1 and not are_floats) or (are_floats and len(rows) != spec.dim):
             raise self.refused(path, what + "Name the column of the rows 'row', and use lists of {} floats, or write "
                                "{} columns of floats".format(spec.dim, spec.dim))
         others = [name for name in names if name.startswith(SLOT) or name in (COUNT, TIMESTAMP)]
@@ -114,7 +88,7 @@ class ParquetRows(Source):
         for name, of in fields.items():
             wanted = self._widths.get(name, 1)
             for one in of:
-                self._check_type(path, schema.field(one), wanted, is_list=of is not floats)
+                self._check_type(path, schema.field(one), wanted, is_list=not (are_floats and of is rows))
         return fields
 
     def _check_type(self, path: str, field: Any, width: int, *, is_list: bool) -> None:
@@ -130,7 +104,7 @@ class ParquetRows(Source):
         """Yield the rows. See ``Source.parts``."""
         wrong = Wrong()
         for one in self._parquet_files:
-            with self._open(one.path, one.stamp) as (file, _):
+            with _opened(self, one.path, one.stamp) as (file, _):
                 for group in range(one.groups):
                     yield from self._parts_of_group(file, one, group, [KEY, *columns], wrong)
         wrong.raise_if_any(self)
@@ -206,6 +180,63 @@ class ParquetRows(Source):
         width = self._widths[name]
         wrong.add(place(row), "column {!r} is null or has another length than {}".format(name, width) if width else
                   "column {!r} is null".format(name), int(bad.sum()))
+
+
+@contextlib.contextmanager
+def _opened(owner: Source, path: str, stamp: Optional[disk.Stamp] = None) -> Iterator[Tuple[Any, disk.Stamp]]:
+    """Context manager that opens a file, and yields its ``pyarrow.parquet.ParquetFile`` and its stamp.
+
+    Raise ``DamagedRowsError`` if the footer cannot be read, or if the file has another ``stamp``.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    fd = owner.opened(path)
+    try:
+        found = disk.stamp(fd)
+        if stamp is not None and found != stamp:
+            raise owner.damaged(path, "it changed while it was read")
+        try:
+            source = pyarrow.OSFile("/proc/self/fd/{}".format(fd))
+            file = parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES)
+            file.schema_arrow  # noqa: B018 (reads the types, which may be damaged)
+        except failures() as error:
+            raise owner.damaged(path, str(error)) from error
+        with source:
+            yield file, found
+    finally:
+        owner.close()
+
+
+def dim_of_parquet(path: str, file: str) -> Optional[int]:
+    """Return the number of floats of the rows of a Parquet file, or None if it is unknown. Read only its footer.
+
+    Args:
+        path: path that the user passed.
+        file: path of the file.
+    """
+    required(path)
+    with _opened(Source(path), file) as (opened, _):
+        schema = opened.schema_arrow
+        names = _row_columns(schema)
+        kind = schema.field(names[0]).type if names else None
+        if kind is None or _is_float(kind):
+            return len(names) or None
+        try:
+            metadata = opened.metadata.row_group(0) if opened.metadata.num_row_groups else None
+            for place in range(metadata.num_columns if metadata is not None and metadata.num_rows else 0):
+                column = metadata.column(place)
+                if column.path_in_schema.startswith(names[0] + "."):
+                    return int(column.num_values // metadata.num_rows)
+        except failures():
+            return None  # ``ParquetRows`` raises an error
+    return None
+
+
+def _row_columns(schema: Any) -> List[str]:
+    """Return the columns that may contain the rows: a list, or floats."""
+    lists = [field.name for field in schema if _is_list(field.type) and not field.name.startswith(SLOT)]
+    return _named(list(schema.names), _ROWS) or lists or [field.name for field in schema if _is_float(field.type)]
 
 
 def _place(where: str, first: int, row: int) -> str:

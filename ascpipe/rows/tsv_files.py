@@ -1,13 +1,14 @@
 """TSV files with rows: a key, a tab, and the floats of the row, separated by spaces."""
 import functools
 import re
-from typing import Any, BinaryIO, Dict, Iterator, List, Sequence
+from typing import Any, BinaryIO, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
+from ascpipe.checkpoint.checks import MAX_WIDTH
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.rows.columns import KEY, ROW
-from ascpipe.rows.sources import Part, Source, Wrong, block_rows, check_columns, widths_of
+from ascpipe.rows.sources import Part, Source, Wrong, block_rows, check_columns, head_of, widths_of
 
 _NUMBER_BYTES = 64  #: maximum length of a number in a line
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,19}\Z")
@@ -86,6 +87,12 @@ class TsvRows(Source):
             return np.array(cells, np.int64)
         with np.errstate(over="ignore"):
             return np.array(cells, np.float64).astype(np.float32)
+
+
+def dim_of_tsv(path: str) -> Optional[int]:
+    """Return the number of floats of the first row of a TSV file, or None if it is unknown."""
+    fields = head_of(path, _NUMBER_BYTES * (MAX_WIDTH + 1)).split(b"\n", 1)[0].rstrip(b"\r").split(b"\t")
+    return None if len(fields) < 2 else fields[1].count(b" ") + 1
 
 
 def _line(file: str, first: int, row: int) -> str:

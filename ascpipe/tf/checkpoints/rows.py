@@ -42,8 +42,9 @@ def export_rows(checkpoint: str, table: str, to: str, *, format: str = PARQUET, 
 
 
 @checked(into=PathText(1, 1024), table=Text(1, 100), source=PathText(1, 1024), merge=Choice(KEEP, REPLACE),
-         to=PathText(1, 1024, optional=True))
-def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to: Optional[str] = None) -> Imported:
+         to=PathText(1, 1024, optional=True), pad=boolean(), truncate=boolean())
+def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to: Optional[str] = None,
+                pad: bool = False, truncate: bool = False) -> Imported:
     """Write a new checkpoint that has the content of another checkpoint and rows of files.
 
     Optimizer slots that the files do not have get the initial values of the optimizer. Without counts, a new row has
@@ -59,6 +60,9 @@ def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to:
             the row of the checkpoint.
         to: ``dir/base-step`` of the new checkpoint, which must not exist. None means ``dir/base-imported-step``, or
             ``dir/base-imported2-step`` and so on.
+        pad: True to append zeros to rows that are shorter than the rows of the table. Optimizer slots as wide as a row
+            are padded with their initial value. Otherwise, shorter rows are an error.
+        truncate: True to drop the last floats of longer rows and of their optimizer slots.
 
     Returns:
         The result, with the fields ``checkpoint``, ``rows``, ``added``, ``replaced`` and ``kept``.
@@ -69,4 +73,4 @@ def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to:
             missing. This is a CheckpointError, as are damaged files and checkpoints. No checkpoint was written.
         ParquetMissingError: pyarrow is not installed.
     """
-    return imported(ImportRequest(into, table, source, merge, to))
+    return imported(ImportRequest(into, table, source, merge, to, pad, truncate))
