@@ -1,4 +1,4 @@
-"""Commands ``ascpipe checkpoint``, which need neither TensorFlow nor a daemon. ``checkpoint_rows.py`` has two."""
+"""Commands ``ascpipe checkpoint``, which need neither TensorFlow nor a daemon. ``checkpoint_rows.py`` has three."""
 import contextlib
 import datetime
 import json
@@ -21,13 +21,15 @@ _KINDS = ("constant", "uniform", "normal", "truncated normal", "pool")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints, and export and import rows.")
+@click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints, export and import rows, "
+                                                      "and rename tables.")
 def command() -> None:
     """Group of commands. Each command imports its modules when it is called."""
 
 
 command.add_command(checkpoint_rows.export_command)
 command.add_command(checkpoint_rows.import_command)
+command.add_command(checkpoint_rows.rename_command)
 
 
 @command.command("list", help="List the checkpoints of a directory without reading rows.")

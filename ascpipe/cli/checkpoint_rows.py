@@ -1,8 +1,8 @@
-"""Commands ``ascpipe checkpoint export`` and ``import``. They need neither TensorFlow nor a daemon."""
+"""Commands ``ascpipe checkpoint export``, ``import`` and ``rename``. They need neither TensorFlow nor a daemon."""
 import contextlib
 import json
 import sys
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional, Tuple
 
 import click
 
@@ -71,6 +71,30 @@ def import_command(source: str, as_json: bool, **given: Any) -> None:
         return
     click.echo(one_line("{}  table {}: {} added, {} replaced, {} kept, {} in total".format(
         found.checkpoint, found.table, counted(found.added, "row"), found.replaced, found.kept, found.rows)))
+
+
+@click.command("rename", help="Write a new full checkpoint that has the content of CHECKPOINT, DIR/BASE-STEP, in which "
+                              "tables have other names. CHECKPOINT is not changed.")
+@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.argument("names", metavar="OLD=NEW...", nargs=-1, required=True)
+@click.option("--to", default=None, metavar="DIR/BASE-STEP",
+              help="Name of the new checkpoint. Default: BASE-renamed-STEP beside CHECKPOINT.")
+@_as_json
+def rename_command(checkpoint: str, names: Tuple[str, ...], to: Optional[str], as_json: bool) -> None:
+    """Rename tables and print the name of the new checkpoint."""
+    from ascpipe.rows.renames import renamed
+
+    pairs = [name.partition("=") for name in names]
+    for name, (old, _, new) in zip(names, pairs):
+        if not old or not new or sum(old == other for other, _, _ in pairs) > 1:
+            raise click.UsageError("{!r} is not OLD=NEW, or OLD occurs twice.".format(name))
+    with _bar("rename") as progress:
+        found = renamed(checkpoint, {old: new for old, _, new in pairs}, to, progress)
+    if as_json:
+        click.echo(json.dumps(found._asdict(), indent=2))
+        return
+    click.echo(one_line("{}  {}".format(found.checkpoint, ", ".join(
+        "{} is now {}".format(old, new) for old, new in found.tables.items()))))
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
 from ascpipe.errors import ArgumentError
+from ascpipe.rows.renames import renamed
 from ascpipe.tf import Saver, trained_batches
 from mx_rec.core.embedding import create_table
 from tests.support.covering import some
@@ -221,7 +222,7 @@ def test_a_table_that_the_checkpoint_does_not_have_is_an_error_unless_it_is_name
         assert other.size() == 0
 
 
-def test_a_restore_takes_tables_from_saved_tables_of_other_names(saved_and_trained_on, monkeypatch, caplog):
+def test_a_restore_takes_tables_from_saved_tables_of_other_names(saved_and_trained_on, monkeypatch, caplog, tmp_path):
     prefix, _, _ = saved_and_trained_on("device", "adagrad")
     caplog.set_level("INFO", "ascpipe")
     with ascpipe("device"):
@@ -238,6 +239,9 @@ def test_a_restore_takes_tables_from_saved_tables_of_other_names(saved_and_train
                 np.testing.assert_array_equal(found.slots["Adagrad_accumulator"], expected.slots["Adagrad_accumulator"])
             resumed.restore(prefix)
             np.testing.assert_array_equal(item.read(keys).rows, of_item.rows)
+            resumed.restore(renamed(prefix, {"user": "item", "item": "user"}, str(tmp_path / "model-5")).checkpoint)
+            np.testing.assert_array_equal(user.read(keys).rows, of_item.rows)
+            np.testing.assert_array_equal(item.read(keys).rows, of_user.rows)
             resumed.restore(prefix, rename={"user": "item"})
             np.testing.assert_array_equal(user.read(keys).rows, of_user.rows)
             np.testing.assert_array_equal(item.read(keys).rows, of_user.rows)

@@ -1,0 +1,68 @@
+"""Copies of checkpoints in which tables have other names."""
+from typing import List, Mapping, NamedTuple, Optional
+
+from ascpipe.checkpoint.block_reader import Checkpoint
+from ascpipe.checkpoint.errors import UnverifiedCheckpointError
+from ascpipe.checkpoint.paths import TABLE_NAME, TAKEN_NAMES
+from ascpipe.checkpoint.reader import open_checkpoint
+from ascpipe.errors import ArgumentError
+from ascpipe.errors.base import shown
+from ascpipe.rows.copies import Copy, new_name, written
+from ascpipe.rows.export import Progress, table_of
+
+
+class Renamed(NamedTuple):
+    """Result of a renaming.
+
+    Attributes:
+        checkpoint: ``dir/base-step`` of the new checkpoint.
+        tables: old name -> new name.
+    """
+
+    checkpoint: str
+    tables: Mapping[str, str]
+
+
+def renamed(prefix: str, names: Mapping[str, str], to: Optional[str] = None,
+            progress: Optional[Progress] = None) -> Renamed:
+    """Write a new full checkpoint, in which tables have other names. Tables may swap their names.
+
+    Args:
+        prefix: ``dir/base-step`` of the checkpoint to start from. It is not changed.
+        names: old name -> new name.
+        to: ``dir/base-step`` of the new checkpoint, or None for ``dir/base-renamed-step``.
+        progress: called after each block of rows.
+
+    Raises:
+        ArgumentError: a name is not allowed, or two tables would have the same name.
+        CheckpointError: the checkpoint is missing, damaged, unverified or does not have a table, or the new checkpoint
+            cannot be written.
+    """
+    name = new_name(prefix, to, "renamed")
+    with open_checkpoint(prefix) as checkpoint:
+        if not checkpoint.verified:
+            raise UnverifiedCheckpointError(prefix)
+        for old in names:
+            table_of(checkpoint, old)
+        _check([names.get(table, table) for table in checkpoint.tables])
+        return Renamed(written(_RenamedTables(checkpoint, names, progress), name, "rename"), dict(names))
+
+
+class _RenamedTables(Copy):
+    def __init__(self, checkpoint: Checkpoint, names: Mapping[str, str], progress: Optional[Progress]) -> None:
+        super().__init__(checkpoint, sum(one.rows for one in checkpoint.tables.values()), progress)
+        self._names = names
+
+    def name_of(self, table: str) -> str:
+        """Return the name of a table in the new checkpoint."""
+        return self._names.get(table, table)
+
+
+def _check(names: List[str]) -> None:
+    for name in names:
+        if not TABLE_NAME.match(name) or name in TAKEN_NAMES:
+            raise ArgumentError("{} cannot be the name of a table. Nothing was written. Use 1 to 100 letters, digits "
+                                "and underscores".format(shown(name)))
+        if names.count(name) > 1:
+            raise ArgumentError("Two tables would have the name {}. Nothing was written. Rename the other table, "
+                                "too".format(shown(name)))
