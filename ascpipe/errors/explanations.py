@@ -281,7 +281,8 @@ _OTHERS: Dict[str, Explanation] = {
     "E524": Explanation(
         "A checkpoint does not match the program. The dim or optimizer differs, or a table is missing. The message "
         "names the difference.", NOTHING,
-        "Restore another checkpoint, or run the program that saved this checkpoint. If the program adds a table, pass "
+        "Restore another checkpoint, or run the program that saved this checkpoint. If only the dim differs, run the "
+        "two commands of the message, which import padded or truncated rows. If the program adds a table, pass "
         "its name to `restore` in `allow_missing`. For an Estimator, use `warm_start_from` with a new `model_dir`, or "
         "set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
     "E525": Explanation(

@@ -11,7 +11,7 @@ from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint
 from ascpipe.rows.file_table import FileTable
 from ascpipe.tf.checkpoints import table_rows
-from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
+from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing, advise_import
 from ascpipe.tf.checkpoints.positions import continue_reading, position
 from ascpipe.tf.checkpoints.table_copy import EditedTable
 from ascpipe.tf.clean_up import end_quietly
@@ -180,7 +180,8 @@ def _checked(checkpoint: Union[Checkpoint, FileTable], shape: TableShape, slots:
              allow_missing: Collection[str], advice: Advice = advise_allow_missing) -> Load:
     if spec.dim != shape.dim:
         raise CheckpointMismatchError(checkpoint.prefix, spec.name, "has rows of {} floats in the checkpoint and of {} "
-                                      "in this program".format(spec.dim, shape.dim))
+                                      "in this program. {}".format(spec.dim, shape.dim, advise_import(
+                                          checkpoint.prefix, spec, shape, {slot.name for slot in slots})))
     saved = _places(spec.dim, spec.slots)
     columns: Columns = [(0, 0, spec.dim)]
     fresh: Fresh = []

@@ -1,12 +1,15 @@
-"""Advice for errors about a table or an optimizer slot that is missing in a checkpoint."""
+"""Advice for errors about a table that is missing in a checkpoint, has other slots, or rows of another dimension."""
 import functools
+import shlex
 from typing import Callable, Collection
 
 import tensorflow as tf
 
+from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.errors import NoCheckpointError
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIns
+from ascpipe.tf.running.shapes import TableShape
 
 #: Function that returns the advice for a missing table or ``table/slot``. The argument is "" if the checkpoint has no
 #: tables.
@@ -32,6 +35,24 @@ def advise_allow_missing(missing: str) -> str:
         return ("To start with empty tables, list them in allow_missing. To restore only some variables, use a Saver "
                 "with a var_list")
     return "to start it {}, add {!r} to allow_missing".format(_initial_state(missing), missing)
+
+
+def advise_import(prefix: str, spec: TableSpec, shape: TableShape, slots: Collection[str]) -> str:
+    """Return the commands that import rows of another dimension.
+
+    Args:
+        prefix: checkpoint with the rows.
+        spec: the table in the checkpoint.
+        shape: the table in the program.
+        slots: names of the optimizer slots in the program.
+    """
+    folder = spec.name + "_rows"
+    has_slots = bool(spec.slots) and all(slot.name in slots for slot in spec.slots)
+    return ("To use these rows, save a checkpoint of this program before its first step, and run `ascpipe checkpoint "
+            "export {} --table {} --to {}{} --counts` and `ascpipe checkpoint import {} --into CHECKPOINT --table {} "
+            "{}`, where CHECKPOINT is the saved checkpoint".format(
+                shlex.quote(prefix), spec.name, folder, " --slots" if has_slots else "", folder, shape.name,
+                "--pad" if spec.dim < shape.dim else "--truncate"))
 
 
 def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
