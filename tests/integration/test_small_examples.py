@@ -21,6 +21,8 @@ PRINTED = {
         r"minute 120: 2100 keys seen, 160 admitted, 140 after the eviction\n",
     "deltas_and_serving.py":
         r"model-100: users 3, 7, 9 are worth .*\nmodel-200: .*\nmodel-300: users 3, 7, 9 are worth \[3.0, 7.0, 9.0\]\n",
+    "neighbours.ipynb": r"loss 0\.\d+\n400 films, 16 floats each\n(film (\d) of genre \2 -> genres \d \d \d \d \d\n){3}"
+                        r"neighbours of the same genre: (9\d|100)%\n",
     "notebook.ipynb": r"loss 0\.\d+, rows \d+\nloss 0\.\d+\nloss 0\.\d+, rows \d+\n",
 }
 #: What names a file of ours as the cause of a warning.
@@ -67,7 +69,8 @@ def test_a_warning_that_names_a_file_of_ours_is_seen():
     assert not OURS.search("/x/site-packages/tensorflow/python/framework/dtypes.py:516: FutureWarning")
 
 
-def test_cells_of_the_notebook_hold_no_output_and_are_text():
-    notebook = json.loads((tree.ROOT / "examples/notebook.ipynb").read_text())
+@pytest.mark.parametrize("name", sorted(name for name in PRINTED if name.endswith(".ipynb")))
+def test_cells_of_a_notebook_have_no_output(name):
+    notebook = json.loads(examples()[name].read_text())
     assert notebook["nbformat"] == 4
     assert all(not cell.get("outputs") for cell in notebook["cells"])

@@ -1,4 +1,5 @@
 """``Table.read``, ``items``, ``assign`` and ``delete`` between the steps of a running program."""
+import copy
 import itertools
 import types
 
@@ -8,7 +9,7 @@ import tensorflow as tf
 
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.errors import ArgumentError, CallOrderError
-from ascpipe.tf import Saver
+from ascpipe.tf import Saver, trigger_evict
 from ascpipe.tf.checkpoints.live_rows import LiveRows
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support.on_disk import on_disk
@@ -18,6 +19,8 @@ from tests.tf.one_table import DIM, EXPANSION, batch, one_table
 TIERS = {"device": {}, "host": {"device_vocabulary_size": 12, "host_vocabulary_size": 200},
          "disk": on_disk(12, 60), "expansion": EXPANSION}
 KEYS = 30
+AGE = 60  #: of keys that an eviction deletes; a step takes 10
+EVENTS = ["nothing", "assign", "delete", "items", "evict", "save", "restore"]
 
 
 def adagrad():
@@ -83,46 +86,99 @@ def require_equal(found, oracle, keys):
     np.testing.assert_allclose(slot, [oracle.slots.get(key, nothing) for key in keys], rtol=1e-5)
 
 
-@pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("threshold", [1, 3])
-def test_rows_are_those_of_a_dict_whatever_is_trained_assigned_and_deleted(tier, threshold, seed):
-    dice = np.random.RandomState(seed % 2**32)
-    batches = some_batches(dice)
-    settings = dict(TIERS[tier], spec={"access_threshold": threshold, "eviction_threshold": 10**6}, optimizer=adagrad,
+class Run:
+    """A program whose rows are changed at random between its steps, beside an oracle that does the same.
+
+    Args:
+        program: ``one_table`` of ``some_batches``, with Adagrad.
+        folder: of checkpoints.
+    """
+
+    def __init__(self, program, session, oracle, dice, folder):
+        self._program, self._session, self._dice, self._folder = program, session, dice, folder
+        self._table, self._saver = program.table, Saver()
+        self.oracle, self.now = oracle, 0
+        self._saved = None
+
+    def event(self, name):
+        getattr(self, name)(self._dice.choice(KEYS + 10, 5, replace=False))
+
+    def nothing(self, keys):
+        pass
+
+    def assign(self, keys):
+        rows = self._dice.randn(5, DIM).astype(np.float32)
+        slots = self._dice.rand(5, DIM).astype(np.float32) + 1
+        with_slots = bool(self._dice.randint(2))
+        name = next(iter(self._table.read([]).slots))
+        self._table.assign(keys, rows, {name: slots} if with_slots else None)
+        for key, row, slot in zip(keys.tolist(), rows, slots):
+            self.oracle.assign(key, row, slot if with_slots else None, self.now)
+
+    def delete(self, keys):
+        gone = sum(key in self.oracle.counts for key in keys.tolist())
+        assert self._table.delete(keys) == gone
+        for key in keys.tolist():
+            self.oracle.delete(key)
+
+    def items(self, keys):
+        blocks = list(self._table.items(block=7))
+        assert all(len(block.keys) <= 7 and block.found.all() for block in blocks)
+        assert sorted(key for block in blocks for key in block.keys.tolist()) == sorted(self.oracle.rows)
+
+    def evict(self, keys):
+        trigger_evict(self._session)
+        for key in [key for key, time in self.oracle.times.items() if self.now - time >= AGE]:
+            self.oracle.delete(key)
+
+    def save(self, keys):
+        prefix = self._saver.save(self._session, str(self._folder / "model"), global_step=self.now,
+                                  save_delta=bool(self._dice.randint(2)))
+        self._saved = prefix, copy.deepcopy(self.oracle), self.now
+
+    def restore(self, keys):
+        if self._saved is not None:
+            prefix, oracle, self.now = self._saved
+            self.oracle = copy.deepcopy(oracle)
+            self._saver.restore(self._session, prefix)
+
+    def check(self):
+        asked = self._dice.randint(0, KEYS + 10, 8)
+        require_equal(self._table.read(asked), self.oracle, asked.tolist())
+        assert self._table.size() == len(self.oracle.rows)
+
+
+def require_dict(tier, threshold, seed, folder, steps=24):
+    """Train, change, save and restore a table at random, and fail if it is not what a dict says."""
+    dice = np.random.RandomState(seed)
+    batches = some_batches(dice, steps)
+    settings = dict(TIERS[tier], spec={"access_threshold": threshold, "eviction_threshold": AGE}, optimizer=adagrad,
                     stages=lambda data: data.prefetch(20))
-    oracle = Oracle(threshold)
     with one_table(batches, [0], **settings) as program:
         start_asc_pipeline()
-        with programs.session() as run:
-            program.start(run)
-            now = 0
+        with programs.session() as session:
+            run = Run(program, session, Oracle(threshold), dice, folder)
+            program.start(session)
             for step in range(len(batches)):
                 program.take()
-                now = int(batches[step]["time"])
-                oracle.train(batches[step]["ids"], now)
-                event = dice.choice(["nothing", "assign", "delete", "items"])
-                keys = dice.choice(KEYS + 10, 5, replace=False)
-                if event == "assign":
-                    rows = dice.randn(5, DIM).astype(np.float32)
-                    slots = {"Adagrad_accumulator": dice.rand(5, DIM).astype(np.float32) + 1}
-                    with_slots = bool(dice.randint(2))
-                    name = next(iter(program.table.read([]).slots))
-                    program.table.assign(keys, rows, {name: slots["Adagrad_accumulator"]} if with_slots else None)
-                    for key, row, slot in zip(keys.tolist(), rows, slots["Adagrad_accumulator"]):
-                        oracle.assign(key, row, slot if with_slots else None, now)
-                elif event == "delete":
-                    gone = sum(key in oracle.counts for key in keys.tolist())
-                    assert program.table.delete(keys) == gone
-                    for key in keys.tolist():
-                        oracle.delete(key)
-                elif event == "items":
-                    blocks = list(program.table.items(block=7))
-                    assert all(len(block.keys) <= 7 and block.found.all() for block in blocks)
-                    found = sorted(key for block in blocks for key in block.keys.tolist())
-                    assert found == sorted(oracle.rows)
-                asked = dice.randint(0, KEYS + 10, 8)
-                require_equal(program.table.read(asked), oracle, asked.tolist())
-                assert program.table.size() == len(oracle.rows)
+                run.now = int(batches[step]["time"])
+                run.oracle.train(batches[step]["ids"], run.now)
+                run.event(dice.choice(EVENTS))
+                run.check()
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("threshold", [1, 3])
+def test_rows_are_those_of_a_dict_whatever_is_trained_and_changed(tier, threshold, seed, tmp_path):
+    require_dict(tier, threshold, seed % 2**32, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.timeout_s(900)
+def test_rows_of_75_programs_are_those_of_a_dict(tier, seed, tmp_path):
+    for number in range(75):
+        require_dict(tier, 1 + number % 3, (seed + number) % 2**32, tmp_path / str(number), steps=40)
 
 
 def test_items_show_the_state_of_the_call_while_training_continues():
