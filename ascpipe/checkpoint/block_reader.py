@@ -8,7 +8,17 @@ from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ascpipe.checkpoint import disk, table_folders
-from ascpipe.checkpoint.contents import FLOAT_BYTES, WHOLE, Block, KeyBlock, PartedBlock, Position, Slice, TableSpec
+from ascpipe.checkpoint.contents import (
+    FLOAT_BYTES,
+    WHOLE,
+    Block,
+    KeyBlock,
+    Link,
+    PartedBlock,
+    Position,
+    Slice,
+    TableSpec,
+)
 from ascpipe.checkpoint.keys import belongs, check_rank
 from ascpipe.checkpoint.memory_room import memory_for
 from ascpipe.checkpoint.table_folders import Piece, candidate_pieces, count_pieces, row_pieces
@@ -35,6 +45,7 @@ class Checkpoint:
         position: training position of rank 0, or None if the checkpoint is unverified.
         positions: training position of each rank that saved the checkpoint; empty if the checkpoint is unverified.
         dense_prefix: prefix for TensorFlow's Saver, or None if there is no dense part.
+        link: the ``parent`` argument for a delta that is based on this checkpoint, or None if it is unverified.
         verified: False if there is no ascpipe manifest. In that case, only sizes and uniqueness of keys were checked.
     """
 
@@ -50,6 +61,7 @@ class Checkpoint:
         self.position = position
         self.positions: Tuple[Position, ...] = () if position is None else (position,)
         self.dense_prefix = dense_prefix
+        self.link: Optional[Link] = None
         self.verified = position is not None
 
     def blocks(self, table: str, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None) -> Iterator[Block]:

@@ -29,6 +29,7 @@ class Chain(Checkpoint):
         super().__init__(newest._tree, newest.step, list(newest.tables.values()), newest.position,
                          newest.dense_prefix, newest._stamps)
         self.positions = newest.positions
+        self.link = newest.link
         for member in members[:-1]:
             if [_form(spec) for spec in member.tables.values()] != [_form(spec) for spec in newest.tables.values()]:
                 raise DamagedCheckpointError(newest.prefix, member.prefix,

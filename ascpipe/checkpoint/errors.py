@@ -16,7 +16,8 @@
     +-- NoMemoryToReadError         E528  too little memory to verify or read a checkpoint
     +-- RowsNotExportedError        E529  the rows of a table were not exported
     +-- RowsNotImportedError        E530  rows of files do not fit a table, or are invalid (also a ValueError)
-    `-- DamagedRowsError            E531  a file with rows is damaged, or cannot be read
+    +-- DamagedRowsError            E531  a file with rows is damaged, or cannot be read
+    `-- UpdateNotExportedError      E532  an update for servers was not written
 """
 import os
 from typing import ClassVar, Tuple
@@ -219,3 +220,17 @@ class DamagedRowsError(CheckpointError):
     fields: ClassVar[Tuple[str, ...]] = ("source", "place", "reason")
     template = ("{source} was not imported: {place} is damaged or cannot be read: {reason}. Nothing was written or "
                 "changed. Copy or export the files again")
+
+
+class UpdateNotExportedError(CheckpointError):
+    """An update for servers was not written.
+
+    Attributes:
+        prefix: prefix of the checkpoint.
+        to: directory of the updates.
+    """
+
+    code = "E532"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "to", "reason")
+    template = ("The rows of checkpoint {prefix} were not written to {to}: {reason}. The checkpoint and complete "
+                "updates are unchanged, and servers keep the last version")

@@ -1,7 +1,7 @@
 """Functions that open and verify checkpoints."""
 import contextlib
 import os
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 from ascpipe.checkpoint import rec_sdk_format
 from ascpipe.checkpoint.block_reader import Checkpoint
@@ -54,6 +54,16 @@ def open_keys(prefix: str) -> Checkpoint:
     return _ours(open_tree(prefix), rows=False)
 
 
+def open_delta(prefix: str) -> Checkpoint:
+    """Open and verify a checkpoint of ascpipe without its ancestors. A delta has only its own keys."""
+    tree = open_tree(prefix)
+    try:
+        return _member(tree, rows=True)[0]
+    except BaseException:
+        tree.close()
+        raise
+
+
 def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
     """Verify and return the checkpoint in ``tree``, which ascpipe wrote. A delta is merged with its ancestors."""
     members: List[Checkpoint] = []  # newest first
@@ -61,17 +71,13 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
     with contextlib.ExitStack() as opened:
         while True:
             opened.callback(tree.close)
-            records, stamps = verified(tree, rows=rows)
-            manifest = records.manifest
-            if link is not None and records.pair.manifest != link.manifest:
+            member, parent = _member(tree, rows=rows)
+            if link is not None and member.link != link:
                 raise DamagedCheckpointError(
                     members[-1].prefix, MANIFEST, "it is based on another {} than the checkpoint that has this name now"
                     .format(link.stem))
-            dense = os.path.join(tree.path, DENSE, manifest.stem) if records.pair.dense else None
-            members.append(
-                Checkpoint(tree, manifest.step, manifest.tables, manifest.position, dense, stamps[0])
-                if len(stamps) == 1 else Sliced(tree, manifest, dense, stamps))
-            link = manifest.parent
+            members.append(member)
+            link = parent
             if link is None:
                 break
             if len(members) > MAX_DELTAS:
@@ -80,6 +86,17 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
         found = members[0] if len(members) == 1 else Chain(members[::-1])
         opened.pop_all()
     return found
+
+
+def _member(tree: Tree, *, rows: bool) -> Tuple[Checkpoint, Optional[Link]]:
+    """Verify one checkpoint. Return it without its ancestors, and the link to its parent."""
+    records, stamps = verified(tree, rows=rows)
+    manifest = records.manifest
+    dense = os.path.join(tree.path, DENSE, manifest.stem) if records.pair.dense else None
+    found = (Checkpoint(tree, manifest.step, manifest.tables, manifest.position, dense, stamps[0])
+             if len(stamps) == 1 else Sliced(tree, manifest, dense, stamps))
+    found.link = Link(manifest.stem, records.pair.manifest)
+    return found, manifest.parent
 
 
 def trained_batches(prefix: str) -> Dict[str, int]:

@@ -1,9 +1,10 @@
 """Table files: keys and embeddings of one table, for the lookup op of an exported SavedModel.
 
-``tfops/src/core/table_file.h`` and ``docs/how-to/saved_models.md`` describe the layout.
+``tfops/src/core/row_table.h`` and ``docs/how-to/saved_models.md`` describe the layout. ``update_file.py`` also writes
+tables of changes, which may delete keys.
 """
 import contextlib
-from typing import Iterator, List, NamedTuple, Sequence
+from typing import Callable, Iterator, List, NamedTuple, Sequence
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from ascpipe.checkpoint.table_folders import Piece, count_pieces, float_pieces
 SUFFIX = ".asctable"  #: suffix of a table file, after the table name
 
 HEADER = np.dtype({
-    "names": ["magic", "version", "bucket_bits", "dim", "row_count"],
-    "formats": ["S8", "<u4", "<u4", "<i8", "<i8"], "offsets": [0, 8, 12, 16, 24], "itemsize": 64})
+    "names": ["magic", "version", "bucket_bits", "dim", "key_count", "deleted"],
+    "formats": ["S8", "<u4", "<u4", "<i8", "<i8", "<i8"], "offsets": [0, 8, 12, 16, 24, 32], "itemsize": 64})
 ENTRY = np.dtype([("key", "<i8"), ("row", "<i8")])
 MAGIC = b"ASCTABLE"
 VERSION = 1
@@ -39,6 +40,21 @@ class TableFile(NamedTuple):
     seal: int
 
 
+class Source(NamedTuple):
+    """Content of a table that is written.
+
+    Attributes:
+        dim: floats of an embedding.
+        blocks: function of a number of parts, 0 or 1. It yields blocks: keys and, with 1, their embeddings. Each call
+            yields the keys in the same order.
+        deleted: int64[n], keys that an update deletes.
+    """
+
+    dim: int
+    blocks: Callable[[int], Iterator[List[np.ndarray]]]
+    deleted: np.ndarray = np.empty(0, np.int64)
+
+
 def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name: str) -> TableFile:
     """Write a durable table file with the keys that evaluation lookups find, and with their embeddings.
 
@@ -56,13 +72,18 @@ def write_table_file(checkpoint: Checkpoint, table: str, directory_fd: int, name
     mode = 0o666  # the umask applies, as for other files of a SavedModel
     with disk.closing(disk.create_file(directory_fd, name, mode)) as fd:
         try:
-            written = _write(_Content(fd), checkpoint, checkpoint.tables[table])
+            written = write_table(fd, source_of(checkpoint, checkpoint.tables[table]))
             disk.sync(fd)
         except BaseException:
             with contextlib.suppress(OSError):  # keep the first error
                 disk.try_unlink(directory_fd, name)
             raise
     return written
+
+
+def source_of(checkpoint: Checkpoint, spec: TableSpec) -> Source:
+    """Return all rows of a table that evaluation lookups find."""
+    return Source(spec.dim, lambda parts: shown_blocks(checkpoint, spec, parts=parts))
 
 
 def shown_blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
@@ -105,8 +126,11 @@ class _Content:
         return int.from_bytes(seal, "little")
 
 
-def _write(content: _Content, checkpoint: Checkpoint, spec: TableSpec) -> TableFile:
-    keys = np.concatenate([np.empty(0, np.int64), *(keys for keys, in shown_blocks(checkpoint, spec, parts=0))])
+def write_table(fd: int, source: Source) -> TableFile:
+    """Write a table at the current position of a file, which is a multiple of 64."""
+    content = _Content(fd)
+    keys = np.concatenate([np.empty(0, np.int64), *(keys for keys, in source.blocks(0)), source.deleted])
+    rows = len(keys) - len(source.deleted)
     hashes = _hashes(keys)
     order = np.argsort(hashes)
     bits = max(0, (-(-len(keys) // _BUCKET_KEYS) - 1).bit_length())
@@ -114,21 +138,23 @@ def _write(content: _Content, checkpoint: Checkpoint, spec: TableSpec) -> TableF
     header["magic"] = MAGIC
     header["version"] = VERSION
     header["bucket_bits"] = bits
-    header["dim"] = spec.dim
-    header["row_count"] = len(keys)
+    header["dim"] = source.dim
+    header["key_count"] = len(keys)
+    header["deleted"] = len(source.deleted)
     content.write(header.reshape(1))
     content.write(_bucket_starts(hashes, bits))
     content.end_section()
     del hashes
     for start in range(0, len(keys), _CHUNK):
-        entries = np.empty(min(_CHUNK, len(keys) - start), ENTRY)
-        entries["row"] = order[start:start + _CHUNK]
-        entries["key"] = keys[entries["row"]]
+        places = order[start:start + _CHUNK]
+        entries = np.empty(len(places), ENTRY)
+        entries["row"] = np.where(places < rows, places, -1)
+        entries["key"] = keys[places]
         content.write(entries)
     content.end_section()
-    for _, embeddings in shown_blocks(checkpoint, spec, parts=1):
+    for _, embeddings in source.blocks(1):
         content.write(embeddings)
-    return TableFile(len(keys), content.write_sums())
+    return TableFile(rows, content.write_sums())
 
 
 def _hashes(keys: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Commands ``ascpipe checkpoint``, which need neither TensorFlow nor a daemon. ``checkpoint_rows.py`` has three."""
+"""Commands ``ascpipe checkpoint``, which need neither TensorFlow nor a daemon. ``checkpoint_rows.py`` has some."""
 import contextlib
 import datetime
 import json
@@ -30,6 +30,7 @@ def command() -> None:
 command.add_command(checkpoint_rows.export_command)
 command.add_command(checkpoint_rows.import_command)
 command.add_command(checkpoint_rows.rename_command)
+command.add_command(checkpoint_rows.export_delta_command)
 
 
 @command.command("list", help="List the checkpoints of a directory without reading rows.")

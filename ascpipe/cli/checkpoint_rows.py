@@ -1,4 +1,4 @@
-"""Commands ``ascpipe checkpoint export``, ``import`` and ``rename``. They need neither TensorFlow nor a daemon."""
+"""Commands ``ascpipe checkpoint`` that read or write rows. They need neither TensorFlow nor a daemon."""
 import contextlib
 import json
 import sys
@@ -95,6 +95,30 @@ def rename_command(checkpoint: str, names: Tuple[str, ...], to: Optional[str], a
         return
     click.echo(one_line("{}  {}".format(found.checkpoint, ", ".join(
         "{} is now {}".format(old, new) for old, new in found.tables.items()))))
+
+
+@click.command("export-delta", help="Write the rows that changed since the last call into a directory, for servers "
+                                    "that watch the directory. CHECKPOINT is DIR/BASE-STEP, or a directory, whose "
+                                    "newest checkpoint is used.")
+@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.option("--to", required=True, metavar="DIR", type=click.Path(), help="Directory of the updates.")
+@click.option("--keep", default=256, show_default=True, type=click.IntRange(0, 1000000),
+              help="Maximum number of deltas after a full update. Older files are removed when a full update is "
+                   "written.")
+@_as_json
+def export_delta_command(checkpoint: str, to: str, keep: int, as_json: bool) -> None:
+    """Export updates and print one line for each file."""
+    from ascpipe.checkpoint.updates import export_updates
+
+    found = export_updates(checkpoint, to, keep)
+    if as_json:
+        click.echo(json.dumps([one._asdict() for one in found], indent=2))
+        return
+    for one in found:
+        click.echo(one_line("{}  {}  step {}, {}, {} deleted, {:.1f} MiB".format(
+            one.kind, one.path, one.step, counted(one.rows, "row"), one.deleted, one.size / _MIB)))
+    if not found:
+        click.echo(one_line("{} has the rows of this checkpoint already".format(to)))
 
 
 @contextlib.contextmanager

@@ -89,7 +89,8 @@ exchange with other ranks failed), E313 (a property that must be equal differs b
 failed, or ranks executed different steps), E320 (a table is full), E321 (out of memory for a table), E322 (a batch is
 duplicate or too late), E323 (a batch is too large), E324 (``lookup_sparse`` received invalid ids or weights), E330
 to E335 (training data, as in the classes above), E337 (a record does not have the features that are read), E340
-(pyarrow is not installed), E421 (rows on disk cannot be read or written); see ``ascpipe/layout/codes.py``.
+(pyarrow is not installed), E341 and E342 (updates of served rows), E421 (rows on disk cannot be read or written); see
+``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; messages may change. An error that was received from another process (``received``) has
 the class, code and message of that error. Its other attributes are ``None``.

@@ -1,9 +1,11 @@
-"""Explanations of the errors of training data."""
+"""Explanations of the errors of training data and of served rows."""
 from typing import Dict
 
 from ascpipe.errors.usage_explanations import NOTHING, Explanation
 
 _STEP = "A step that needs the record trained nothing. Files are not changed."
+_SERVES = "The server answers requests from the last good version."
+_UPDATES = " (docs/how-to/serving_updates.md)."
 _WHERE = " (docs/how-to/training_data.md)."
 
 DATA: Dict[str, Explanation] = {
@@ -48,4 +50,12 @@ DATA: Dict[str, Explanation] = {
     "E340": Explanation(
         "Parquet files cannot be read, because pyarrow is not installed.", NOTHING,
         "Install it with `pip install 'ascpipe[parquet]'`."),
+    "E341": Explanation(
+        "A server refused an update of served rows, because the file is damaged, truncated or does not have the tables "
+        "of the model, or because the directory cannot be read. The message has the file and the reason.", _SERVES,
+        "Copy the file again. Otherwise the server applies the next full update, which `asc.export_delta(..., keep=0)` "
+        "writes" + _UPDATES),
+    "E342": Explanation(
+        "A server refused an update of served rows, because an update between it and the served version is missing.",
+        _SERVES, "Copy all files of the directory. The server then applies them, or the next full update" + _UPDATES),
 }

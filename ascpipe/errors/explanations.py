@@ -314,6 +314,10 @@ _OTHERS: Dict[str, Explanation] = {
         "A file with rows is damaged, differs from its manifest, or cannot be read.",
         "Nothing was written or changed.",
         "Copy or export the files again. If you changed the files of an export, delete its `manifest.json`."),
+    "E532": Explanation(
+        "An update for servers was not written: the directory cannot be written, another process writes an update, or "
+        "the checkpoint has no step.", "The checkpoint and complete updates are unchanged.",
+        "The message has the reason. Remove the cause, and export again (docs/how-to/serving_updates.md)."),
     "E600": Explanation(
         "An argument or call is not supported yet.", "Nothing was ignored or changed.",
         "The message names the argument or call, and the alternative."),

@@ -44,6 +44,9 @@ BAD_BATCH_PLAN = NativeError("E334", "INVALID_ARGUMENT", "records cannot be divi
 INDEX_NOT_WRITTEN = NativeError("E335", "FAILED_PRECONDITION", "an index of records cannot be written")
 RECORD_UNFIT = NativeError("E337", "INVALID_ARGUMENT", "a record does not have the features that a dataset reads")
 PARQUET_MISSING = NativeError("E340", "FAILED_PRECONDITION", "pyarrow is not installed, so Parquet cannot be read")
+UPDATE_DAMAGED = NativeError("E341", "DATA_LOSS", "an update of served rows is damaged, or cannot be read")
+UPDATE_OUT_OF_ORDER = NativeError(
+    "E342", "FAILED_PRECONDITION", "an update of served rows does not follow the update before it")
 
 ROW_UNREADABLE = NativeError("E421", "DATA_LOSS", "a row on disk cannot be read")
 
@@ -51,7 +54,7 @@ NATIVE_ERRORS: Tuple[NativeError, ...] = (
     SUPERVISOR_GONE, WAITED_LONG, FORKED, NOT_STARTED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED,
     RANKS_DIFFER, RANKS_APART, TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, RECORD_DAMAGED,
     DATA_CHANGED, DATA_UNREADABLE, INDEX_UNUSABLE, BAD_BATCH_PLAN, INDEX_NOT_WRITTEN, RECORD_UNFIT, PARQUET_MISSING,
-    ROW_UNREADABLE)
+    UPDATE_DAMAGED, UPDATE_OUT_OF_ORDER, ROW_UNREADABLE)
 
 #: message of E110 in Python and C++
 SUPERVISOR_GONE_TEXT = ("The ascpipe supervisor (pid {pid}) died. No batch was half-applied. Training since the last "

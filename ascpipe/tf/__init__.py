@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ascpipe.tf.api.lifecycle import StartHook, init, pipeline, reset, shutdown, start
     from ascpipe.tf.api.tables import create_table, insert_function, lookup_sparse, sparse_lookup, table_variables
     from ascpipe.tf.checkpoints.export import export_tables
-    from ascpipe.tf.checkpoints.rows import export_rows, import_rows
+    from ascpipe.tf.checkpoints.rows import export_delta, export_rows, import_rows
     from ascpipe.tf.checkpoints.saver import Saver
     from ascpipe.tf.checkpoints.saver_hook import CheckpointSaverHook
     from ascpipe.tf.checkpoints.saving import wait_for_save
@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     from ascpipe.tf.program.summary_hook import SummaryHook
     from ascpipe.tf.program.table_changes import EvictHook, set_threshold, trigger_evict
     from ascpipe.tf.serving.exporting import export_saved_model, serving_tables
+    from ascpipe.tf.serving.watched_tables import served_updates, served_version
     from ascpipe.tf.training.optimizers_of_programs import Optimizer
 
 __all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOptimizer", "EvictHook", "FeatureSpec",
            "GraphModifierHook", "LookupSubgraphSlicerHook", "Optimizer", "OrphanLookupKeySlicerHook", "Saver",
            "StartHook", "SummaryHook", "Table", "broadcast_global_variables", "clip_by_global_norm", "create_table",
-           "data", "export_rows", "export_saved_model", "export_tables", "feature_column", "global_norm",
-           "import_rows", "init", "insert_function", "lookup_concat", "lookup_sparse", "optimizers", "pipeline",
-           "reset", "serving_tables", "set_threshold", "shutdown", "sparse_lookup", "start", "table_variables",
-           "trained_batches", "trigger_evict", "use_for_feature_columns", "wait_for_save", "warm_start"]
+           "data", "export_delta", "export_rows", "export_saved_model", "export_tables", "feature_column",
+           "global_norm", "import_rows", "init", "insert_function", "lookup_concat", "lookup_sparse", "optimizers",
+           "pipeline", "reset", "served_updates", "served_version", "serving_tables", "set_threshold", "shutdown",
+           "sparse_lookup", "start", "table_variables", "trained_batches", "trigger_evict", "use_for_feature_columns",
+           "wait_for_save", "warm_start"]
 
 #: Module -> names of ``__all__`` that the module defines.
 _HOMES = {
@@ -51,7 +53,7 @@ _HOMES = {
     "ascpipe.tf.api.lifecycle": "StartHook init pipeline reset shutdown start",
     "ascpipe.tf.api.tables": "create_table insert_function lookup_sparse sparse_lookup table_variables",
     "ascpipe.tf.checkpoints.export": "export_tables",
-    "ascpipe.tf.checkpoints.rows": "export_rows import_rows",
+    "ascpipe.tf.checkpoints.rows": "export_delta export_rows import_rows",
     "ascpipe.tf.checkpoints.saver": "Saver",
     "ascpipe.tf.checkpoints.saver_hook": "CheckpointSaverHook",
     "ascpipe.tf.checkpoints.saving": "wait_for_save",
@@ -67,6 +69,7 @@ _HOMES = {
     "ascpipe.tf.program.summary_hook": "SummaryHook",
     "ascpipe.tf.program.table_changes": "EvictHook set_threshold trigger_evict",
     "ascpipe.tf.serving.exporting": "export_saved_model serving_tables",
+    "ascpipe.tf.serving.watched_tables": "served_updates served_version",
 }
 
 

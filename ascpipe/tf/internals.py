@@ -53,6 +53,11 @@ def rewire(op: tf.Operation, position: int, tensor: tf.Tensor) -> None:
     op._update_input(position, tensor)
 
 
+def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
+    """Make an op of the same graph, which was not run yet, wait for another op."""
+    op._add_control_input(before)
+
+
 def add_outputs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
     """Add outputs to an op. The attributes of the op must already contain the number and types of the outputs."""
     op._add_outputs([spec.dtype for spec in specs], [spec.shape for spec in specs])
@@ -242,11 +247,6 @@ def fetched(fetches: Any) -> List[Any]:
     The session's graph must be the default graph.
     """
     return list(session_module._FetchMapper.for_fetch(fetches).unique_fetches())
-
-
-def hides_interrupt(error: RuntimeError) -> bool:
-    """Return True if TensorFlow 2.15 raised this error instead of a ``KeyboardInterrupt``."""
-    return "error_already_set: MISMATCH" in str(error) and "KeyboardInterrupt" in str(error)
 
 
 def session_within(session: tf.compat.v1.train.MonitoredSession) -> Any:

@@ -70,7 +70,7 @@ Made Make(std::vector<std::int64_t> keys, std::int64_t dim, std::uint32_t bucket
   header.version = kTableFileVersion;
   header.bucket_bits = bucket_bits;
   header.dim = dim;
-  header.row_count = static_cast<std::int64_t>(keys.size());
+  header.key_count = static_cast<std::int64_t>(keys.size());
   Append(&header, 1, &made.bytes);
   std::vector<TableFileEntry> entries;
   for (std::size_t row = 0; row < keys.size(); ++row) entries.push_back({keys[row], static_cast<std::int64_t>(row)});
@@ -241,13 +241,13 @@ TEST(NumbersTooLargeForTheFileAreAnErrorWhateverTheSumsSay) {
     return Refusal(changed.bytes, Code::kDataLoss);
   };
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  CHECK(Says(with([](TableFileHeader* header) { header->row_count = kMost; }), "its header says"));
-  CHECK(Says(with([](TableFileHeader* header) { header->row_count = -1; }), "its header says"));
+  CHECK(Says(with([](TableFileHeader* header) { header->key_count = kMost; }), "its header says"));
+  CHECK(Says(with([](TableFileHeader* header) { header->key_count = -1; }), "its header says"));
   CHECK(Says(with([](TableFileHeader* header) { header->dim = kMost; }), "its header says"));
   CHECK(Says(with([](TableFileHeader* header) { header->dim = 0; }), "its header says"));
   CHECK(Says(with([](TableFileHeader* header) { header->bucket_bits = 64; }), "its header says"));
   CHECK(Says(with([](TableFileHeader* header) { header->bucket_bits = 40; }), " bytes instead of "));
-  CHECK(Says(with([](TableFileHeader* header) { header->row_count = 49; }), " bytes instead of "));
+  CHECK(Says(with([](TableFileHeader* header) { header->key_count = 49; }), " bytes instead of "));
 }
 
 TEST(AKeyThatATableHasTwiceIsAnErrorWhateverTheSumsSay) {

@@ -19,6 +19,7 @@ MAY_HAVE_MORE = {
     ("ascpipe/tf/graph/features.py", "__init__"): INCUMBENT,
     ("ascpipe/tf/checkpoints/saver.py", "save"): INCUMBENT,
     ("ascpipe/tf/checkpoints/rows.py", "export_rows"): "each argument is an option of `ascpipe checkpoint export`",
+    ("ascpipe/tf/serving/exporting.py", "export_saved_model"): "the arguments of the Estimator's method, and options",
     ("ascpipe/tf/api/lifecycle.py", "init"): API,
     ("ascpipe/tf/data/reading.py", "read"): API,
     ("ascpipe/tf/api/tables.py", "create_table"): API,

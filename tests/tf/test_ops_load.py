@@ -58,9 +58,10 @@ def test_every_op_is_documented():
         "AscApplied", "AscApplyAdagrad", "AscApplyAdagradByAddress", "AscApplyFtrl", "AscApplyGradientDescent",
         "AscApplyGradientDescentByAddress", "AscApplyLazyAdam", "AscApplyLazyAdamByAddress", "AscAttach",
         "AscBackward", "AscBagSplits", "AscChoose", "AscCombine", "AscCombineRowsGrad", "AscCombineWeightsGrad",
-        "AscCut", "AscCycleEnd", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup",
-        "AscLookupGrad", "AscLookupWithInitialRows", "AscNameRows", "AscNextPlan", "AscNothing",
-        "AscOpenServedTable", "AscParseExample", "AscPlans", "AscProvisionalPlan", "AscRead", "AscReadDataset",
+        "AscCut", "AscCycleEnd", "AscForward", "AscGate", "AscLocalKeys", "AscLocalRows", "AscLookup", "AscLookupGrad",
+        "AscLookupWithInitialRows", "AscNameRows", "AscNextPlan", "AscNothing", "AscOpenServedTable",
+        "AscOpenWatchedTable", "AscParseExample", "AscPlans", "AscProvisionalPlan", "AscRead", "AscReadDataset",
         "AscReadPosition", "AscReadRows", "AscReadsLive", "AscRestoreRows", "AscServedLookup", "AscServedLookupFound",
-        "AscServedTable", "AscSubmit", "AscSum", "AscTableInit", "AscTurn", "AscUpdate", "AscWithInitialRows",
-        "AscWithPosition", "AscWriteRows"]
+        "AscServedTable", "AscServedUpdates", "AscServedVersion", "AscServedWatch", "AscStartServedWatch", "AscSubmit",
+        "AscSum", "AscTableInit", "AscTurn", "AscUpdate", "AscWatchedLookup", "AscWithInitialRows", "AscWithPosition",
+        "AscWriteRows"]

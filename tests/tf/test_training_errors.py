@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ascpipe.tf import internals, patches
+from ascpipe.tf import patches
 from ascpipe.tf.running.process import Process
+from ascpipe.tf.starting import start_pipeline
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.optimizers import adagrad
 from mx_rec.util.initialize import init, terminate_config_initializer
@@ -199,7 +200,7 @@ def test_the_daemons_death_is_an_error_within_seconds():
      "REPLACED BY KeyboardInterrupt: <EMPTY MESSAGE>", True), ("KeyboardInterrupt", False), ("MISMATCH", False)])
 def test_an_interrupt_that_tensorflow_turned_into_another_error_is_an_interrupt_again(text, is_hidden, monkeypatch):
     error = RuntimeError(text)
-    assert internals.hides_interrupt(error) is is_hidden
+    assert start_pipeline.hides_interrupt(error) is is_hidden
 
     def fail(*_):
         raise error

@@ -1,13 +1,14 @@
-"""Export and import of rows as files of other programs (docs/how-to/rows_in_and_out.md)."""
-from typing import Optional
+"""Export and import of rows as files of other programs (docs/how-to/rows_in_and_out.md), and export for servers."""
+from typing import List, Optional
 
+from ascpipe.checkpoint import updates
 from ascpipe.rows.columns import FLOAT16, FLOAT32, FORMATS, PARQUET
 from ascpipe.rows.export import Request, exported
 from ascpipe.rows.imports import Imported, imported
 from ascpipe.rows.imports import Request as ImportRequest
 from ascpipe.rows.manifest import Exported
 from ascpipe.rows.merging import KEEP, REPLACE
-from ascpipe.tf.validation import Choice, PathText, Text, boolean, checked
+from ascpipe.tf.validation import Choice, Integer, PathText, Text, boolean, checked
 
 
 @checked(checkpoint=PathText(1, 1024), table=Text(1, 100), to=PathText(1, 1024), format=Choice(*FORMATS),
@@ -74,3 +75,31 @@ def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to:
         ParquetMissingError: pyarrow is not installed.
     """
     return imported(ImportRequest(into, table, source, merge, to, pad, truncate))
+
+
+@checked(checkpoint=PathText(1, 1024), to=PathText(1, 1024), keep=Integer(0, 1000000))
+def export_delta(checkpoint: str, to: str, *, keep: int = updates.KEEP) -> List[updates.ExportedUpdate]:
+    """Write the rows that changed since the last call to a directory, for servers that watch the directory.
+
+    Call it after each save of a delta checkpoint, on one rank. ``export_saved_model(..., watch=)`` exports models that
+    apply the files (docs/how-to/serving_updates.md).
+
+    Each delta checkpoint since the last call becomes one file with the changed rows and the deleted keys of all tables
+    (a delta). One file with all rows (a full update) is written instead if the directory is empty, if its newest file
+    is not of an ancestor of the checkpoint, if an access threshold has changed, or if more than ``keep`` deltas would
+    follow the last full update. Older files are then removed.
+
+    Args:
+        checkpoint: ``dir/base-step``, or a directory, whose newest checkpoint is used.
+        to: directory of the updates. It is created if it is missing.
+        keep: maximum number of deltas after a full update. With 0, all updates are full.
+
+    Returns:
+        The files that were written, oldest first. The list is empty if the directory has these rows already.
+
+    Raises:
+        ArgumentError: an argument is not allowed.
+        UpdateNotExportedError: the files cannot be written, or the checkpoint has no step. This is a CheckpointError.
+        CheckpointError: the checkpoint is missing, damaged or unverified.
+    """
+    return updates.export_updates(checkpoint, to, keep)

@@ -66,6 +66,10 @@ class Served(abc.ABC):
         """
 
     @abc.abstractmethod
+    def version(self) -> tf.Tensor:
+        """Return the training step of the rows, an int64 scalar."""
+
+    @abc.abstractmethod
     def dense_path(self, prefix: str) -> str:
         """Return the path prefix of the dense part of the checkpoint ``prefix``. TensorFlow restores from this path."""
 

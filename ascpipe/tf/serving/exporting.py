@@ -7,12 +7,13 @@ import itertools
 import os
 import time
 import weakref
-from typing import Any, Callable, Dict, Iterator, MutableMapping, NamedTuple
+from typing import Any, Callable, Dict, Iterator, MutableMapping, NamedTuple, Optional
 
 import tensorflow as tf
 
 from ascpipe.checkpoint.paths import place_of
 from ascpipe.errors import ArgumentError, ServingError
+from ascpipe.errors.base import shown
 from ascpipe.tf import internals, patches
 from ascpipe.tf.clean_up import end_quietly, temporary_folder
 from ascpipe.tf.graph.graph_state import GraphState
@@ -21,7 +22,8 @@ from ascpipe.tf.serving.ascpipe_tables import AscpipeTables
 from ascpipe.tf.serving.served_tables import Files, ServedTables
 from ascpipe.tf.serving.stock_files import DTYPES
 from ascpipe.tf.serving.stock_tables import StockTables
-from ascpipe.tf.validation import Choice, Having, Instance, checked
+from ascpipe.tf.serving.watched_tables import EVERY_S, MAX_EVERY_S, MIN_EVERY_S, Updates, WatchedTables
+from ascpipe.tf.validation import Choice, Having, Instance, Number, PathText, checked
 
 ASCPIPE = "ascpipe"  #: lookups are ops of ascpipe
 STOCK = "stock"  #: lookups are ops of TensorFlow
@@ -33,13 +35,17 @@ class Format(NamedTuple):
     Attributes:
         ops: ``ASCPIPE`` or ``STOCK``.
         dtype: dtype of exported rows, one of ``DTYPES``. It is float32 with ``ASCPIPE``.
+        updates: updates that a server applies, or None.
     """
 
     ops: str = ASCPIPE
     dtype: str = DTYPES[0]
+    updates: Optional[Updates] = None
 
     def tables(self, prefix: str, folder: str, files: Files) -> ServedTables:
         """Return the tables of a checkpoint for one graph. The arguments are the arguments of ``ServedTables``."""
+        if self.updates is not None:
+            return WatchedTables(prefix, folder, files, self.updates)
         if self.ops == ASCPIPE:
             return AscpipeTables(prefix, folder, files)
         return StockTables(prefix, folder, files, self.dtype)
@@ -53,7 +59,8 @@ _format_of: MutableMapping[Any, Format] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
-def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0]) -> Iterator[None]:
+def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0], watch: Optional[str] = None,
+                   every_s: float = EVERY_S) -> Iterator[None]:
     """Context manager in which lookups of the default graph read the tables of a checkpoint, without a daemon.
 
     In the block, build the model with placeholders as inputs and with ``is_train=False``. Restore the variables from
@@ -65,15 +72,18 @@ def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0]) -
         ops: ops of the lookups. "ascpipe" is the default, and needs the op library of ascpipe on the server. "stock"
             are TensorFlow's own ops, which read the tables into memory when the model is loaded.
         dtype: dtype of the rows with ``ops="stock"``: "float32", "float16" or "int8", or a ``tf.DType`` of these.
+        watch: directory of ``export_delta`` on the server, or None. The exported model applies the updates in the
+            directory to its tables, when it is loaded and while it is used. Needs ``ops="ascpipe"``.
+        every_s: interval in seconds at which the directory is read.
 
     Raises:
         CheckpointPathError: the path is not allowed.
         EnvironmentError: ``init`` was not called.
         RuntimeError: the default graph has tables. The graph has ops of ascpipe at the end of a block with
             ``ops="stock"``.
-        ValueError: ``ops`` or ``dtype`` is unknown.
+        ValueError: ``ops`` or ``dtype`` is unknown, or ``watch`` or ``every_s`` is not allowed.
     """
-    exported = _format(ops, dtype)
+    exported = _format(ops, dtype, watch, every_s)
     place_of(prefix)
     with temporary_folder("ascpipe-export-") as folder, served_from(prefix, folder, {}, exported):
         yield
@@ -82,13 +92,14 @@ def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0]) -
 @checked(estimator=Having("an Estimator", "export_saved_model"), export_dir_base=Instance(str, bytes, os.PathLike),
          serving_input_receiver_fn=Having("a function", "__call__"))
 def export_saved_model(estimator: Any, export_dir_base: Any, serving_input_receiver_fn: Callable[[], Any], *,
-                       ops: str = ASCPIPE, dtype: Any = DTYPES[0], **options: Any) -> bytes:
+                       ops: str = ASCPIPE, dtype: Any = DTYPES[0], watch: Optional[str] = None,
+                       every_s: float = EVERY_S, **options: Any) -> bytes:
     """Call ``estimator.export_saved_model``, and choose the ops and the dtype of the exported tables.
 
     Args:
         estimator: an Estimator with tables.
         export_dir_base, serving_input_receiver_fn, options: arguments of ``estimator.export_saved_model``.
-        ops, dtype: the same as in ``serving_tables``.
+        ops, dtype, watch, every_s: the same as in ``serving_tables``.
 
     Returns:
         The directory of the SavedModel.
@@ -96,11 +107,11 @@ def export_saved_model(estimator: Any, export_dir_base: Any, serving_input_recei
     Raises:
         EnvironmentError: ``init`` was not called.
         RuntimeError: ``ops`` is "stock", and the exported graph has ops of ascpipe.
-        ValueError: ``ops`` or ``dtype`` is unknown.
+        ValueError: ``ops`` or ``dtype`` is unknown, or ``watch`` or ``every_s`` is not allowed.
         Exception: an error of ``estimator.export_saved_model``.
     """
     Process.current()
-    _format_of[estimator] = _format(ops, dtype)
+    _format_of[estimator] = _format(ops, dtype, watch, every_s)
     try:
         exported: bytes = estimator.export_saved_model(os.fspath(export_dir_base), serving_input_receiver_fn, **options)
     finally:
@@ -108,15 +119,20 @@ def export_saved_model(estimator: Any, export_dir_base: Any, serving_input_recei
     return exported
 
 
-def _format(ops: str, dtype: Any) -> Format:
-    """Return the format of arguments. Raise ``ArgumentError`` if an argument is unknown."""
+def _format(ops: str, dtype: Any, watch: Optional[str], every_s: float) -> Format:
+    """Return the format of arguments. Raise ``ArgumentError`` if an argument is not allowed."""
     Choice(ASCPIPE, STOCK).check("ops", ops)
     name = dtype.name if isinstance(dtype, tf.DType) else dtype
     Choice(*DTYPES).check("dtype", name)
     if ops == ASCPIPE and name != DTYPES[0]:
         raise ArgumentError("argument dtype: rows of {} need ops=\"stock\". Lookups of ascpipe read float32 rows"
                             .format(name))
-    return Format(ops, name)
+    PathText(1, 1024, optional=True).check("watch", watch)
+    Number(MIN_EVERY_S, MAX_EVERY_S).check("every_s", every_s)
+    if watch is not None and ops != ASCPIPE:
+        raise ArgumentError("argument watch: updates of {} need ops=\"ascpipe\". Ops of TensorFlow cannot change a "
+                            "table that is served".format(shown(watch)))
+    return Format(ops, name, None if watch is None else Updates(os.path.abspath(watch), float(every_s)))
 
 
 @contextlib.contextmanager

@@ -106,6 +106,11 @@ class ServedTables(Served, abc.ABC):
             return prefix
         return self._checkpoint.dense_prefix
 
+    def version(self) -> tf.Tensor:
+        """Return the training step of the rows as an int64 scalar; -1 if the checkpoint has no step."""
+        step = self._opened().step
+        return tf.constant(-1 if step is None else step, tf.int64, name="served_version")
+
     def check(self, graph: tf.Graph) -> None:
         """Check the complete graph of the model. Raise ``ServingError`` if it cannot be served."""
 

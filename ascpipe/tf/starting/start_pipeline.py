@@ -215,7 +215,7 @@ def _do_call(self: Any, *arguments: Any) -> Any:
         op_errors.raise_coded(error)
         raise
     except RuntimeError as error:
-        if internals.hides_interrupt(error):
+        if hides_interrupt(error):
             raise KeyboardInterrupt from error
         raise
 
@@ -250,3 +250,8 @@ def _warn_of_early_run(session: Any) -> None:
         _log.warning(api_names.in_names_of_program(
             "a session ran before asc.start() was called for its graph. The session keeps the ops of that time, so its "
             "lookups fail. Call asc.start() before the first run of the session, or create the session after it"))
+
+
+def hides_interrupt(error: RuntimeError) -> bool:
+    """Return True if TensorFlow 2.15 raised this error instead of a ``KeyboardInterrupt``."""
+    return "error_already_set: MISMATCH" in str(error) and "KeyboardInterrupt" in str(error)

@@ -15,22 +15,32 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kSection = 64;  // alignment of sections
 constexpr std::int64_t kMaxDim = 8192;
 constexpr std::uint32_t kMaxBucketBits = 40;
 constexpr std::int64_t kSumBytes = sizeof(std::uint32_t);
 constexpr std::int64_t kReadBytes = 1 << 16;  // bytes per read for checksums
 constexpr std::int64_t kEntriesAtOnce = 1 << 14;
-constexpr int kTogether = 32;  // keys whose cache misses overlap
 
-std::int64_t SectionEnd(std::int64_t bytes) { return (bytes + kSection - 1) / kSection * kSection; }
+// Reads exactly `count` bytes. Returns an errno, or EIO if the file ends earlier.
+int ReadAt(int fd, std::int64_t at, std::uint8_t* out, std::int64_t count) {
+  while (count > 0) {
+    const ssize_t got = pread(fd, out, static_cast<std::size_t>(count), at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return got < 0 ? errno : EIO;
+    at += got;
+    out += got;
+    count -= got;
+  }
+  return 0;
+}
 
 }  // namespace
 
 template <typename... Parts>
 CoreStatus TableFile::Damaged(const Parts&... parts) const {
-  return Error(Code::kDataLoss, "table file ", path_, " is damaged: ", parts...,
-               ". Nothing of it is used. Copy the exported SavedModel again, or export it again");
+  return Error(
+      Code::kDataLoss, "table file ", path_, " is damaged: ", parts...,
+      part_.is_update ? "" : ". Nothing of it is used. Copy the exported SavedModel again, or export it again");
 }
 
 CoreStatus TableFile::Open(const std::string& path, std::uint32_t seal, const Share& share,
@@ -42,41 +52,65 @@ CoreStatus TableFile::Open(const std::string& path, std::uint32_t seal, const Sh
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return refused(errno);
   struct stat status;
-  int error = fstat(fd, &status) != 0 ? errno : S_ISREG(status.st_mode) ? 0 : EINVAL;
-  void* base = MAP_FAILED;
-  std::int64_t bytes = 0;
-  if (error == 0) {
-    bytes = status.st_size;
-    // An empty file cannot be mapped, so at least one byte is mapped. The check of the size below rejects an empty
-    // file.
-    base = mmap(nullptr, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)), PROT_READ, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) error = errno;
-  }
-  if (error != 0) {
-    close(fd);
-    return refused(error);
-  }
-  std::unique_ptr<TableFile> opened(new TableFile(path, fd, static_cast<std::uint8_t*>(base), bytes));
-  CoreStatus found = opened->FindSections();
-  if (found.ok()) found = opened->CheckSums(seal, share);
+  const int error = fstat(fd, &status) != 0 ? errno : S_ISREG(status.st_mode) ? 0 : EINVAL;
+  const CoreStatus opened =
+      error != 0 ? refused(error) : OpenPart(path, fd, {0, status.st_size, seal, false}, share, file);
+  close(fd);
+  return opened;
+}
+
+CoreStatus TableFile::OpenPart(const std::string& path, int fd, const Part& part, const Share& share,
+                               std::unique_ptr<TableFile>* file) {
+  std::unique_ptr<TableFile> opened(new TableFile(path, fd, part));
+  CoreStatus found = opened->ReadFile();
+  if (found.ok()) found = opened->FindSections();
+  if (found.ok()) found = opened->CheckSums(share);
   if (found.ok()) found = opened->CheckEntries(share);
   if (!found.ok()) return found;
   // Rows are read at random, so read-ahead is useless. The hint may fail.
-  (void)madvise(base, static_cast<std::size_t>(bytes), MADV_RANDOM);
+  if (opened->map_ != nullptr) (void)madvise(opened->map_, opened->map_bytes_, MADV_RANDOM);
   *file = std::move(opened);
   return CoreStatus();
 }
 
 TableFile::~TableFile() {
-  munmap(base_, static_cast<std::size_t>(std::max<std::int64_t>(bytes_, 1)));
-  close(fd_);
+  if (map_ != nullptr) munmap(map_, map_bytes_);
+}
+
+// Maps the part, or copies it to memory. Mapped files must not change. A copy is verified after it is complete, so that
+// a change of the file is detected.
+CoreStatus TableFile::ReadFile() {
+  int error = 0;
+  if (part_.is_update) {
+    PrivateArray<std::uint8_t> copy(part_.bytes);
+    if (copy.get() == nullptr) {
+      return Error(Code::kResourceExhausted, "table file ", path_, " needs ", part_.bytes, " bytes of memory");
+    }
+    error = ReadAt(fd_, part_.offset, copy.get(), part_.bytes);
+    copy_ = std::move(copy);
+    base_ = copy_.get();
+  } else {
+    // An empty file cannot be mapped, so at least one byte is mapped. FindSections rejects an empty file.
+    const std::int64_t start = part_.offset / sysconf(_SC_PAGESIZE) * sysconf(_SC_PAGESIZE);
+    map_bytes_ = static_cast<std::size_t>(std::max<std::int64_t>(part_.offset + part_.bytes - start, 1));
+    void* const map = mmap(nullptr, map_bytes_, PROT_READ, MAP_SHARED, fd_, start);
+    if (map == MAP_FAILED) {
+      error = errno;
+    } else {
+      map_ = map;
+      base_ = static_cast<const std::uint8_t*>(map) + (part_.offset - start);
+    }
+  }
+  if (error == 0) return CoreStatus();
+  return Error(Code::kFailedPrecondition, "table file ", path_, " cannot be read: ", std::strerror(error),
+               ". It belongs on a file system that can be mapped");
 }
 
 // Computes the positions of the sections from the header. The sizes in the header are compared with the file size
 // first, so that no position can overflow.
 CoreStatus TableFile::FindSections() {
   constexpr std::int64_t kHeader = sizeof(TableFileHeader);
-  if (bytes_ < kHeader) return Damaged("it has ", bytes_, " bytes, its header alone ", kHeader);
+  if (part_.bytes < kHeader) return Damaged("it has ", part_.bytes, " bytes, its header alone ", kHeader);
   const TableFileHeader& head = header();
   if (std::memcmp(head.magic, kTableFileMagic, sizeof(head.magic)) != 0) {
     return Damaged("it does not begin with ", kTableFileMagic);
@@ -86,28 +120,24 @@ CoreStatus TableFile::FindSections() {
                  ", this library reads version ", kTableFileVersion, ". Load the op library it was exported with");
   }
   constexpr std::int64_t kEntry = sizeof(TableFileEntry), kFloat = sizeof(float);
-  if (head.dim < 1 || head.dim > kMaxDim || head.bucket_bits > kMaxBucketBits || head.row_count < 0 ||
-      head.row_count > bytes_ / (kEntry + head.dim * kFloat)) {
-    return Damaged("its header says ", head.row_count, " rows of ", head.dim, " floats in 2^", head.bucket_bits,
-                   " buckets, and it has ", bytes_, " bytes");
+  if (head.dim < 1 || head.dim > kMaxDim || head.bucket_bits > kMaxBucketBits || head.key_count < 0 ||
+      head.key_count > part_.bytes / kEntry || head.deleted < 0 || head.deleted > head.key_count ||
+      (head.deleted > 0 && !part_.is_update) ||
+      head.key_count - head.deleted > part_.bytes / (kEntry + head.dim * kFloat)) {
+    return Damaged("its header says ", head.key_count, " rows of ", head.dim, " floats in 2^", head.bucket_bits,
+                   " buckets, and it has ", part_.bytes, " bytes");
   }
-  const std::int64_t bucket_count = std::int64_t{1} << head.bucket_bits;
-  constexpr std::int64_t kBucket = sizeof(std::int64_t);
-  const std::int64_t entries_at = SectionEnd(kHeader + (bucket_count + 1) * kBucket);
-  const std::int64_t rows_at = SectionEnd(entries_at + head.row_count * kEntry);
-  body_bytes_ = rows_at + head.row_count * head.dim * kFloat;
+  body_bytes_ = SectionsOf(head).end;
   const std::int64_t pieces = (body_bytes_ + kTableFilePiece - 1) / kTableFilePiece;
-  if (body_bytes_ + (pieces + 1) * kSumBytes != bytes_) {
-    return Damaged("it has ", bytes_, " bytes instead of ", body_bytes_ + (pieces + 1) * kSumBytes);
+  if (body_bytes_ + (pieces + 1) * kSumBytes != part_.bytes) {
+    return Damaged("it has ", part_.bytes, " bytes instead of ", body_bytes_ + (pieces + 1) * kSumBytes);
   }
-  buckets_ = reinterpret_cast<const std::int64_t*>(base_ + kHeader);
-  entries_ = reinterpret_cast<const TableFileEntry*>(base_ + entries_at);
-  rows_ = reinterpret_cast<const float*>(base_ + rows_at);
+  Set(base_);
   return CoreStatus();
 }
 
-CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
-  const std::int64_t sum_bytes = bytes_ - body_bytes_ - kSumBytes;
+CoreStatus TableFile::CheckSums(const Share& share) const {
+  const std::int64_t sum_bytes = part_.bytes - body_bytes_ - kSumBytes;
   std::uint32_t found;
   std::memcpy(&found, base_ + body_bytes_ + sum_bytes, sizeof(found));
   if (Crc32(base_ + body_bytes_, static_cast<std::size_t>(sum_bytes)) != found) {
@@ -124,27 +154,25 @@ CoreStatus TableFile::CheckSums(std::uint32_t seal, const Share& share) const {
     return Damaged("bytes ", begin, " to ", std::min(begin + kTableFilePiece, body_bytes_),
                    " cannot be read or are not those that were written");
   }
-  if (found != seal) {
+  if (found != part_.seal) {
     return Error(Code::kFailedPrecondition, "table file ", path_,
-                 " is complete, but belongs to another export than this graph ", "(seal ", found, " instead of ", seal,
-                 "). Load graph and assets of one export");
+                 " is complete, but belongs to another export than this graph ", "(seal ", found, " instead of ",
+                 part_.seal, "). Load graph and assets of one export");
   }
   return CoreStatus();
 }
 
-// Verifies the checksum of one piece. The function uses pread, because a disk error raises a signal if the data is read
-// through the mapping.
+// Verifies the checksum of one piece. The function reads a mapped file with pread, because a disk error raises a signal
+// if the data is read through the mapping.
 bool TableFile::SumIsRight(std::int64_t piece) const {
-  std::int64_t at = piece * kTableFilePiece;
-  const std::int64_t end = std::min(at + kTableFilePiece, body_bytes_);
+  const std::int64_t begin = piece * kTableFilePiece;
+  const std::int64_t end = std::min(begin + kTableFilePiece, body_bytes_);
   std::uint8_t buffer[kReadBytes];
   std::uint32_t crc = 0;
-  while (at < end) {
-    const ssize_t count = pread(fd_, buffer, static_cast<std::size_t>(std::min(kReadBytes, end - at)), at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    crc = Crc32(buffer, static_cast<std::size_t>(count), crc);
-    at += count;
+  for (std::int64_t at = begin; at < end; at += kReadBytes) {
+    const std::int64_t count = std::min(kReadBytes, end - at);
+    if (map_ != nullptr && ReadAt(fd_, part_.offset + at, buffer, count) != 0) return false;
+    crc = Crc32(map_ != nullptr ? buffer : base_ + at, static_cast<std::size_t>(count), crc);
   }
   std::uint32_t wanted;
   std::memcpy(&wanted, base_ + body_bytes_ + piece * kSumBytes, sizeof(wanted));
@@ -153,7 +181,7 @@ bool TableFile::SumIsRight(std::int64_t piece) const {
 
 // Checks that no lookup can read outside the file, even if the writer was faulty. Checksums detect only damage.
 CoreStatus TableFile::CheckEntries(const Share& share) const {
-  const std::int64_t n = row_count();
+  const std::int64_t n = key_count();
   const std::int64_t bucket_count = std::int64_t{1} << header().bucket_bits;
   FirstBad bad_bucket, bad_entry;
   if (buckets_[0] != 0) bad_bucket.Note(0);
@@ -171,7 +199,7 @@ CoreStatus TableFile::CheckEntries(const Share& share) const {
   });
   if (bad_entry.at() >= 0) {
     const TableFileEntry& entry = entries_[bad_entry.at()];
-    return Damaged("entry ", bad_entry.at(), " of key ", entry.key, " names row ", entry.row, " of ", n,
+    return Damaged("entry ", bad_entry.at(), " of key ", entry.key, " names row ", entry.row, " of ", row_count(),
                    ", or is not in its place");
   }
   return CoreStatus();
@@ -180,42 +208,9 @@ CoreStatus TableFile::CheckEntries(const Share& share) const {
 bool TableFile::EntryIsRight(std::int64_t entry) const {
   const std::uint64_t hash = KeyHash(entries_[entry].key);
   const std::int64_t bucket = BucketOf(hash);
-  return entries_[entry].row >= 0 && entries_[entry].row < row_count() && buckets_[bucket] <= entry &&
+  const std::int64_t least = part_.is_update ? -1 : 0;
+  return entries_[entry].row >= least && entries_[entry].row < row_count() && buckets_[bucket] <= entry &&
          entry < buckets_[bucket + 1] && (entry == 0 || KeyHash(entries_[entry - 1].key) < hash);
 }
-
-const float* TableFile::Find(std::int64_t key, std::int64_t bucket) const {
-  for (std::int64_t entry = buckets_[bucket]; entry < buckets_[bucket + 1]; ++entry) {
-    if (entries_[entry].key == key) return rows_ + entries_[entry].row * dim();
-  }
-  return nullptr;
-}
-
-template <typename Key>
-void TableFile::LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out,
-                       bool* found) const {
-  const std::int64_t dim = this->dim();
-  const std::size_t row_bytes = static_cast<std::size_t>(dim) * sizeof(float);
-  std::int64_t buckets[kTogether];
-  const float* rows[kTogether];
-  for (std::int64_t at = begin; at < end; at += kTogether) {
-    const int n = static_cast<int>(std::min<std::int64_t>(kTogether, end - at));
-    for (int i = 0; i < n; ++i) {
-      buckets[i] = BucketOf(KeyHash(keys[at + i]));
-      __builtin_prefetch(buckets_ + buckets[i]);
-    }
-    for (int i = 0; i < n; ++i) __builtin_prefetch(entries_ + buckets_[buckets[i]]);
-    for (int i = 0; i < n; ++i) {
-      rows[i] = Find(keys[at + i], buckets[i]);
-      if (found != nullptr) found[at + i] = rows[i] != nullptr;
-      if (rows[i] == nullptr) rows[i] = default_row;
-      __builtin_prefetch(rows[i]);
-    }
-    for (int i = 0; i < n; ++i) std::memcpy(out + (at + i) * dim, rows[i], row_bytes);
-  }
-}
-
-template void TableFile::LookUp(const std::int32_t*, std::int64_t, std::int64_t, const float*, float*, bool*) const;
-template void TableFile::LookUp(const std::int64_t*, std::int64_t, std::int64_t, const float*, float*, bool*) const;
 
 }  // namespace ascpipe

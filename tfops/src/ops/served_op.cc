@@ -2,10 +2,9 @@
 // AscServedLookup and AscServedLookupFound look up rows of keys in the file.
 #include <cstdint>
 #include <memory>
-#include <vector>
 
-#include "bridge/default_row.h"
 #include "bridge/parallel.h"
+#include "bridge/served_lookup.h"
 #include "bridge/served_table.h"
 #include "bridge/status.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -41,22 +40,6 @@ path: string scalar, a local file.
 seal: CRC-32 of the checksums of the expected file, in [0, 2^32).
 )doc");
 
-namespace {
-
-tensorflow::Status ShapesOfServedLookup(tensorflow::shape_inference::InferenceContext* c) {
-  tensorflow::shape_inference::ShapeHandle scalar, fallback, out;
-  tensorflow::int64 dim;
-  TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 0, &scalar));
-  TF_RETURN_IF_ERROR(c->WithRankAtMost(c->input(2), 1, &fallback));
-  TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
-  TF_RETURN_IF_ERROR(c->Concatenate(c->input(1), c->Vector(dim), &out));
-  c->set_output(0, out);
-  if (c->num_outputs() > 1) c->set_output(1, c->input(1));
-  return ascpipe::OkStatus();
-}
-
-}  // namespace
-
 REGISTER_OP("AscServedLookup")
     .Input("table: resource")
     .Input("keys: T")
@@ -64,7 +47,7 @@ REGISTER_OP("AscServedLookup")
     .Output("rows: float")
     .Attr("T: {int32, int64}")
     .Attr("dim: int >= 1")
-    .SetShapeFn(ShapesOfServedLookup)
+    .SetShapeFn(ascpipe::ShapesOfServedLookup)
     .Doc(R"doc(
 Looks up the rows of keys in a table that AscOpenServedTable has opened.
 
@@ -86,7 +69,7 @@ REGISTER_OP("AscServedLookupFound")
     .Output("found: bool")
     .Attr("T: {int32, int64}")
     .Attr("dim: int >= 1")
-    .SetShapeFn(ShapesOfServedLookup)
+    .SetShapeFn(ascpipe::ShapesOfServedLookup)
     .Doc(R"doc(
 AscServedLookup that also returns which keys have a row in the table.
 
@@ -144,32 +127,7 @@ class ServedLookupOp : public tensorflow::OpKernel {
                        " is not open: load the SavedModel with its "
                        "init op, or run tf.tables_initializer() before the first lookup"));
     tensorflow::core::ScopedUnref unref(table);
-    const TableFile& file = table->file();
-    OP_REQUIRES(ctx, file.dim() == dim_,
-                Refuse(Code::kFailedPrecondition, "table ", handle.name(), " has rows of ", file.dim(),
-                       " floats, the lookup wants ", dim_));
-    const tensorflow::Tensor& keys = ctx->input(1);
-    std::vector<float> fallback;
-    OP_REQUIRES_OK(ctx, ReadDefaultRow(ctx, 2, dim_, &fallback));
-    tensorflow::TensorShape shape = keys.shape();
-    shape.AddDim(dim_);
-    tensorflow::Tensor* rows;
-    OP_REQUIRES_OK(ctx, ctx->allocate_output(0, shape, &rows));
-    bool* found = nullptr;
-    if (ctx->num_outputs() > 1) {
-      tensorflow::Tensor* told;
-      OP_REQUIRES_OK(ctx, ctx->allocate_output(1, keys.shape(), &told));
-      found = told->flat<bool>().data();
-    }
-    float* out = rows->flat<float>().data();
-    const auto look_up = [&](const auto* wanted) {
-      ShareBlocks(ctx, keys.NumElements(), BlockRows(dim_), [&](std::int64_t begin, std::int64_t end) {
-        file.LookUp(wanted, begin, end, fallback.data(), out, found);
-      });
-    };
-    if (keys.dtype() == tensorflow::DT_INT32) return look_up(keys.flat<tensorflow::int32>().data());
-    // tensorflow::int64 and std::int64_t are different types of the same size.
-    look_up(reinterpret_cast<const std::int64_t*>(keys.flat<tensorflow::int64>().data()));
+    LookUpServed(ctx, handle.name(), table->file(), dim_);
   }
 
  private:

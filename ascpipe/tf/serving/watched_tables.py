@@ -1,0 +1,148 @@
+"""Exported tables that a server updates from a directory of ``export_delta``, and the version that it serves."""
+from typing import Any, List, NamedTuple, Optional, Tuple
+
+import tensorflow as tf
+
+from ascpipe.checkpoint.errors import UnverifiedCheckpointError
+from ascpipe.errors import ServingError
+from ascpipe.tf import internals
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.rewiring import outside_scopes
+from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.unseen_rows import initial_where_missing
+from ascpipe.tf.running import native
+from ascpipe.tf.running.shapes import TableShape
+from ascpipe.tf.serving.ascpipe_tables import AscpipeTables
+from ascpipe.tf.serving.served_tables import Files, Written
+
+EVERY_S = 10.0  #: default interval at which a server reads the directory of updates
+MIN_EVERY_S = 0.001
+MAX_EVERY_S = 1e6
+
+
+class Updates(NamedTuple):
+    """Updates that a server applies.
+
+    Attributes:
+        directory: absolute path on the server.
+        every_s: interval in seconds at which the directory is read.
+    """
+
+    directory: str
+    every_s: float
+
+
+class ServedUpdates(NamedTuple):
+    """Tensors of ``served_updates``, all scalars.
+
+    Attributes:
+        step: int64, training step of the current version. A lookup in the same step may read a newer or older version.
+        sequence: int64, sequence of the last update, which is in the name of its file. 0 if none was applied.
+        applied: int64, number of updates that were applied.
+        refused: int64, number of updates that were refused.
+        kept_keys: int64, number of keys of updates in memory.
+        problem: string, text of the last refusal with its code, or empty.
+    """
+
+    step: tf.Tensor
+    sequence: tf.Tensor
+    applied: tf.Tensor
+    refused: tf.Tensor
+    kept_keys: tf.Tensor
+    problem: tf.Tensor
+
+
+class _Watch(NamedTuple):
+    """Ops of all watched tables of a graph.
+
+    Attributes:
+        handle: handle of the tables.
+        start: op that applies the updates when the model is loaded. It waits for the ops that open the tables.
+        snapshot: version for the lookups of one step.
+        step: training step of this version.
+    """
+
+    handle: tf.Tensor
+    start: tf.Operation
+    snapshot: tf.Tensor
+    step: tf.Tensor
+
+
+class WatchedTables(AscpipeTables):
+    """``AscpipeTables`` whose lookups read the version of the step, which one op chooses for all tables."""
+
+    def __init__(self, prefix: str, folder: str, files: Files, updates: Updates) -> None:
+        super().__init__(prefix, folder, files)
+        self._updates = updates
+        self._watch: Optional[_Watch] = None
+
+    def version(self) -> tf.Tensor:
+        """Return the training step of the version that the lookups of the same step read."""
+        return self._watched().step
+
+    def updates(self) -> ServedUpdates:
+        """Return counters of updates."""
+        found = native.ops().asc_served_updates(watch=self._watched().handle)
+        return ServedUpdates(*tf.unstack(found.figures), problem=found.problem)
+
+    def _watched(self) -> _Watch:
+        if self._watch is None:
+            step, checkpoint = self._base()
+            graph = tf.compat.v1.get_default_graph()
+            with outside_scopes(graph, "ascpipe/served_updates"):
+                # The shared name identifies the content, because one session may load several SavedModels.
+                handle = native.ops().asc_served_watch(shared_name="ascpipe/updates/{}/{:g}/{}".format(
+                    checkpoint, self._updates.every_s, self._updates.directory))
+                start = native.ops().asc_start_served_watch(watch=handle)
+                chosen = native.ops().asc_served_version(watch=handle)
+            graph.get_collection_ref(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS).append(start)
+            self._watch = _Watch(handle, start, chosen.snapshot, chosen.step)
+        return self._watch
+
+    def _base(self) -> Tuple[int, str]:
+        """Return step and digest of the checkpoint. Raise ``CheckpointError`` if updates cannot continue from it."""
+        checkpoint = self._opened()
+        if checkpoint.link is None:
+            raise UnverifiedCheckpointError(self._prefix)
+        return -1 if checkpoint.step is None else checkpoint.step, checkpoint.link.manifest
+
+    def _open(self, table: Table, paths: List[tf.Tensor], file: Written) -> Tuple[Any, List[tf.Operation]]:
+        watch = self._watched()
+        step, checkpoint = self._base()
+        opened = native.ops().asc_open_watched_table(
+            watch=watch.handle, path=paths[0], table=table.table_name, seal=file.seal,
+            directory=self._updates.directory, every_s=self._updates.every_s, step=step, checkpoint=checkpoint)
+        internals.add_control_input(watch.start, opened)
+        return table.table_name, [opened]
+
+    def _rows(self, opened: str, keys: tf.Tensor, default_row: tf.Tensor, dim: int,
+              initial: Optional[TableShape]) -> tf.Tensor:
+        found = native.ops().asc_watched_lookup(snapshot=self._watched().snapshot, keys=keys, default_row=default_row,
+                                                table=opened, dim=dim)
+        return found.rows if initial is None else initial_where_missing(initial, found.rows, keys, found.found)
+
+
+def served_version() -> tf.Tensor:
+    """Return the training step of the rows that the default graph serves, to add it to the outputs of a model.
+
+    If the model is exported with ``watch``, all lookups of one ``session.run`` read the rows of this step. In a graph
+    that is not exported, the step is -1, so that a model function may call it in each mode.
+
+    Returns:
+        An int64 scalar.
+    """
+    served = GraphState.of(tf.compat.v1.get_default_graph()).served
+    return tf.constant(-1, tf.int64, name="served_version") if served is None else served.version()
+
+
+def served_updates() -> ServedUpdates:
+    """Return counters of the updates that a server has applied and refused, to add them to the outputs of a model.
+
+    Raises:
+        RuntimeError: the default graph is not exported with ``watch``.
+    """
+    served = GraphState.of(tf.compat.v1.get_default_graph()).served
+    if not isinstance(served, WatchedTables):
+        raise ServingError("asc.served_updates() needs a graph that is exported with watch=, the directory of "
+                           "asc.export_delta()")
+    return served.updates()

@@ -1,0 +1,36 @@
+// Decision which updates of a directory are applied. A pure function.
+#ifndef ASCPIPE_CORE_UPDATE_PLAN_H_
+#define ASCPIPE_CORE_UPDATE_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/update_file.h"
+
+namespace ascpipe {
+
+// Identification of the served version.
+struct ServedAt {
+  std::int64_t sequence = 0;  // of the last update; 0: no update was applied or found to be older
+  std::int64_t step = -1;
+  std::string id;
+};
+
+struct UpdatePlan {
+  std::vector<std::size_t> apply;  // updates to apply, in this order
+  std::int64_t sequence = 0;       // sequence of the last update that the served version contains already, if greater
+  std::int64_t refused = -1;       // first update that does not follow the version before it; -1: none
+};
+
+// Plans the updates after version `at`. `updates` are readable updates in the order of their sequences.
+//
+// The newest full update replaces all rows, and the deltas that follow each other are applied to it. Without a full
+// update, the deltas are applied to the served version. A version without updates is that of a SavedModel. It may be
+// newer than the directory, so updates are applied only if they continue from its checkpoint or end at a later step.
+UpdatePlan PlanUpdates(const ServedAt& at, const std::vector<UpdateInfo>& updates);
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_CORE_UPDATE_PLAN_H_
