@@ -17,7 +17,8 @@
     +-- RowsNotExportedError        E529  the rows of a table were not exported
     +-- RowsNotImportedError        E530  rows of files do not fit a table, or are invalid (also a ValueError)
     +-- DamagedRowsError            E531  a file with rows is damaged, or cannot be read
-    `-- UpdateNotExportedError      E532  an update for servers was not written
+    +-- UpdateNotExportedError      E532  an update for servers was not written
+    `-- NotConvertedError           E533  a checkpoint was not converted from or to TensorFlow (also a ValueError)
 """
 import os
 from typing import ClassVar, Tuple
@@ -234,3 +235,17 @@ class UpdateNotExportedError(CheckpointError):
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "to", "reason")
     template = ("The rows of checkpoint {prefix} were not written to {to}: {reason}. The checkpoint and complete "
                 "updates are unchanged, and servers keep the last version")
+
+
+class NotConvertedError(CheckpointError, ValueError):
+    """A checkpoint of TensorFlow was not converted to tables, or tables were not converted to variables.
+
+    Attributes:
+        prefix: prefix of the checkpoint.
+        name: variable, table or file that cannot be converted.
+        reason: why it cannot be converted, and what to do.
+    """
+
+    code = "E533"
+    fields: ClassVar[Tuple[str, ...]] = ("prefix", "name", "reason")
+    template = "Checkpoint {prefix} was not converted: {name}: {reason}. No checkpoint was written or changed"

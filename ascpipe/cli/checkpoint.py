@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 import click
 
-from ascpipe.cli import checkpoint_rows, near_verbs, printing
+from ascpipe.cli import checkpoint_rows, checkpoint_tensorflow, near_verbs, printing
 from ascpipe.logs import counted, one_line
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ command.add_command(checkpoint_rows.export_command)
 command.add_command(checkpoint_rows.import_command)
 command.add_command(checkpoint_rows.rename_command)
 command.add_command(checkpoint_rows.export_delta_command)
+command.add_command(checkpoint_tensorflow.from_command)
 
 
 @command.command("list", help="List the checkpoints of a directory without reading rows.")

@@ -11,7 +11,7 @@ from ascpipe.logs import counted, one_line
 _MIB = float(1 << 20)
 
 _table = click.option("--table", required=True, metavar="TABLE", help="Name of the table.")
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command("export", help="Write the rows of a table of CHECKPOINT, DIR/BASE-STEP, into a new directory, in the "
@@ -28,14 +28,14 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
                    "comparisons.")
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(["float32", "float16"]),
               help="Type of the floats in the files.")
-@_as_json
+@as_json_option
 def export_command(checkpoint: str, as_json: bool, **given: Any) -> None:
     """Export rows and print the directory and the number of rows."""
     from ascpipe.rows import manifest
     from ascpipe.rows.export import Request, exported
 
     request = Request(checkpoint, **given)
-    with _bar("export") as progress:
+    with bar("export") as progress:
         found = exported(request, progress)
     if as_json:
         click.echo(json.dumps({"directory": request.to, **manifest.described(found)}, indent=2))
@@ -59,12 +59,12 @@ def export_command(checkpoint: str, as_json: bool, **given: Any) -> None:
               help="Drop the last floats of rows that are longer than the rows of the table.")
 @click.option("--to", default=None, metavar="DIR/BASE-STEP",
               help="Name of the new checkpoint. Default: BASE-imported-STEP beside CHECKPOINT.")
-@_as_json
+@as_json_option
 def import_command(source: str, as_json: bool, **given: Any) -> None:
     """Import rows and print the name of the new checkpoint and the numbers of rows."""
     from ascpipe.rows.imports import Request, imported
 
-    with _bar("import") as progress:
+    with bar("import") as progress:
         found = imported(Request(source=source, **given), progress)
     if as_json:
         click.echo(json.dumps(found._asdict(), indent=2))
@@ -79,7 +79,7 @@ def import_command(source: str, as_json: bool, **given: Any) -> None:
 @click.argument("names", metavar="OLD=NEW...", nargs=-1, required=True)
 @click.option("--to", default=None, metavar="DIR/BASE-STEP",
               help="Name of the new checkpoint. Default: BASE-renamed-STEP beside CHECKPOINT.")
-@_as_json
+@as_json_option
 def rename_command(checkpoint: str, names: Tuple[str, ...], to: Optional[str], as_json: bool) -> None:
     """Rename tables and print the name of the new checkpoint."""
     from ascpipe.rows.renames import renamed
@@ -88,7 +88,7 @@ def rename_command(checkpoint: str, names: Tuple[str, ...], to: Optional[str], a
     for name, (old, _, new) in zip(names, pairs):
         if not old or not new or sum(old == other for other, _, _ in pairs) > 1:
             raise click.UsageError("{!r} is not OLD=NEW, or OLD occurs twice.".format(name))
-    with _bar("rename") as progress:
+    with bar("rename") as progress:
         found = renamed(checkpoint, {old: new for old, _, new in pairs}, to, progress)
     if as_json:
         click.echo(json.dumps(found._asdict(), indent=2))
@@ -105,7 +105,7 @@ def rename_command(checkpoint: str, names: Tuple[str, ...], to: Optional[str], a
 @click.option("--keep", default=256, show_default=True, type=click.IntRange(0, 1000000),
               help="Maximum number of deltas after a full update. Older files are removed when a full update is "
                    "written.")
-@_as_json
+@as_json_option
 def export_delta_command(checkpoint: str, to: str, keep: int, as_json: bool) -> None:
     """Export updates and print one line for each file."""
     from ascpipe.checkpoint.updates import export_updates
@@ -122,7 +122,7 @@ def export_delta_command(checkpoint: str, to: str, keep: int, as_json: bool) -> 
 
 
 @contextlib.contextmanager
-def _bar(title: str) -> Iterator[Optional[Callable[[int, int], None]]]:
+def bar(title: str) -> Iterator[Optional[Callable[[int, int], None]]]:
     """Context manager that shows a progress bar if stderr is a terminal.
 
     Yields:

@@ -318,6 +318,11 @@ _OTHERS: Dict[str, Explanation] = {
         "An update for servers was not written: the directory cannot be written, another process writes an update, or "
         "the checkpoint has no step.", "The checkpoint and complete updates are unchanged.",
         "The message has the reason. Remove the cause, and export again (docs/how-to/serving_updates.md)."),
+    "E533": Explanation(
+        "A checkpoint of TensorFlow cannot be converted to tables, or tables cannot be converted to variables. For "
+        "example, a variable is missing or is not float32[rows, dim], the file of a vocabulary does not fit the "
+        "variable, or the keys of a table are not row numbers.", "No checkpoint was written or changed.",
+        "The message has the variable and the reason (docs/how-to/tensorflow_checkpoints.md)."),
     "E600": Explanation(
         "An argument or call is not supported yet.", "Nothing was ignored or changed.",
         "The message names the argument or call, and the alternative."),

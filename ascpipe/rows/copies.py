@@ -1,34 +1,14 @@
 """New checkpoints with the content of another checkpoint, in which some tables are changed."""
-import os
-import re
 import uuid
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, Optional
 
 from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, Position, TableSpec
-from ascpipe.checkpoint.paths import Place, place_of
 from ascpipe.checkpoint.slice_writer import SliceWriter
 from ascpipe.checkpoint.tables_writer import TablesWriter
 from ascpipe.checkpoint.writer import CheckpointWriter
-from ascpipe.errors import ArgumentError
-from ascpipe.errors.base import shown
 from ascpipe.rows.export import Progress
-
-_MOST_NAMES = 1000
-
-
-class Name(NamedTuple):
-    """Name of a new checkpoint.
-
-    Attributes:
-        directory: directory of the checkpoint.
-        base: name without the step.
-        step: training step, or None.
-    """
-
-    directory: str
-    base: str
-    step: Optional[int]
+from ascpipe.rows.free_names import Name
 
 
 class Copy:
@@ -117,38 +97,3 @@ def _slice(copy: Copy, name: Name, staging_name: str, rank: int, position: Posit
         writer.begin_tables(copy.specs(rank), delta=False)
         copy.write(writer, rank)
         return writer.finish(position)
-
-
-def new_name(source: str, to: Optional[str], word: str) -> Name:
-    """Return the name of the new checkpoint, which must be free.
-
-    Args:
-        source: ``dir/base-step`` of the checkpoint to start from.
-        to: ``dir/base-step`` of the new checkpoint, or None for ``dir/base-word-step``.
-        word: the word in the default name.
-    """
-    if to is not None:
-        place = place_of(to)
-        if _is_taken(place):
-            raise ArgumentError("to={} is the name of an existing checkpoint. Nothing was read or written. Pass "
-                                "another name".format(shown(to)))
-        return Name(place.directory, *_base_and_step(place.stem))
-    place = place_of(source)
-    stem, step = _base_and_step(place.stem)
-    base = re.sub(r"-{}[0-9]*\Z".format(word), "", stem)
-    for number in range(1, _MOST_NAMES):
-        name = "{}-{}{}".format(base, word, "" if number == 1 else number)
-        stem = name if step is None else "{}-{}".format(name, step)
-        if not _is_taken(place_of(os.path.join(place.directory, stem))):
-            return Name(place.directory, name, step)
-    raise ArgumentError("{} has {} {} checkpoints. Nothing was read or written. Pass a name with to=".format(
-        place.directory, _MOST_NAMES - 1, word))
-
-
-def _is_taken(place: Place) -> bool:
-    return any(os.path.lexists(os.path.join(place.directory, name)) for name in place.names)
-
-
-def _base_and_step(stem: str) -> Tuple[str, Optional[int]]:
-    found = re.match(r"(.*)-(0|[1-9][0-9]{0,17})\Z", stem, re.DOTALL)
-    return (stem, None) if found is None else (found.group(1), int(found.group(2)))

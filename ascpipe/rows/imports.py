@@ -11,8 +11,9 @@ from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.errors import ArgumentError
 from ascpipe.errors.base import shown
 from ascpipe.rows.columns import COUNT, KEY, ROW, SLOT, TIMESTAMP
-from ascpipe.rows.copies import Copy, new_name, written
+from ascpipe.rows.copies import Copy, written
 from ascpipe.rows.export import Progress, table_of
+from ascpipe.rows.free_names import new_name
 from ascpipe.rows.merging import KEEP, REPLACE, Plan, planned, threshold_of, time_of
 from ascpipe.rows.opening import open_source
 from ascpipe.rows.resizing import Fit

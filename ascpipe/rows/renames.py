@@ -7,8 +7,9 @@ from ascpipe.checkpoint.paths import TABLE_NAME, TAKEN_NAMES
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.errors import ArgumentError
 from ascpipe.errors.base import shown
-from ascpipe.rows.copies import Copy, new_name, written
+from ascpipe.rows.copies import Copy, written
 from ascpipe.rows.export import Progress, table_of
+from ascpipe.rows.free_names import new_name
 
 
 class Renamed(NamedTuple):

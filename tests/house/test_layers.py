@@ -179,6 +179,8 @@ VERBS = [["--help"], ["start", "--help"], ["list"], ["list", "--json"], ["stats"
          ["run", "--ranks", "2", "--hosts", "a b", __file__], ["run", "--daemon", "nobody", __file__],
          ["checkpoint", "verify", "/nothing/model-1"], ["checkpoint", "show", "/nothing/model-1", "--json"],
          ["checkpoint", "export", "/nothing/model-1", "--table", "user", "--to", "/nothing/rows", "--format", "npy"],
+         ["checkpoint", "from-tensorflow", "/nothing/model-1", "--variable", "v", "--table", "user", "--to",
+          "/nothing/b-1"],
          ["checkpoint", "import", "/nothing/rows.tsv", "--into", "/nothing/model-1", "--table", "user"],
          ["inspect", "user", "1"], ["hotkeys", "user", "--json"], ["trace", "start"], ["trace", "stop", "--all"],
          ["timeline", "--output", "/nothing"], ["timeline", "--all", "--output", "/nothing"], ["warmup", "--help"],

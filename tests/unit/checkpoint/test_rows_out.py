@@ -265,7 +265,7 @@ def test_a_terminal_shows_a_bar(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     prefix = checkpoints.save(tmp_path, 1, [content(rows=30)])
-    with checkpoint_rows._bar("export") as progress:
+    with checkpoint_rows.bar("export") as progress:
         exported(Request(prefix, "user", str(tmp_path / "a"), "npy"), progress)
     assert "30 of 30 rows" in sys.stderr.getvalue()
 

@@ -1,0 +1,48 @@
+"""Command ``ascpipe checkpoint from-tensorflow``. It needs neither TensorFlow nor a daemon."""
+import json
+from typing import Optional, Tuple
+
+import click
+
+from ascpipe.cli.checkpoint_rows import as_json_option, bar
+from ascpipe.logs import counted, one_line
+
+
+@click.command("from-tensorflow",
+               help="Write a checkpoint with tables from CHECKPOINT, which TensorFlow's Saver wrote. Repeat --variable "
+                    "and --table for each embedding variable. Other variables are copied. CHECKPOINT is not changed.")
+@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.option("--variable", "names", multiple=True, required=True, metavar="NAME",
+              help="Name of an embedding variable, such as scope/embedding_weights.")
+@click.option("--table", "tables", multiple=True, required=True, metavar="TABLE",
+              help="Name of the table of the variable.")
+@click.option("--keys", multiple=True, metavar="KIND",
+              help="Key of a row: identity or hash_bucket (the number of the row), or vocabulary:FILE (the line of the "
+                   "file). Once for all variables, or once for each.  [default: identity]")
+@click.option("--partition-strategy", type=click.Choice(["div", "mod"]), default=None,
+              help="Argument of embedding_lookup for variables with several parts.")
+@click.option("--to", required=True, metavar="DIR/BASE-STEP", help="Name of the new checkpoint.")
+@as_json_option
+def from_command(checkpoint: str, names: Tuple[str, ...], tables: Tuple[str, ...], keys: Tuple[str, ...],
+                 partition_strategy: Optional[str], to: str, as_json: bool) -> None:
+    """Convert a checkpoint of TensorFlow and print the tables."""
+    from ascpipe.rows.taking_over import Request, Variable, taken_over
+
+    if len(names) != len(tables):
+        raise click.UsageError("there are {} --variable and {} --table; pass one --table for each --variable".format(
+            len(names), len(tables)))
+    kinds = keys or ("identity",)
+    kinds = kinds * len(names) if len(kinds) == 1 else kinds
+    if len(kinds) != len(names):
+        raise click.UsageError("there are {} --variable and {} --keys; pass --keys once, or once for each "
+                               "--variable".format(len(names), len(kinds)))
+    variables = [Variable(name, table, kind, partition_strategy) for name, table, kind in zip(names, tables, kinds)]
+    with bar("from-tensorflow") as progress:
+        found = taken_over(Request(checkpoint, variables, to), progress)
+    if as_json:
+        click.echo(json.dumps(found._asdict(), indent=2))
+        return
+    for table, rows in found.tables.items():
+        click.echo(one_line("{}  table {}: {}, slots {}".format(
+            found.checkpoint, table, counted(rows, "row"), ", ".join(found.slots[table]) or "(none)")))
+    click.echo(one_line("{}  {} copied".format(found.checkpoint, counted(len(found.variables), "variable"))))

@@ -1,0 +1,300 @@
+"""Checkpoints that TensorFlow's Saver wrote (format V2), read and written without TensorFlow."""
+import contextlib
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.contents import FLOAT_BYTES
+from ascpipe.checkpoint.errors import DamagedCheckpointError, NoCheckpointError
+from ascpipe.checkpoint.paths import place_of
+from ascpipe.checkpoint.tree import open_place, why
+from ascpipe.rows.bundle_format import Entry, Slice, decoded_index, encoded_index, slice_key
+from ascpipe.rows.checksums import Crc, masked
+
+FLOAT32 = 1  #: number of the type in an entry
+_NOT_PLAIN = (7, 20, 21)  # string, resource, variant: the checksum covers more than the bytes of the file
+_MAX_INDEX_BYTES = 1 << 30
+_CHUNK_BYTES = 4 << 20
+
+
+class Piece(NamedTuple):
+    """Part of a tensor whose bytes are consecutive in a file.
+
+    Attributes:
+        entry: place of the bytes.
+        start: first index in each dimension.
+        shape: lengths in each dimension.
+    """
+
+    entry: Entry
+    start: Tuple[int, ...]
+    shape: Tuple[int, ...]
+
+
+class Bundle:
+    """Checkpoint of TensorFlow's Saver. Close the object, or use ``with``.
+
+    Attributes:
+        prefix: ``dir/base-step``, or the name that the program passed.
+        tensors: entries of tensors by name. A partitioned variable has one entry, which lists its slices.
+
+    Raises:
+        NoCheckpointError: there is no such checkpoint.
+        CheckpointPathError: the path is not allowed.
+        DamagedCheckpointError: the index is damaged, or a data file is missing or too short.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        place = place_of(prefix)
+        self.prefix = prefix
+        self._fds: List[int] = []
+        self._stem = place.stem
+        with disk.closing(open_place(place)) as directory:
+            name = self._stem + ".index"
+            try:
+                shards, self._entries = decoded_index(disk.read_file(directory, name, _MAX_INDEX_BYTES), masked)
+                for number in range(shards):
+                    name = "{}.data-{:05d}-of-{:05d}".format(self._stem, number, shards)
+                    self._fds.append(disk.open_file(directory, name))
+                self._stamps = [disk.stamp(fd) for fd in self._fds]
+                name = self._stem + ".index"
+                self._check_places()
+            except FileNotFoundError as error:
+                self.close()
+                if name.endswith(".index"):
+                    raise NoCheckpointError(prefix) from error
+                raise self._damaged(name, "the file is missing") from error
+            except (OSError, ValueError, TypeError, AttributeError) as error:
+                self.close()
+                raise self._damaged(name, why(error) if isinstance(error, OSError) else str(error)) from error
+        self.tensors = {key.decode("utf-8", "replace"): entry for key, entry in self._entries.items()
+                        if not key.startswith(b"\0")}
+
+    def keys_of(self, name: str) -> List[bytes]:
+        """Return the keys of the entries of a tensor."""
+        return [name.encode(), *(slice_key(name, part) for part in self.tensors[name].slices)]
+
+    def entry(self, key: bytes) -> Entry:
+        """Return the entry with a key."""
+        return self._entries[key]
+
+    def pieces(self, name: str) -> List[Piece]:
+        """Return the parts of a tensor. A tensor that is not partitioned has one part.
+
+        Raises:
+            DamagedCheckpointError: the entry of a slice is missing, or has another shape.
+        """
+        whole = self.tensors[name]
+        if not whole.slices:
+            return [Piece(whole, (0,) * len(whole.shape), whole.shape)]
+        found = []
+        for part in whole.slices:
+            start, shape = _extents(part, whole.shape)
+            entry = self._entries.get(slice_key(name, part))
+            if entry is None or entry.shape != shape:
+                raise self._damaged(self._stem + ".index", "a slice of {!r} is missing or has another shape".format(
+                    name))
+            found.append(Piece(entry, start, shape))
+        return found
+
+    def verify(self) -> None:
+        """Compare the bytes of all tensors with their checksums. Texts are not compared.
+
+        Raises:
+            DamagedCheckpointError: a checksum is wrong, or a file has changed.
+        """
+        for key, entry in sorted(self._entries.items(), key=lambda item: item[1].offset):
+            crc = Crc()
+            for content in self.content(entry):
+                crc.update(content)
+            if entry.dtype not in _NOT_PLAIN and not entry.slices and crc.masked() != entry.crc:
+                raise self._damaged(self._file(entry.shard), "the checksum of {!r} is wrong".format(
+                    key.decode("utf-8", "replace")))
+
+    def content(self, entry: Entry) -> Iterator[bytes]:
+        """Yield the bytes of an entry in chunks.
+
+        Raises:
+            DamagedCheckpointError: the file cannot be read.
+        """
+        for start in range(0, entry.size, _CHUNK_BYTES):
+            content = bytearray(min(_CHUNK_BYTES, entry.size - start))
+            self._read(entry.shard, entry.offset + start, content)
+            yield bytes(content)
+
+    def rows(self, pieces: Sequence[Piece], first: int, count: int, width: int) -> np.ndarray:
+        """Return consecutive rows of a tensor as float32[count, width].
+
+        Args:
+            pieces: parts of the tensor, which together have each value once.
+        """
+        rows = np.empty((count, width), "<f4")
+        for piece in pieces:
+            start = piece.start[0]
+            column, columns = (piece.start[1], piece.shape[1]) if len(piece.shape) > 1 else (0, 1)
+            low = max(first, start)
+            high = min(first + count, start + piece.shape[0])
+            if low >= high or not columns:
+                continue
+            values = np.empty((high - low, columns), "<f4")
+            self._read(piece.entry.shard, piece.entry.offset + (low - start) * columns * FLOAT_BYTES, values)
+            rows[low - first:high - first, column:column + columns] = values
+        return rows
+
+    def check_unchanged(self) -> None:
+        """Raise ``DamagedCheckpointError`` if a data file has changed since it was opened."""
+        for number, (fd, stamp) in enumerate(zip(self._fds, self._stamps)):
+            if disk.stamp(fd) != stamp:
+                raise self._damaged(self._file(number), "it changed while it was read")
+
+    def close(self) -> None:
+        """Close the files."""
+        while self._fds:
+            disk.close(self._fds.pop())
+
+    def __enter__(self) -> "Bundle":
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def _check_places(self) -> None:
+        for key, entry in self._entries.items():
+            size = disk.stamp(self._fds[entry.shard]).size if entry.shard < len(self._fds) else -1
+            if entry.offset + entry.size > size:
+                raise ValueError("the bytes of {!r} are not in the data files".format(key.decode("utf-8", "replace")))
+            if entry.dtype == FLOAT32 and not entry.slices and entry.size != FLOAT_BYTES * _elements(entry.shape):
+                raise ValueError("{!r} has {} bytes and the shape {}".format(
+                    key.decode("utf-8", "replace"), entry.size, list(entry.shape)))
+
+    def _read(self, shard: int, offset: int, out: object) -> None:
+        try:
+            disk.read_into(self._fds[shard], offset, out)
+        except OSError as error:
+            raise self._damaged(self._file(shard), why(error)) from error
+
+    def _file(self, shard: int) -> str:
+        return "{}.data-{:05d}-of-{:05d}".format(self._stem, shard, len(self._fds))
+
+    def _damaged(self, file: str, reason: str) -> DamagedCheckpointError:
+        return DamagedCheckpointError(self.prefix, file, reason)
+
+
+class BundleWriter:
+    """Writer of a checkpoint for TensorFlow's Saver. Close the object, or use ``with``.
+
+    Each data file gets its tensors one after the other, so that several tensors can be written at the same time.
+
+    Args:
+        directory: path of the directory.
+        stem: name of the checkpoint.
+        shards: number of data files.
+
+    Raises:
+        OSError: a file cannot be created.
+    """
+
+    def __init__(self, directory: str, stem: str, shards: int = 1) -> None:
+        self._stem = stem
+        self._entries: Dict[bytes, Entry] = {}
+        self._opened = contextlib.ExitStack()
+        self._fd = self._opened.enter_context(disk.closing(disk.open_directory(directory)))
+        self.names = ["{}.data-{:05d}-of-{:05d}".format(stem, number, shards) for number in range(shards)]
+        self._shards: List[_Shard] = []
+        try:
+            for name in self.names:
+                fd = self._opened.enter_context(disk.closing(disk.create_file(self._fd, name)))
+                self._shards.append(_Shard(fd))
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, content: bytes, shard: int = 0) -> None:
+        """Write the next bytes of a tensor."""
+        one = self._shards[shard]
+        one.crc.update(content)
+        disk.write_all(one.fd, content)
+        one.end += len(content)
+
+    def end(self, key: bytes, like: Entry, shard: int = 0) -> None:
+        """End a tensor. ``like`` has its type, shape and slices."""
+        one = self._shards[shard]
+        crc = like.crc if like.dtype in _NOT_PLAIN else one.crc.masked()
+        self._entries[key] = like._replace(shard=shard, offset=one.begin, size=one.end - one.begin, crc=crc)
+        one.begin = one.end
+        one.crc = Crc()
+
+    def copy(self, bundle: Bundle, name: str) -> None:
+        """Copy a tensor of another checkpoint."""
+        for key in bundle.keys_of(name):
+            entry = bundle.entry(key)
+            for content in bundle.content(entry):
+                self.write(content)
+            self.end(key, entry)
+
+    def alias(self, new: str, old: str) -> None:
+        """Give a tensor a second name, unless the name is in use. The bytes are not copied."""
+        entry = self._entries.get(old.encode())
+        if entry is None or new.encode() in self._entries:
+            return
+        self._entries[new.encode()] = entry
+        for part in entry.slices:
+            self._entries[slice_key(new, part)] = self._entries[slice_key(old, part)]
+
+    @property
+    def tensors(self) -> List[str]:
+        """Return the names of the tensors."""
+        return [key.decode("utf-8", "replace") for key in self._entries if not key.startswith(b"\0")]
+
+    def finish(self) -> str:
+        """Write the index, and make all files durable. Return the name of the index."""
+        name = self._stem + ".index"
+        disk.write_file(self._fd, name, encoded_index(len(self._shards), self._entries, masked))
+        disk.sync_all([*(shard.fd for shard in self._shards), self._fd])
+        return name
+
+    def close(self) -> None:
+        """Close the files."""
+        self._opened.close()
+
+    def __enter__(self) -> "BundleWriter":
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+
+class _Shard:
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.begin = self.end = 0
+        self.crc = Crc()
+
+
+def _extents(part: Slice, shape: Sequence[int]) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
+    """Return the start and the lengths of a slice."""
+    starts = tuple(start for start, _ in part)
+    return starts, tuple(size if length < 0 else length for (_, length), size in zip(part, shape))
+
+
+def _elements(shape: Sequence[int]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def tiles(pieces: Sequence[Piece], shape: Sequence[int]) -> Optional[str]:
+    """Return None if the pieces have each value of a tensor exactly once, or a reason."""
+    if sum(_elements(piece.shape) for piece in pieces) != _elements(shape):
+        return "its slices do not have all {} values".format(_elements(shape))
+    for piece in pieces:
+        if any(start < 0 or start + length > size for start, length, size in zip(piece.start, piece.shape, shape)):
+            return "a slice is outside of its shape {}".format(list(shape))
+    for number, one in enumerate(pieces):
+        for other in pieces[:number]:
+            if all(max(a, c) < min(a + b, c + d) for a, b, c, d in zip(
+                    one.start, one.shape, other.start, other.shape)):
+                return "two slices have the same values"
+    return None

@@ -1,0 +1,117 @@
+"""Names of optimizer slots in TensorFlow's checkpoints and in tables. The functions are pure.
+
+TensorFlow names a slot ``V/Adagrad``, where V is the variable. In a variable scope, the name is ``scope/V/Adagrad``. If
+V is partitioned, each part has its own slot ``V/<any text>/Adagrad``, whose entry has the slice of the part.
+"""
+import re
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
+
+from ascpipe.rows.bundle_format import Entry
+
+
+class TableSlot(NamedTuple):
+    """Optimizer slot of a table.
+
+    Attributes:
+        name: name in checkpoints of ascpipe.
+        initial: value of new rows by default. A program uses the value of its optimizer.
+    """
+
+    name: str
+    initial: float
+
+
+#: Last part of TensorFlow's name of a slot -> slot of a table. The values have the same meaning.
+_TABLE_SLOTS = {
+    "Adagrad": TableSlot("Adagrad_accumulator", 0.1),
+    "Adam": TableSlot("LazyAdam_momentum", 0.0), "Adam_1": TableSlot("LazyAdam_velocity", 0.0),
+    "Ftrl": TableSlot("ftrl_accum", 0.1), "Ftrl_1": TableSlot("ftrl_linear", 0.0),
+    "RMSProp": TableSlot("RMSProp", 1.0),
+}
+#: Last part of TensorFlow's name of a slot of a variable -> its name if an optimizer of ascpipe trains the variable
+_OPTIMIZERS = {"Adagrad": "Adagrad_0", "Adam": "LazyAdam_0", "Adam_1": "LazyAdam_0_1", "Ftrl": "Ftrl_0",
+               "Ftrl_1": "Ftrl_0_1"}
+_POWER = re.compile(r"(?:.*/)?beta[12]_power\Z", re.DOTALL)
+
+
+def slots_of(variable: str, tensors: Dict[str, Entry]) -> Dict[str, List[str]]:
+    """Return the optimizer slots of a variable: last part of the name -> names of the tensors.
+
+    Tensors with another number of rows, such as a power of Adam, are not slots.
+    """
+    rows = tensors[variable].shape[:1]
+    found: Dict[str, List[str]] = {}
+    for name in sorted(tensors):
+        if _owner(name, tensors) == variable and tensors[name].shape[:1] == rows:
+            found.setdefault(name.rpartition("/")[2], []).append(name)
+    return found
+
+
+def _owner(name: str, tensors: Dict[str, Entry]) -> Optional[str]:
+    """Return the variable that a slot belongs to. It is the longest variable whose name is in the slot's name."""
+    parts = name.split("/")[:-1]
+    for count in range(len(parts), 0, -1):
+        for start in (0, len(parts) - count):  # "V/<part>/slot", then "scope/V/slot"
+            variable = "/".join(parts[start:start + count])
+            if variable in tensors:
+                return variable
+    return None
+
+
+def table_slot(name: str) -> TableSlot:
+    """Return the slot of a table for the last part of TensorFlow's name of a slot."""
+    return _TABLE_SLOTS.get(name) or TableSlot(re.sub(r"\W", "_", name), 0.0)
+
+
+def tensorflow_slot(name: str) -> str:
+    """Return the last part of TensorFlow's name for a slot of a table."""
+    return {slot.name: theirs for theirs, slot in _TABLE_SLOTS.items()}.get(name, name)
+
+
+def aliases(names: Iterable[str]) -> Dict[str, str]:
+    """Return second names of tensors, as new name -> name, for programs that use optimizers of ascpipe.
+
+    ``asc.optimizers.Adagrad`` names the slot of a variable V ``V/Adagrad_0``. If TensorFlow's Adam trains variables and
+    feature columns, ascpipe creates the powers of Adam twice, with equal values.
+    """
+    found = {}
+    for name in names:
+        scope, _, last = name.rpartition("/")
+        if scope and last in _OPTIMIZERS:
+            found["{}/{}".format(scope, _OPTIMIZERS[last])] = name
+        if _POWER.match(name):
+            found[name + "_1"] = name
+    return found
+
+
+def reverse_aliases(names: Iterable[str]) -> Dict[str, str]:
+    """Return TensorFlow's names of the slots of variables that an optimizer of ascpipe has trained."""
+    theirs = {ours: name for name, ours in _OPTIMIZERS.items()}
+    found = {}
+    for name in names:
+        scope, _, last = name.rpartition("/")
+        if scope and last in theirs:
+            found["{}/{}".format(scope, theirs[last])] = name
+    return found
+
+
+def names_like(variable: str, slot: str, dense: Sequence[str]) -> List[str]:
+    """Return the names that TensorFlow gives to a slot of a variable, derived from the slots of other variables.
+
+    The first name is ``V/slot``. The other names have a scope or a text in the middle if slots of other variables do.
+    """
+    found = {"{}/{}".format(variable, slot): None}
+    known = set(dense)
+    for name in dense:
+        head, _, last = name.rpartition("/")
+        if last != slot or not head:
+            continue
+        parts = head.split("/")
+        for count in range(len(parts) - 1, 0, -1):
+            if "/".join(parts[:count]) in known:
+                found["/".join([variable, *parts[count:], slot])] = None
+                break
+            if "/".join(parts[-count:]) in known:
+                found["/".join([*parts[:-count], variable, slot])] = None
+                break
+    return list(found)
