@@ -47,16 +47,15 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
               help="With --columns: device rows of each table. Default: the number of buckets.")
 @click.option("--host-vocabulary-size", type=click.IntRange(0, 10 ** 9), default=None,
               help="With --columns: host rows of each table that has fewer device rows than buckets.")
+@click.option("--take-over", is_flag=True,
+              help="With --columns: continue from checkpoints that the program wrote without ascpipe.")
 @config_option
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: Optional[str], columns: bool,
-            min_buckets: Optional[int], device_vocabulary_size: Optional[int], host_vocabulary_size: Optional[int],
-            script: str, args: Tuple[str, ...]) -> None:
+            script: str, args: Tuple[str, ...], **of_columns: Optional[int]) -> None:
     """Run the program. With one rank, the program replaces this process, so it has the same PID and output."""
-    options = {"min_buckets": min_buckets, "device_vocabulary_size": device_vocabulary_size,
-               "host_vocabulary_size": host_vocabulary_size}
-    sizes = {name: value for name, value in options.items() if value is not None}
+    sizes = {name: value for name, value in of_columns.items() if value not in (None, False)}
     if sizes and not columns:
         raise click.UsageError("--{} is for --columns".format(next(iter(sizes)).replace("_", "-")))
     settings = json.dumps(sizes) if columns else ""

@@ -134,7 +134,7 @@ def test_a_warm_start_takes_the_rows_of_another_program(kind, trained, tmp_path)
 def test_a_folder_that_tensorflow_trained_is_left_alone_and_begins_another_as_the_error_says(trained, tmp_path):
     folder = trained(SMALL).folder
     with columns.on("device"):
-        with pytest.raises(NoTablesError, match="embeddings are variables, which tables cannot load. Use another "
+        with pytest.raises(NoTablesError, match="To continue with tables, use .*--take-over.* Otherwise, use another "
                            "model_dir .*warm_start_from=tf.estimator.WarmStartSettings") as raised:
             columns.Job(columns.CANNED[SMALL], folder).train(1)
         assert "allow_missing" not in str(raised.value).lower()

@@ -16,7 +16,7 @@ from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.column_choice import ColumnChoice, Columns, TableSizes
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY
-from ascpipe.tf.validation import Integer, checked
+from ascpipe.tf.validation import Integer, boolean, checked
 
 _log = logging.getLogger(__name__)
 
@@ -30,9 +30,9 @@ _WIDTH = 118  #: maximum width of printed lines
 
 
 @checked(min_buckets=Integer(1), device_vocabulary_size=Integer(1, MAX_VOCABULARY, optional=True),
-         host_vocabulary_size=Integer(0, MAX_VOCABULARY))
+         host_vocabulary_size=Integer(0, MAX_VOCABULARY), take_over=boolean())
 def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary_size: Optional[int] = None,
-                            host_vocabulary_size: int = 0) -> None:
+                            host_vocabulary_size: int = 0, take_over: bool = False) -> None:
     """Replace the large variables of TensorFlow's feature columns by tables in all later graphs of this process.
 
     Call this function once, before the first graph is built. The program needs no other call and no hook, because this
@@ -44,6 +44,8 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
         device_vocabulary_size: size of each table, as in ``create_table``. None means the number of buckets of the
             column.
         host_vocabulary_size: host size of each table whose column has more buckets than the device table has rows.
+        take_over: True to continue from a checkpoint that this program wrote without ascpipe. The rows and optimizer
+            slots of its columns become tables. Otherwise, the restore of such a checkpoint raises E526.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
@@ -59,7 +61,8 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
         raise CallOrderError("asc.use_for_feature_columns() was called after a pipeline had started. Call it once, "
                              "before the first graph is built")
     patches.COLUMNS.use()
-    Columns.of(process).choice = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size))
+    Columns.of(process).choice = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size),
+                                                take_over)
     process.deferred.mark_on_demand = _start_columns
 
 

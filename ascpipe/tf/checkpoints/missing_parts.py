@@ -32,8 +32,8 @@ class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
 def advise_allow_missing(missing: str) -> str:
     """Return the advice for a program that calls ``restore``, and can pass ``allow_missing``."""
     if not missing:
-        return ("To start with empty tables, list them in allow_missing. To restore only some variables, use a Saver "
-                "with a var_list")
+        return ("To convert variables to tables, use `ascpipe checkpoint from-tensorflow`. To start with empty tables, "
+                "list them in allow_missing. To restore only some variables, use a Saver with a var_list")
     return "to start it {}, add {!r} to allow_missing".format(_initial_state(missing), missing)
 
 
@@ -70,8 +70,10 @@ def _advise_other_directory(of_columns: Collection[str], prefix: str, missing: s
                  "its variables{} in warm_start_from=tf.estimator.WarmStartSettings(...) or in asc.warm_start() "
                  "(docs/how-to/warm_start.md)")
     if not missing:
-        return ("A program without tables trained this model: its embeddings are variables, which tables cannot "
-                "load. {}".format(elsewhere.format("Use", prefix, "")))
+        how = ("use `ascpipe run --columns --take-over`, or pass take_over=True to asc.use_for_feature_columns()"
+               if of_columns else "convert the checkpoint with `ascpipe checkpoint from-tensorflow`")
+        return ("A program without tables trained this model, so its embeddings are variables. To continue with "
+                "tables, {}. Otherwise, {}".format(how, elsewhere.format("use", prefix, "")))
     text = elsewhere.format("use", prefix, " and tables")
     if missing in of_columns:
         return text

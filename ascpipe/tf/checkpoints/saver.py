@@ -19,7 +19,7 @@ from ascpipe.checkpoint.errors import CheckpointError, NoCheckpointError, NoTabl
 from ascpipe.checkpoint.retention import complete_checkpoints, deltas_of, is_delta, remove_checkpoint
 from ascpipe.errors import ArgumentError, CallOrderError, SaverError
 from ascpipe.tf import patches
-from ascpipe.tf.checkpoints import saver_parts, tensorflow_part
+from ascpipe.tf.checkpoints import saver_parts, taking_over, tensorflow_part
 from ascpipe.tf.checkpoints.missing_parts import MissingError, advice_for
 from ascpipe.tf.checkpoints.restoring import Differences, restore_checkpoint
 from ascpipe.tf.checkpoints.saving import Checkpoints, SaveRequest, begin_save, prefix_of, save_checkpoint, saved_part
@@ -183,6 +183,10 @@ class Saver(tf.compat.v1.train.Saver):
             PathText(0, 4096, optional=True).check("save_path", save_path)
             Process.current().running_pipeline().background.settle()
             save_path = save_path and _version_asked(Process.current(), save_path)
+            if save_path and taking_over.is_requested(self, state, save_path):
+                with taking_over.converted(state, sess.graph, save_path) as prefix:
+                    self.restore(sess, prefix, allow_unverified, allow_missing, rename)
+                return
         if state is None or not save_path or not _has_tables(self, state, sess.graph, save_path, allow_missing):
             with tensorflow_part.logged_as(given):
                 patches.SAVER_RESTORE.plain(self, sess, save_path)

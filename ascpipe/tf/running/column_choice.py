@@ -25,10 +25,12 @@ class ColumnChoice(NamedTuple):
     Attributes:
         min_buckets: minimum number of buckets of a column that gets a table.
         sizes: sizes of the columns' tables.
+        take_over: True to convert a checkpoint of plain TensorFlow when it is restored.
     """
 
     min_buckets: int
     sizes: TableSizes
+    take_over: bool = False
 
 
 class Models(abc.ABC):

@@ -39,12 +39,12 @@ def test_the_program_gets_all_that_stands_after_its_name(became):
 
 def test_what_columns_are_given_is_handed_on_beside_the_program(became):
     assert run("--columns", __file__, "--columns").exit_code == 0
-    sizes = ["--min-buckets", "7", "--device-vocabulary-size", "5", "--host-vocabulary-size", "9"]
+    sizes = ["--min-buckets", "7", "--device-vocabulary-size", "5", "--host-vocabulary-size", "9", "--take-over"]
     assert run("--columns", *sizes, __file__).exit_code == 0
     (_, first, _), (_, second, _) = became
     assert (json.loads(first[3]), first[4:]) == ({}, [__file__, "--columns"])
     assert (json.loads(second[3]), second[4:]) == (
-        {"min_buckets": 7, "device_vocabulary_size": 5, "host_vocabulary_size": 9}, [__file__])
+        {"min_buckets": 7, "device_vocabulary_size": 5, "host_vocabulary_size": 9, "take_over": True}, [__file__])
 
 
 def test_the_program_is_told_that_it_is_the_one_rank_where_nobody_says_so():
@@ -79,6 +79,7 @@ def test_one_process_of_a_run_script_s_several_is_refused():
     (("--ranks", "2", "--daemon", "mine", __file__), 2, "a private daemon"),
     (("--daemon", "nobody", __file__), 3, "E212"), (("--daemon", "a/b", __file__), 2, "E215"),
     (("--min-buckets", "5", __file__), 2, "--min-buckets is for --columns"),
+    (("--take-over", __file__), 2, "--take-over is for --columns"),
     (("--columns", "--min-buckets", "0", __file__), 2, "--min-buckets"),
     (("--rank", "1", __file__), 2, "--rank"), ((), 2, "SCRIPT"), (("/nothing.py",), 2, "/nothing.py"),
     ((os.path.dirname(__file__),), 2, "SCRIPT")])

@@ -1,0 +1,39 @@
+"""Models with feature columns that plain TensorFlow trained half are trained on with tables, with the same losses."""
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.ascend_programs import PROGRAMS, QUIET, environment_with, run
+
+PROGRAM = os.path.join(PROGRAMS, "models_to_take_over.py")
+STEPS = 200
+KINDS = ["DNNClassifier", "DNNParts", "LinearClassifier", "DNNLinear", "DNNLinearAdam", "DNNLinearAdamAdam", "DeepFM",
+         "DeepFMAdam"]
+
+pytestmark = pytest.mark.timeout_s(400)
+
+
+def require_same_losses(folder, *kinds):
+    """Plain TensorFlow trains 100 steps, and both train 100 more steps."""
+    done = subprocess.run([sys.executable, PROGRAM, str(folder / "plain"), str(STEPS), *kinds],
+                          env=environment_with(**QUIET), stdout=subprocess.PIPE, check=True, text=True)
+    expected = json.loads(done.stdout)
+    (folder / "tables").mkdir()
+    for kind in kinds:
+        (folder / "plain" / (kind + "-half")).rename(folder / "tables" / kind)
+    code, out, err = run(PROGRAM, str(folder / "tables"), str(STEPS), *kinds, **QUIET,
+                         options=["--columns", "--min-buckets", "10", "--take-over"])
+    assert code == 0, err
+    found = json.loads(out.splitlines()[-1])
+    for kind in kinds:
+        later = {step: loss for step, loss in expected[kind].items() if int(step) > STEPS // 2}
+        assert len(later) == STEPS // 2 and len(set(later.values())) > STEPS // 4
+        assert found[kind] == pytest.approx(later, rel=1e-5), kind
+
+
+@pytest.mark.long  # tests/tf/test_taking_over_columns.py and test_taking_over_variables.py have the short form
+def test_each_kind_of_model_has_the_losses_of_plain_tensorflow(tmp_path):
+    require_same_losses(tmp_path, *KINDS)
