@@ -2,7 +2,7 @@
 import contextlib
 import os
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -177,10 +177,10 @@ def _continues(last: Update, members: Sequence[_Member], are_full: Sequence[bool
 
 def _write(member: _Member, to: str, fd: int, update: Update) -> ExportedUpdate:
     is_full = update.base is None
-    with (open_checkpoint if is_full else open_delta)(member.prefix) as checkpoint:
+    with open_checkpoint(member.prefix) if is_full else open_delta(member.prefix) as checkpoint:
         if checkpoint.link is None or checkpoint.link.manifest != member.version.checkpoint:
             raise UpdateNotExportedError(member.prefix, to, "another checkpoint has replaced it. Export again")
-        source = source_of if is_full else _changes
+        source: Callable[[Checkpoint, TableSpec], Source] = source_of if is_full else _changes
         written = write_update(fd, update, {spec.name: source(checkpoint, spec) for spec in checkpoint.tables.values()})
     return ExportedUpdate(
         os.path.join(to, update.name), member.prefix, "full" if is_full else "delta",

@@ -35,7 +35,7 @@ def free_name(prefix: str) -> Name:
     if _is_taken(place):
         raise ArgumentError("to={} is the name of an existing checkpoint. Nothing was read or written. Pass "
                             "another name".format(shown(prefix)))
-    return Name(place.directory, *_base_and_step(place.stem))
+    return Name(place.directory, *base_and_step(place.stem))
 
 
 def new_name(source: str, to: Optional[str], word: str) -> Name:
@@ -53,7 +53,7 @@ def new_name(source: str, to: Optional[str], word: str) -> Name:
     if to is not None:
         return free_name(to)
     place = place_of(source)
-    stem, step = _base_and_step(place.stem)
+    stem, step = base_and_step(place.stem)
     base = re.sub(r"-{}[0-9]*\Z".format(word), "", stem)
     for number in range(1, _MOST_NAMES):
         name = "{}-{}{}".format(base, word, "" if number == 1 else number)
@@ -69,7 +69,7 @@ def _is_taken(place: Place) -> bool:
     return any(os.path.lexists(os.path.join(place.directory, name)) for name in (*place.names, place.stem + ".index"))
 
 
-def _base_and_step(stem: str) -> Tuple[str, Optional[int]]:
+def base_and_step(stem: str) -> Tuple[str, Optional[int]]:
     """Split ``base-step``. The step is None if the name has no step."""
     found = re.match(r"(.*)-(0|[1-9][0-9]{0,17})\Z", stem, re.DOTALL)
     return (stem, None) if found is None else (found.group(1), int(found.group(2)))

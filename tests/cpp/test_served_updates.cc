@@ -237,7 +237,7 @@ TEST(UpdatesOfOtherModelsAreRefused) {
   nothing.Add("one", Table({{1, 10}}, false));
   nothing.Start();
   nothing.Poll();
-  CHECK_EQ(nothing.figures().refused, 1);
+  CHECK_EQ(nothing.figures().refused, 0);
   CHECK(check::Has(nothing.figures().problem, "cannot be read: No such file"));
   CHECK_EQ(nothing.Current()->at.step, 10);
 }

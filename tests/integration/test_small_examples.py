@@ -23,6 +23,9 @@ PRINTED = {
         r"model-100: users 3, 7, 9 are worth .*\nmodel-200: .*\nmodel-300: users 3, 7, 9 are worth \[3.0, 7.0, 9.0\]\n",
     "neighbours.ipynb": r"loss 0\.\d+\n400 films, 16 floats each\n(film (\d) of genre \2 -> genres \d \d \d \d \d\n){3}"
                         r"neighbours of the same genre: (9\d|100)%\n",
+    "serving_updates.py":
+        r"(step \d00: users 3, 7, 9 are worth [\d., -]+, served after \d+\.\d\d s\n){5}"
+        r"step 600: users 3, 7, 9 are worth 3\.0, 7\.0, 9\.0, served after \d+\.\d\d s\n",
     "notebook.ipynb": r"loss 0\.\d+, rows \d+\nloss 0\.\d+\nloss 0\.\d+, rows \d+\n",
 }
 #: What names a file of ours as the cause of a warning.

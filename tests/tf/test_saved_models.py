@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import ascpipe.tf as asc
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError, DamagedCheckpointError
-from ascpipe.checkpoint.retention import is_delta
+from ascpipe.checkpoint.retention import complete_checkpoints, is_delta
 from ascpipe.cli.main import main
 from ascpipe.errors import NotBuiltYetError, ServingError
 from ascpipe.tf import Saver, lookup_sparse, serving_tables
@@ -57,8 +57,10 @@ for path in exported:
             outputs = {name: tensor.name for name, tensor in signature.outputs.items()}
             for name, value in session.run(outputs, feeds).items():
                 results["{}.{}".format(number, name)] = value
-        assert {op.type for op in session.graph.get_operations() if op.type.startswith("Asc")} == (
-            {"AscServedTable", "AscOpenServedTable", "AscServedLookup"} if library else set())
+        assert {op.type for op in session.graph.get_operations() if op.type.startswith("Asc")} in ([
+            {"AscServedTable", "AscOpenServedTable", "AscServedLookup"}, {
+                "AscServedWatch", "AscOpenWatchedTable", "AscStartServedWatch", "AscServedVersion",
+                "AscWatchedLookup"}] if library else [set()])
     np.savez(os.path.join(path, "results.npz"), **results)
 assert not [name for name in sys.modules if name.startswith(("ascpipe", "mx_rec", "zmq"))]
 with open("/proc/self/maps") as maps:
@@ -220,6 +222,22 @@ def test_an_export_with_ops_of_tensorflow_is_served_without_the_library_and_give
     assert sorted(os.listdir(os.path.join(usual, "assets"))) == ["item.asctable", "user.asctable"]
     saved = {name for name, _ in tf.train.list_variables(os.path.join(exported[0], "variables", "variables"))}
     assert saved == {"dense/weights", "global_step"}
+
+
+def test_a_model_applies_the_changes_of_the_training_to_its_tables(trained, tmp_path):
+    folder, predicted = trained
+    prefixes = [found.prefix for found in complete_checkpoints(str(folder))][-2:]
+    updates = str(tmp_path / "updates")
+    with programs.ascpipe():
+        kinds = [[each.kind for each in asc.export_delta(prefix, updates)] for prefix in prefixes]
+        path = tf.compat.as_text(asc.export_saved_model(Job(folder).estimator, str(tmp_path), receiver, watch=updates,
+                                                        checkpoint_path=prefixes[0]))
+        older = Job(folder).export(tmp_path / "older", checkpoint_path=prefixes[0])
+    assert kinds == [["full"], ["delta"]]
+    updated, older = served(tmp_path, path, older).values()
+    for name in ("rows", "default"):
+        wanted = [each[name].tobytes() for each in predicted]
+        assert [each[name].tobytes() for each in updated] == wanted != [each[name].tobytes() for each in older]
 
 
 def test_a_model_with_other_ops_of_ascpipe_is_not_exported_with_ops_of_tensorflow(trained, tmp_path):

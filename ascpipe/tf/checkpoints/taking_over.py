@@ -17,7 +17,7 @@ from ascpipe.checkpoint.paths import Place, place_of
 from ascpipe.checkpoint.tree import why
 from ascpipe.layout.initial_kinds import CONSTANT
 from ascpipe.rows.bundles import Bundle
-from ascpipe.rows.free_names import base_and_step
+from ascpipe.rows.free_names import Name, base_and_step
 from ascpipe.rows.taking_over import DIV, Source, Variable, note_newest, source_of, written
 from ascpipe.rows.vocabularies import IDENTITY
 from ascpipe.tf import internals
@@ -63,7 +63,7 @@ def converted(state: GraphState, graph: tf.Graph, prefix: str) -> Iterator[str]:
         with Bundle(prefix) as bundle:
             sources = _sources(bundle, state)
             base, step = base_and_step(place.stem)
-            new, _ = written(bundle, sources, _names(graph), (folder, base, step))
+            new, _ = written(bundle, sources, _names(graph), Name(folder, base, step))
         if state.trains and Process.current().running_pipeline().rank == 0:
             _keep(place)
         _log.warning("%s was trained without tables: its variables %s become tables. A copy of the checkpoint is in %s",
@@ -132,4 +132,4 @@ def _keep(place: Place) -> None:
                 disk.sync(kept)
     except OSError as error:
         raise NotConvertedError(place.prefix, BEFORE, why(error)) from error
-    note_newest((os.path.join(place.directory, BEFORE), *base_and_step(place.stem)))
+    note_newest(Name(os.path.join(place.directory, BEFORE), *base_and_step(place.stem)))

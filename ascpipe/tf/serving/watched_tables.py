@@ -41,7 +41,7 @@ class ServedUpdates(NamedTuple):
         applied: int64, number of updates that were applied.
         refused: int64, number of updates that were refused.
         kept_keys: int64, number of keys of updates in memory.
-        problem: string, text of the last refusal with its code, or empty.
+        problem: string, text of the last refusal, or of an error of the directory, with its code; or empty.
     """
 
     step: tf.Tensor
@@ -83,7 +83,8 @@ class WatchedTables(AscpipeTables):
     def updates(self) -> ServedUpdates:
         """Return counters of updates."""
         found = native.ops().asc_served_updates(watch=self._watched().handle)
-        return ServedUpdates(*tf.unstack(found.figures), problem=found.problem)
+        step, sequence, applied, refused, kept_keys = tf.unstack(found.figures)
+        return ServedUpdates(step, sequence, applied, refused, kept_keys, found.problem)
 
     def _watched(self) -> _Watch:
         if self._watch is None:

@@ -157,7 +157,8 @@ std::vector<UpdateWatch::Seen> UpdateWatch::Look(std::int64_t after) {
   const int error = List(directory_, &names);
   if (error != 0 && is_readable_) {
     Report(Error(kE341, "The directory of updates ", directory_, " cannot be read: ", std::strerror(error),
-                 ". The last good version is served, and the directory is read again every ", every_s_, " s"));
+                 ". The last good version is served, and the directory is read again every ", every_s_, " s"),
+           0);
   }
   is_readable_ = error == 0;
   std::map<std::string, Stamp> refused;
@@ -221,7 +222,7 @@ UpdateWatch::Stamp UpdateWatch::StampOf(const std::string& path) {
 
 void UpdateWatch::Refuse(const Seen& update, const CoreStatus& status) {
   refused_[update.name] = update.stamp;
-  Report(status);
+  Report(status, 1);
 }
 
 // Reports an update that does not follow the version before it. The update is tried again when other files appear.
@@ -231,13 +232,14 @@ void UpdateWatch::ReportOrder(const Seen& update, const ServedAt& at) {
   Report(Error(kE342, "Update ", directory_, "/", update.name, " was refused: it changes the rows of step ",
                update.info.base_step, ", but the rows before it are of step ", at.step,
                ", or of another training. The last good version is served. Copy the missing update, or wait for the "
-               "next full update"));
+               "next full update"),
+         1);
 }
 
-void UpdateWatch::Report(const CoreStatus& status) {
+void UpdateWatch::Report(const CoreStatus& status, std::int64_t refused) {
   SayLine("ascpipe: " + status.text());
   std::lock_guard<std::mutex> lock(mutex_);
-  ++figures_.refused;
+  figures_.refused += refused;
   figures_.problem = status.text();
 }
 

@@ -31,7 +31,7 @@ class UpdateWatch {
     std::int64_t applied = 0;    // updates
     std::int64_t refused = 0;    // updates, each counted once unless its file is replaced
     std::int64_t kept_keys = 0;  // keys of updates in memory, of all tables
-    std::string problem;         // text of the last refusal, or empty
+    std::string problem;         // text of the last refusal or unreadable directory, or empty
   };
 
   // `at` is the version of the model's own table files.
@@ -77,7 +77,7 @@ class UpdateWatch {
   static Stamp StampOf(const std::string& path);
   void Refuse(const Seen& update, const CoreStatus& status);
   void ReportOrder(const Seen& update, const ServedAt& at);
-  void Report(const CoreStatus& status);
+  void Report(const CoreStatus& status, std::int64_t refused);
 
   const std::string directory_;
   const double every_s_;
