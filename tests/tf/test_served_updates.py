@@ -113,7 +113,7 @@ def test_a_server_applies_the_updates_of_a_directory_and_starts_with_them(tmp_pa
             model.wait_for("version", 30)
             require(model, 30, 30, 10, deleted=3)
             assert model.read("kept_keys") == 0
-        assert os.listdir(written) == [".lock", os.path.basename(full.path)]
+        assert sorted(os.listdir(written)) == [".lock", os.path.basename(full.path)]
         with Model(base, tmp_path / "two", written, every_s=1e6) as model:  # loaded later
             require(model, 30, 30, 10, deleted=3)
             assert model.read("sequence") == int(os.path.basename(full.path)[7:23])

@@ -56,10 +56,13 @@ RIGHT = {
     asc.broadcast_global_variables: dict,
     asc.clip_by_global_norm: lambda: {"t_list": [tf.zeros([1])], "clip_norm": 1.0},
     asc.create_table: lambda: {"name": "users", "dim": 2, "initializer": ZEROS, "device_vocabulary_size": 10},
+    asc.export_delta: lambda: {"checkpoint": "/tmp/none/model-1", "to": "/tmp/none/updates"},
     asc.export_rows: lambda: {"checkpoint": "/tmp/none/model-1", "table": "users", "to": "/tmp/none/rows"},
     asc.export_saved_model: lambda: {
         "estimator": Exporter(), "export_dir_base": "/tmp/none", "serving_input_receiver_fn": {}.copy},
     asc.export_tables: lambda: {"prefix": "/tmp/none/model-1"},
+    asc.from_tensorflow: lambda: {"checkpoint": "/tmp/none/model-1", "variable": "v", "table": "users",
+                                  "to": "/tmp/none/new-1"},
     asc.global_norm: lambda: {"t_list": [tf.zeros([1])]},
     asc.import_rows: lambda: {"into": "/tmp/none/model-1", "table": "users", "source": "/tmp/none/rows"},
     asc.insert_function: lambda: {"features": asc.FeatureSpec("users")},
@@ -83,7 +86,7 @@ RIGHT = {
 }
 #: without arguments, of TensorFlow's own, or covered below
 OTHERS = {"CheckpointSaverHook", "OrphanLookupKeySlicerHook", "Saver", "StartHook", "Table", "init", "pipeline",
-          "reset", "serving_tables", "shutdown", "start", "table_variables", "wait_for_save"}
+          "reset", "served_updates", "served_version", "serving_tables", "shutdown", "start", "table_variables", "wait_for_save"}
 #: arguments whose texts have another word for them
 SAID = {"prefix": "Checkpoint path"}
 #: what TensorFlow is handed as it is
