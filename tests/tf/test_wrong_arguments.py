@@ -86,7 +86,8 @@ RIGHT = {
 }
 #: without arguments, of TensorFlow's own, or covered below
 OTHERS = {"CheckpointSaverHook", "OrphanLookupKeySlicerHook", "Saver", "StartHook", "Table", "init", "pipeline",
-          "reset", "served_updates", "served_version", "serving_tables", "shutdown", "start", "table_variables", "wait_for_save"}
+          "reset", "served_updates", "served_version", "serving_tables", "shutdown", "start", "table_variables",
+          "wait_for_save"}
 #: arguments whose texts have another word for them
 SAID = {"prefix": "Checkpoint path"}
 #: what TensorFlow is handed as it is
