@@ -158,13 +158,13 @@ def test_what_is_no_file_is_refused(tmp_path, into, name):
 
 def test_a_file_that_changes_while_it_is_read_is_refused(into, export, monkeypatch):
     (file, *_) = [path for path in files_of(export) if path.name.startswith("rows.")]
-    written = imports._written
+    written = imports.written
 
     def change(*arguments):
         os.utime(str(file), (1, 1))
         return written(*arguments)
 
-    monkeypatch.setattr(imports, "_written", change)
+    monkeypatch.setattr(imports, "written", change)
     assert_refused(into, export, DamagedRowsError, "E531: .*it changed while it was read")
 
 
