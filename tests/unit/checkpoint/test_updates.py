@@ -21,6 +21,7 @@ from ascpipe.checkpoint.update_file import read_update, sequences
 from ascpipe.checkpoint.updates import export_updates
 from ascpipe.cli.main import main
 from tests.support import checkpoints
+from tests.unit.checkpoint.test_slices import save as save_of_ranks
 
 DIM = 4
 
@@ -144,6 +145,20 @@ def test_another_access_threshold_needs_a_full_update(tmp_path):
     two = checkpoints.save(tmp_path, 2, [delta_of(content, 1, policies=policies)], parent=one)
     export_updates(one, str(tmp_path / "updates"))
     assert kinds(export_updates(two, str(tmp_path / "updates"))) == [("full", None, 2)]
+
+
+def test_checkpoints_of_several_ranks_become_one_update(tmp_path):
+    content = first()
+    full = save_of_ranks(tmp_path / "ranks", 1, 2, [content])
+    prefix = save_of_ranks(tmp_path / "ranks", 2, 2, [delta_of(content, 0)], parent=full)
+    one = checkpoints.save(tmp_path / "one", 1, [content])
+    two = checkpoints.save(tmp_path / "one", 2, [delta_of(content, 0)], parent=one)
+    found = []
+    for prefixes in ((full, prefix), (one, two)):
+        folder = tmp_path / "updates" / os.path.basename(os.path.dirname(prefixes[0]))
+        assert [kinds(export_updates(each, str(folder)))[0][0] for each in prefixes] == ["full", "delta"]
+        found.append([table_in(folder / name) for name in files(folder)])
+    assert found[0] == found[1]
 
 
 def test_a_damaged_update_is_followed_by_a_full_one(tmp_path):
