@@ -1,5 +1,6 @@
 """``create_table(pretrained=)``: rows of files are the initial rows of a table, unless a checkpoint has the table."""
 import logging
+import os
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedRowsError, RowsNotImportedError
+from ascpipe.rows.file_table import FileTable
 from ascpipe.tf.graph.graph_state import GraphState
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support import parquets
@@ -136,6 +138,27 @@ def test_files_that_do_not_fit_are_errors_before_the_table_changes(tier, tmp_pat
             write_npy(folder)
             program.start(run)
             program.take()
+            assert program.table.size() == len(KEYS)
+
+
+def test_a_file_that_changes_between_check_and_load_is_an_error_and_the_table_is_empty(tmp_path, monkeypatch):
+    folder = write_npy(tmp_path / "rows")
+    keys = FileTable.keys_with_rows
+
+    def change(*given):
+        os.utime(str(folder / "rows.npy"), (1, 1))
+        return keys(*given)
+
+    with one_table([batch(1, 2)] * 4, [1]) as program:
+        pretrained(folder)
+        start_asc_pipeline()
+        with programs.session() as run:
+            with monkeypatch.context() as patched:
+                patched.setattr(FileTable, "keys_with_rows", change)
+                with pytest.raises(DamagedRowsError, match="E531: .*it changed while it was read"):
+                    program.start(run)
+            assert program.table.size() == 0
+            program.start(run)
             assert program.table.size() == len(KEYS)
 
 
