@@ -63,6 +63,8 @@ class Settings(pydantic.BaseModel):
     metrics_port: int = pydantic.Field(ge=0, le=65535)
     metrics_address: pydantic.StrictStr
     metrics_file: pydantic.StrictStr
+    eviction_log: pydantic.StrictStr
+    eviction_log_mb: int = pydantic.Field(ge=1, le=1_000_000)
     summary_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)
     start_line: int = pydantic.Field(ge=0, le=1)
     _origins: Mapping[str, str] = pydantic.PrivateAttr({})
@@ -102,6 +104,12 @@ class Settings(pydantic.BaseModel):
         if value and not (os.path.isabs(value) and value.endswith(METRICS_SUFFIX)):
             raise ValueError("write an absolute path that ends in {}: collectors read no other files, and the daemon "
                              "has another working directory".format(METRICS_SUFFIX))
+        return value
+
+    @pydantic.validator("eviction_log")
+    def _is_an_absolute_path(cls, value: str) -> str:  # noqa: N805
+        if value and (not os.path.isabs(value) or value.endswith("/")):
+            raise ValueError("write an absolute path of a file: the daemon has another working directory")
         return value
 
     class Config:

@@ -4,11 +4,13 @@ The trainer that requests a cut keeps the lease until the worker stores ``cut_ap
 the worker grants the empty table to the trainer. Then the trainer fills the table. Finally, the worker takes the table
 back. While the table is granted, the worker only indexes its keys.
 """
-from typing import Callable
+from typing import Callable, Optional
 
+from ascpipe.eviction_log import EVICTED, EvictionLog
 from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, PLAN_OK
 from ascpipe.shm.ring import TableView
 from ascpipe.tables import loads
+from ascpipe.tables.evictions import old_keys
 from ascpipe.tables.table import Table
 from ascpipe.workers.snapshots import Snapshots
 from ascpipe.workers.stage import Bells, Stage, truth_of
@@ -20,15 +22,17 @@ class Cuts:
     Args:
         invalidate_entries: function that is called when entry numbers become invalid, so that frames must be
             touched again.
+        log: log of the keys that evictions remove, or None.
     """
 
     def __init__(self, view: TableView, table: Table, bells: Bells, snapshots: Snapshots,
-                 invalidate_entries: Callable[[], None]) -> None:
+                 invalidate_entries: Callable[[], None], log: Optional[EvictionLog] = None) -> None:
         self._view = view
         self._table = table
         self._bells = bells
         self._give_up_entries = invalidate_entries
         self._snapshots = snapshots
+        self._log = log
         self._load = view.load
         self._is_indexed = False  # whether the entries of the running load are indexed
 
@@ -78,7 +82,10 @@ class Cuts:
         elif kind == CUT_THRESHOLD:
             table.set_threshold(int(header["cut_argument"]))
         elif kind == CUT_EVICT:
-            header["evicted"] += table.evict(int(header["cut_argument"]))
+            age = int(header["cut_argument"])
+            if self._log is not None:  # before the eviction: after a kill, a line may be there twice, but is not lost
+                self._log.write(self._view.name, int(header["retired"]), EVICTED, old_keys(truth_of(self._view), age))
+            header["evicted"] += table.evict(age)
         self._store_applied()
 
     def advance_load(self) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 from ascpipe.control import fdsocket
 from ascpipe.control.process_title import set_process_title
 from ascpipe.errors import ConnectionClosedError, WorkerError
+from ascpipe.eviction_log import EvictionLog
 from ascpipe.layout import bells, structs
 from ascpipe.layout.words import WAIT_BATCH
 from ascpipe.shm import segment
@@ -80,6 +81,7 @@ class Attachment:
         restart: whether an earlier worker with this number died.
         spin_us: maximum time in microseconds to spin before sleeping on a bell.
         hash_seed: 64-bit seed, equal in all workers of the daemon.
+        eviction_log: log of the keys that evictions remove, or None.
         spans: path and capacity (``count``) of the span file, or None if spans are not recorded.
         row_files: descriptor and directory of each row file by table number. Only the disk worker has row files.
     """
@@ -101,6 +103,8 @@ class Attachment:
         self.restart = bool(body["restart"])
         self.spin_us = int(body["spin_us"])
         self.hash_seed = int(body["hash_seed"])
+        self.eviction_log = EvictionLog(body["eviction_log"], body["eviction_log_mb"] << 20, _warn) if body.get(
+            "eviction_log") else None
         self.spans: Optional[Dict[str, Any]] = body.get("spans")
 
     def _take_row_files(self, files: List[Dict[str, Any]], fds: List[int]) -> None:
@@ -229,11 +233,15 @@ class _Steps:
         try:
             ring = SpanRing(spans["path"], spans["count"], kind, self._worker.number)
         except OSError as error:
-            sys.stderr.write("no spans are recorded, because there is no memory for them: {}\n".format(error))
-            sys.stderr.flush()
+            _warn("no spans are recorded, because there is no memory for them: {}".format(error))
             return
         self.step = recorded(self._plain, ring, kind, self._attachment.streams,
                              functools.partial(self._attachment.disk_table, self._worker.number))
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
 
 
 def _table_view(table: Dict[str, Any], part: np.ndarray, fd: int) -> TableView:

@@ -41,7 +41,7 @@ class _Served:
         if at is None:
             self.changes = CutStage(view, self.table, bells)
         else:
-            self.changes = TrainStage(view, self.table, at, bells, restart=restart)
+            self.changes = TrainStage(view, self.table, at, bells, restart=restart, log=attachment.eviction_log)
 
     def resolve(self, keys: np.ndarray, slots: np.ndarray, disk_slots: np.ndarray, generations: np.ndarray) -> None:
         """Find the rows of keys; see ``Table.resolve``."""

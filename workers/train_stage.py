@@ -4,8 +4,9 @@
 count-only batches and the restart after a killed worker. A worker may be killed between any two stores to shared
 memory, so the order of stores matters.
 """
-from typing import Callable, Dict
+from typing import Callable, Dict, Optional
 
+from ascpipe.eviction_log import EvictionLog
 from ascpipe.kernels import next_action
 from ascpipe.kernels.asks import LACKS_DISK, LACKS_HOMES, LACKS_IMAGES
 from ascpipe.layout import ticket
@@ -31,16 +32,18 @@ class TrainStage:
     Args:
         table: table of the worker, which is not rebuilt yet.
         restart: whether an earlier worker has served the table.
+        log: log of the keys that evictions remove, or None.
     """
 
-    def __init__(self, view: TableView, table: Table, at: TableInRing, bells: Bells, *, restart: bool) -> None:
+    def __init__(self, view: TableView, table: Table, at: TableInRing, bells: Bells, *, restart: bool,
+                 log: Optional[EvictionLog] = None) -> None:
         self._view = view
         self._table = table
         self._bells = bells
         self.planner_at = table.planner_at  #: address of PLANNER of the table
         self._ring, self._column = at
         self._snapshots = Snapshots(view)
-        self._cuts = Cuts(view, table, bells, self._snapshots, self._give_up_entries)
+        self._cuts = Cuts(view, table, bells, self._snapshots, self._give_up_entries, log)
         self._actions: Dict[int, Callable[[int], None]] = {
             next_action.REVOKE: self._revoke, next_action.SKIP: self._skip, next_action.COUNT_ONLY: self._count_only,
         }

@@ -4,16 +4,19 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
+from ascpipe import eviction_log
 from ascpipe.cli import printing
 from ascpipe.cli.chosen import name_option
 from ascpipe.cli.readers import table_reader
 from ascpipe.shm.table_reader import KeyState
 
 KEY = click.IntRange(-2**63, 2**63 - 1)
+_OF_LOSSES = ("time", "batch", "last_seen", "why")  # fields of a loss in --json
 _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned by"]
 
 
-@click.command("inspect", help="Show the count, the last batch and the row location of each key.",
+@click.command("inspect", help="Show the count, the last batch and the row location of each key, and when it was "
+                               "evicted or deleted (eviction_log).",
                context_settings={"ignore_unknown_options": True})  # keys may be negative
 @click.argument("table")
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True, type=KEY)
@@ -21,10 +24,14 @@ _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned b
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: bool) -> None:
     """Print the state of keys. The command only reads shared memory, and takes no lock."""
-    with table_reader(name, table) as (reader, _):
+    with table_reader(name, table) as (reader, entry):
         threshold = reader.access_threshold
         pins = reader.pins(keys)
         seen = [told(one, threshold, pins[one.key]) for one in reader.look(keys)]
+    losses = eviction_log.newest(entry["eviction_log"], table, keys) if entry["eviction_log"] else {}
+    for one in seen:
+        loss = losses.get(one["key"])
+        one["lost"] = None if loss is None else {name: getattr(loss, name) for name in _OF_LOSSES}
     if as_json:
         click.echo(json.dumps({"table": table, "access_threshold": None if threshold < 0 else threshold, "keys": seen},
                               indent=2))
@@ -34,6 +41,9 @@ def command(table: str, keys: Tuple[int, ...], name: Optional[str], as_json: boo
         table, printing.ticket_text(newest),
         "" if threshold < 0 else ", keys get a row after {} occurrences".format(threshold))]
     printing.show(lines, [("", _COLUMNS, [_row(one) for one in seen])])
+    for key, loss in sorted(losses.items()):
+        printing.show(["key {} was {} on {} after batch {}; it was last used at {}".format(
+            key, loss.why, loss.time, loss.batch, loss.last_seen or "-")], [])
 
 
 def told(seen: KeyState, threshold: int, pins: List[int]) -> Dict[str, Any]:

@@ -17,6 +17,8 @@ from ascpipe.shm.table_reader import RingReader, TableReader
 def table_reader(name: Optional[str], table: str) -> Iterator[Tuple[TableReader, Dict[str, Any]]]:
     """Context manager that yields a reader of a table, and the entry of the table in ``status``.
 
+    The entry also has the path ``eviction_log``, which is an empty string if there is no log.
+
     Raises:
         click.BadParameter: the session has no such table. The message lists the tables of the session.
         WrongStateError: there is no session.
@@ -34,7 +36,7 @@ def table_reader(name: Optional[str], table: str) -> Iterator[Tuple[TableReader,
             raise MessageError("the daemon sent {} descriptors; expected {}".format(len(fds), 1 + len(where["rings"])))
         yield TableReader(table, read_of(fds[0]), where["entries_offset"], where["capacity"], [
             RingReader(read_of(fd), ring["bytes"], ring["tables"], ring["column"])
-            for fd, ring in zip(fds[1:], where["rings"])]), tables[table]
+            for fd, ring in zip(fds[1:], where["rings"])]), {**tables[table], "eviction_log": where["eviction_log"]}
 
 
 def read_of(fd: int) -> Any:

@@ -14,8 +14,9 @@ from ascpipe.config import METRICS_SUFFIX, Settings, load_settings
 from ascpipe.control import child, fdsocket, launch, messages
 from ascpipe.control.client import TIMEOUT_S, ask, check_run_directory, check_running
 from ascpipe.control.lock import is_held
+from ascpipe.eviction_log import path_of_rank
 from ascpipe.names import RunDir
-from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, launched
+from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, get_rank_id, get_rank_size, launched
 
 _START_TIMEOUT_S = 120.0  # allocating large segments takes time
 _LIFELINE_TIMEOUT_S = 10.0
@@ -262,8 +263,10 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
 
 
 def _launch(settings: Settings) -> launch.Launching:
-    """Start a private daemon. The daemons of several local ranks have different metrics ports and files."""
+    """Start a private daemon. The daemons of several ranks have different metrics ports and different files."""
     options: Dict[str, Any] = {}
+    if settings.eviction_log and launched() and get_rank_size() > 1:
+        options["eviction_log"] = path_of_rank(settings.eviction_log, get_rank_id())
     if (settings.metrics_port or settings.metrics_file) and launched() and get_local_rank_size() > 1:
         number = daemon_of_this_rank(LOCAL_RANK)
         if settings.metrics_port:

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 import click
 
+from ascpipe import eviction_log
 from ascpipe.config import Settings, load_settings
 from ascpipe.control.launch import child_environment
 from ascpipe.control.process_title import set_process_title
@@ -58,6 +59,8 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
     _allow_many_files()
     processors = supervisor.bound_processors(settings)
     cache_dir = kernel_cache.prepare(settings.cache_dir)
+    if settings.eviction_log:
+        eviction_log.require_writable(settings.eviction_log)
     owned = run_directory.OwnedRunDir(name)
     told = kernel_cache.compile_notice(cache_dir, os.environ)
     if told:  # stderr still belongs to the program or to `ascpipe start`

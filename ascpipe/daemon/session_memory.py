@@ -152,10 +152,17 @@ class SessionMemory:
                        for table, made in zip(self.start.tables, self.tables)],
         }
 
+    @property
+    def eviction_log(self) -> str:
+        """Return the path of the log of evicted keys, or an empty string."""
+        return self._settings.eviction_log
+
     def attach_body(self, hash_seed: int, *, restart: bool) -> Dict[str, Any]:
         """Return the message that attaches a worker. The message does not include the descriptors."""
         return {"verb": "attach", "restart": restart, "session_bytes": self.session.size, "hash_seed": hash_seed,
-                "spin_us": self._settings.spin_us, "streams": self._stream_fields(), "tables": self._table_fields()}
+                "spin_us": self._settings.spin_us, "eviction_log": self._settings.eviction_log,
+                "eviction_log_mb": self._settings.eviction_log_mb, "streams": self._stream_fields(),
+                "tables": self._table_fields()}
 
     def table_body(self, number: int, *, with_files: bool) -> Tuple[Dict[str, Any], List[int]]:
         """Return the message about an added table, and the descriptors of its segment. If ``with_files`` is true, the

@@ -30,6 +30,7 @@ def opened(memory: Optional[SessionMemory], name: str, state: str) -> Iterator[T
     rings = [(stream, ring) for stream, ring in zip(memory.start.streams, memory.rings)
              if stream.channel == TRAIN and table.table in stream.tables]
     body = {"entries_offset": shape_of(table).entries_offset, "capacity": entry_capacity(table),
+            "eviction_log": memory.eviction_log,
             "rings": [{"bytes": ring.size, "tables": len(stream.tables), "column": stream.tables.index(table.table)}
                       for stream, ring in rings]}
     with contextlib.ExitStack() as stack:

@@ -21,8 +21,9 @@
     |   +-- SupervisorGoneError E110 the daemon died
     |   +-- DaemonStoppedError E113  the daemon was stopped while a trainer used it
     |   +-- RowFileError       E420  row files cannot be created in a directory
-    |   `-- MetricsError       E224  metrics are configured but cannot be exported
-    |       `-- MetricsMissingError E225 the package for metrics is not installed
+    |   +-- MetricsError       E224  metrics are configured but cannot be exported
+    |   |   `-- MetricsMissingError E225 the package for metrics is not installed
+    |   `-- EvictionLogError   E228  the log of evicted keys cannot be written
     +-- MessageError           E230  a control message does not match the schema
     |   +-- ConnectionClosedError E231 the peer has closed a socket
     |   `-- MessageTimeoutError E232 a message was not received or sent completely in time
@@ -105,6 +106,7 @@ from ascpipe.errors.daemon import (
     DaemonStoppedError,
     DirectoryFullError,
     EndpointTooLongError,
+    EvictionLogError,
     MetricsError,
     MetricsMissingError,
     NoAnswerError,
@@ -210,6 +212,7 @@ __all__ = [
     "DiskWorkerDiedError",
     "EndpointTooLongError",
     "EnvironmentVariableError",
+    "EvictionLogError",
     "FeatureError",
     "FilePathError",
     "GraphModificationError",

@@ -168,6 +168,21 @@ class MetricsMissingError(MetricsError):
                 'Nothing was started. Install it: pip install "ascpipe[metrics]", or remove the setting')
 
 
+class EvictionLogError(DaemonError):
+    """The log of evicted and deleted keys cannot be written.
+
+    Attributes:
+        path: path of the file.
+        reason: reason why lines cannot be written.
+        effect: consequence.
+    """
+
+    code = "E228"
+    fields: ClassVar[Tuple[str, ...]] = ("path", "reason", "effect")
+    template = ("The eviction log {path} cannot be written: {reason}. {effect}. Free space, or choose another file "
+                "(eviction_log)")
+
+
 class RemoteError(DaemonError):
     """The daemon replied with an error code that this version does not know."""
 

@@ -132,6 +132,11 @@ _OTHERS: Dict[str, Explanation] = {
         "Nothing was run.",
         "Run `pip uninstall ascpipe-mx-rec`, remove the other package, or use separate environments "
         "(docs/how-to/install.md)."),
+    "E228": Explanation(
+        "The log of evicted and deleted keys cannot be written. Before training, the daemon does not start. During "
+        "training, lines are lost, and training continues.",
+        "The keys are evicted or deleted. The log lacks the lost lines.",
+        "Free space on the disk of `eviction_log`, choose another file, or remove the setting."),
     "E230": Explanation(
         "A control message does not match the schema and was dropped.", _SESSION,
         "Check whether the sender has another version of ascpipe, and read the sender's log."),

@@ -10,7 +10,8 @@ from ascpipe.cli import main as verbs
 from tests.support import tree
 
 # modules of ascpipe/ itself
-BASE = {"errors", "config", "names", "directories", "logs", "import_hints", "program_log", "ranks"}
+BASE = {"errors", "config", "names", "directories", "logs", "import_hints", "program_log", "ranks",
+        "eviction_log"}
 
 # layer -> layers it may import; BASE, LEAF and the layer itself always
 MAY_IMPORT = {

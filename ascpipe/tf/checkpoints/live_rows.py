@@ -78,7 +78,7 @@ class LiveRows(RowAccess):
                 content = edited(pipeline, held, table, edit)
                 load_edited(pipeline, held, table, content)
                 pipeline.begin_history()
-                return int(content.deleted)
+                return len(content.deleted[0])
             mine = belongs(edit.keys, pipeline.rank, pipeline.ranks)
             content = edited(pipeline, held, table, edit._replace(
                 keys=edit.keys[mine], rows=None if edit.rows is None else edit.rows[mine]))
@@ -86,7 +86,7 @@ class LiveRows(RowAccess):
             load_edited(pipeline, held, table, content)
             pipeline.begin_history()
             others.execute()
-        return int(content.deleted) + others.deleted
+        return len(content.deleted[0]) + others.deleted
 
     def _require_rank_0(self, call: str) -> None:
         if self._pipeline.rank != 0:

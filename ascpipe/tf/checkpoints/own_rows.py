@@ -5,6 +5,7 @@ import numpy as np
 
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.errors import CallOrderError
+from ascpipe.eviction_log import DELETED
 from ascpipe.tf.checkpoints import table_rows
 from ascpipe.tf.checkpoints.loading import Load, load_tables
 from ascpipe.tf.checkpoints.saving import specs_of
@@ -75,7 +76,7 @@ def edited(pipeline: Pipeline, held: Hold, table: str, edit: Edit) -> EditedTabl
 
 
 def load_edited(pipeline: Pipeline, held: Hold, table: str, content: EditedTable) -> None:
-    """Replace the rows of a table by an edited copy, during an exclusive hold.
+    """Replace the rows of a table by an edited copy, during an exclusive hold. Log the deleted keys.
 
     Raises:
         tf.errors.ResourceExhaustedError: the table has too little space. Nothing was changed.
@@ -85,7 +86,10 @@ def load_edited(pipeline: Pipeline, held: Hold, table: str, content: EditedTable
     columns = [(0, 0, spec.dim)]
     for slot in spec.slots:
         columns.append((sum(columns[-1][1:]), sum(columns[-1][1:]), slot.width))
+    retired = int(held.table(shape.number).header["retired"])
     load_tables(pipeline, held, [Load(shape, spec.slots, content, spec, columns, [])])
+    if pipeline.eviction_log is not None:
+        pipeline.eviction_log.write(table, retired, DELETED, [content.deleted])
 
 
 def split(found: TableRows, spec: TableSpec) -> TableRows:

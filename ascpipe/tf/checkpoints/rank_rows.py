@@ -136,7 +136,7 @@ class RowRequests:
             content = edited(pipeline, held, name, edit)
         self._require_space(name, content)
         self._ready[name] = content
-        return str(int(content.deleted))
+        return str(len(content.deleted[0]))
 
     def _change(self, number: int, request: Mapping[str, Any]) -> str:
         name = request["table"]

@@ -78,10 +78,8 @@ class EditedTable:
     Attributes:
         prefix: description for errors.
         tables: name of the table -> spec after the edit.
-        deleted: number of keys that the edit deletes.
+        deleted: keys that the edit deletes, and their timestamps, int64[n] each.
     """
-
-    deleted = 0
 
     def __init__(self, copy: TableCopy, spec: TableSpec, edit: Edit) -> None:
         self.prefix = "of the edit of table {!r}".format(spec.name)
@@ -92,13 +90,16 @@ class EditedTable:
         is_counted, at = find(edit.keys, counted.keys)  # an edit removes keys from the keys that are only counted
         self._counted = KeyBlock(*(values[~is_counted] for values in counted))
         is_new = np.ones(len(edit.keys), bool)
-        for keys in _slices(copy.keys):
+        gone = [(counted.keys[is_counted], counted.timestamps[is_counted])]
+        for keys, timestamps in zip(_slices(copy.keys), _slices(copy.timestamps)):
             found, where = find(edit.keys, keys)
             is_new[where[found]] = False
+            gone.append((keys[found], timestamps[found]))
         rows = len(copy.keys)
         self._new = np.flatnonzero(is_new) if edit.rows is not None else np.zeros(0, np.int64)
+        self.deleted = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if edit.rows is None:
-            self.deleted = np.count_nonzero(~is_new) + np.count_nonzero(is_counted)
+            self.deleted = np.concatenate([keys for keys, _ in gone]), np.concatenate([seen for _, seen in gone])
             rows -= np.count_nonzero(~is_new)
         counts = np.zeros(len(edit.keys), np.int64)
         timestamps = np.full(len(edit.keys), edit.time, np.int64)

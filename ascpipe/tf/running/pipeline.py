@@ -1,5 +1,6 @@
 """The running pipeline of a process, with the connection to the daemon, the native pipeline, tables and streams."""
 import contextlib
+import logging
 import uuid
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from ascpipe.checkpoint.contents import Link, Position
 from ascpipe.control import messages, trainer_link
+from ascpipe.eviction_log import EvictionLog
 from ascpipe.layout import structs
 from ascpipe.layout.words import LOCAL, TRAIN, WAIT_NONE
 from ascpipe.ranks import cause_of_end
@@ -15,6 +17,8 @@ from ascpipe.tf.running.asking import Follower
 from ascpipe.tf.running.row_access import RowAccess
 from ascpipe.tf.running.save_thread import SaveThread
 from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, ReadSource, StreamShape, TableShape
+
+_log = logging.getLogger(__name__)
 
 _LOCAL_RINGS = 1 << 20  # the local ring of a stream has this number plus the number of the stream
 
@@ -84,6 +88,7 @@ class Pipeline:
         logged: warnings that are logged once.
         follower: thread that executes requests of rank 0, or None on rank 0.
         live_rows: reads and changes rows between two steps.
+        eviction_log: log of the keys that the program deletes, or None.
     """
 
     live_rows: RowAccess
@@ -115,6 +120,9 @@ class Pipeline:
         self.wait_timeout_s = link.settings.wait_timeout_s
         self.save_log_bytes = link.settings.save_log_bytes
         self.read_ahead = link.settings.read_ahead
+        settings = link.settings
+        self.eviction_log = EvictionLog(settings.eviction_log, settings.eviction_log_mb << 20, _log.warning) if (
+            settings.eviction_log) else None
 
     def trained_tables(self) -> Set[int]:
         """Return the numbers of the tables in training streams."""
