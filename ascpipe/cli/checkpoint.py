@@ -32,6 +32,7 @@ command.add_command(checkpoint_rows.import_command)
 command.add_command(checkpoint_rows.rename_command)
 command.add_command(checkpoint_rows.export_delta_command)
 command.add_command(checkpoint_tensorflow.from_command)
+command.add_command(checkpoint_tensorflow.to_command)
 
 
 @command.command("list", help="List the checkpoints of a directory without reading rows.")

@@ -1,4 +1,4 @@
-"""Command ``ascpipe checkpoint from-tensorflow``. It needs neither TensorFlow nor a daemon."""
+"""Commands ``ascpipe checkpoint from-tensorflow`` and ``to-tensorflow``. They need neither TensorFlow nor a daemon."""
 import json
 from typing import Optional, Tuple
 
@@ -46,3 +46,36 @@ def from_command(checkpoint: str, names: Tuple[str, ...], tables: Tuple[str, ...
         click.echo(one_line("{}  table {}: {}, slots {}".format(
             found.checkpoint, table, counted(rows, "row"), ", ".join(found.slots[table]) or "(none)")))
     click.echo(one_line("{}  {} copied".format(found.checkpoint, counted(len(found.variables), "variable"))))
+
+
+@click.command("to-tensorflow",
+               help="Write a checkpoint for TensorFlow's Saver from CHECKPOINT, DIR/BASE-STEP. Repeat --table and "
+                    "--variable for each table. Row i of a variable is the row of key i. Other variables are copied. "
+                    "CHECKPOINT is not changed.")
+@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.option("--table", "tables", multiple=True, required=True, metavar="TABLE", help="Name of a table.")
+@click.option("--variable", "names", multiple=True, required=True, metavar="NAME",
+              help="Name of the variable of the table.")
+@click.option("--rows", multiple=True, type=click.IntRange(1, 1 << 31), metavar="N",
+              help="Number of rows of the variable; rows without a key become zeros. Once for each table. Default: the "
+                   "largest key plus 1, and each row needs a key.")
+@click.option("--to", required=True, metavar="DIR/BASE-STEP", help="Name of the new checkpoint.")
+@as_json_option
+def to_command(checkpoint: str, tables: Tuple[str, ...], names: Tuple[str, ...], rows: Tuple[int, ...], to: str,
+               as_json: bool) -> None:
+    """Convert a checkpoint with tables and print the variables."""
+    from ascpipe.rows.giving_back import Request, Table, given_back
+
+    if len(names) != len(tables) or len(rows) not in (0, len(tables)):
+        raise click.UsageError("there are {} --table, {} --variable and {} --rows; pass one --variable for each "
+                               "--table, and --rows for each or none".format(len(tables), len(names), len(rows)))
+    wanted = [Table(*each) for each in zip(tables, names, rows or [None] * len(tables))]
+    with bar("to-tensorflow") as progress:
+        found = given_back(Request(checkpoint, wanted, to), progress)
+    if as_json:
+        click.echo(json.dumps(found._asdict(), indent=2))
+        return
+    for name, count in found.rows.items():
+        click.echo(one_line("{}  variable {}: {}, {} without a key, slots {}".format(
+            found.checkpoint, name, counted(count, "row"), found.zeros[name],
+            ", ".join(found.slots[name]) or "(none)")))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ascpipe.tf.api.lifecycle import StartHook, init, pipeline, reset, shutdown, start
     from ascpipe.tf.api.tables import create_table, insert_function, lookup_sparse, sparse_lookup, table_variables
     from ascpipe.tf.checkpoints.export import export_tables
-    from ascpipe.tf.checkpoints.plain_checkpoints import from_tensorflow
+    from ascpipe.tf.checkpoints.plain_checkpoints import from_tensorflow, to_tensorflow
     from ascpipe.tf.checkpoints.rows import export_delta, export_rows, import_rows
     from ascpipe.tf.checkpoints.saver import Saver
     from ascpipe.tf.checkpoints.saver_hook import CheckpointSaverHook
@@ -44,7 +44,7 @@ __all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOp
            "data", "export_delta", "export_rows", "export_saved_model", "export_tables", "feature_column",
            "from_tensorflow", "global_norm", "import_rows", "init", "insert_function", "lookup_concat", "lookup_sparse",
            "optimizers", "pipeline", "reset", "served_updates", "served_version", "serving_tables", "set_threshold",
-           "shutdown", "sparse_lookup", "start", "table_variables", "trained_batches", "trigger_evict",
+           "shutdown", "sparse_lookup", "start", "table_variables", "to_tensorflow", "trained_batches", "trigger_evict",
            "use_for_feature_columns", "wait_for_save", "warm_start"]
 
 #: Module -> names of ``__all__`` that the module defines.
@@ -54,7 +54,7 @@ _HOMES = {
     "ascpipe.tf.api.lifecycle": "StartHook init pipeline reset shutdown start",
     "ascpipe.tf.api.tables": "create_table insert_function lookup_sparse sparse_lookup table_variables",
     "ascpipe.tf.checkpoints.export": "export_tables",
-    "ascpipe.tf.checkpoints.plain_checkpoints": "from_tensorflow",
+    "ascpipe.tf.checkpoints.plain_checkpoints": "from_tensorflow to_tensorflow",
     "ascpipe.tf.checkpoints.rows": "export_delta export_rows import_rows",
     "ascpipe.tf.checkpoints.saver": "Saver",
     "ascpipe.tf.checkpoints.saver_hook": "CheckpointSaverHook",

@@ -182,6 +182,8 @@ VERBS = [["--help"], ["start", "--help"], ["list"], ["list", "--json"], ["stats"
          ["checkpoint", "export", "/nothing/model-1", "--table", "user", "--to", "/nothing/rows", "--format", "npy"],
          ["checkpoint", "from-tensorflow", "/nothing/model-1", "--variable", "v", "--table", "user", "--to",
           "/nothing/b-1"],
+         ["checkpoint", "to-tensorflow", "/nothing/model-1", "--table", "user", "--variable", "v", "--to",
+          "/nothing/b-1"],
          ["checkpoint", "import", "/nothing/rows.tsv", "--into", "/nothing/model-1", "--table", "user"],
          ["inspect", "user", "1"], ["hotkeys", "user", "--json"], ["trace", "start"], ["trace", "stop", "--all"],
          ["timeline", "--output", "/nothing"], ["timeline", "--all", "--output", "/nothing"], ["warmup", "--help"],

@@ -1,4 +1,5 @@
 """A directory that plain TensorFlow trained is taken over on request, when it is restored."""
+import contextlib
 import pathlib
 import shutil
 
@@ -8,6 +9,7 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from ascpipe.checkpoint.errors import DamagedCheckpointError, NoTablesError, NotConvertedError
+from ascpipe.tf.graph.column_names import table_name
 from tests.tf import columns
 
 v1 = tf.compat.v1
@@ -47,13 +49,21 @@ def plain(tmp_path_factory):
     return folder / "half", before, losses, after
 
 
-@pytest.fixture
-def taking_over():
+@contextlib.contextmanager
+def program():
     """A program that calls ``use_for_feature_columns``."""
     with columns.on("tensorflow"):  # only the patches of the tests
         asc.use_for_feature_columns(min_buckets=100, take_over=True)
+        try:
+            yield
+        finally:
+            asc.shutdown()
+
+
+@pytest.fixture
+def taking_over():
+    with program():
         yield
-        asc.shutdown()
 
 
 @pytest.fixture
@@ -127,3 +137,15 @@ def test_a_new_directory_starts_as_without_the_request(taking_over, tmp_path):
     losses, _ = trained(tmp_path / "new", 3)
     assert len(losses) == 3
     assert not (tmp_path / "new" / "before-tables").exists()
+
+
+def test_plain_tensorflow_continues_what_tables_have_trained(folder, plain, tmp_path):
+    with program():
+        trained(folder, 2 * STEPS)
+    back = tmp_path / "back"
+    found = asc.to_tensorflow(str(folder / "model.ckpt-12"), table_name(NAME), NAME, str(back / "model.ckpt-12"))
+    assert (dict(found.rows), dict(found.slots)) == ({NAME: 200}, {NAME: [NAME + "/Adagrad"]})
+    with columns.on("tensorflow"):
+        columns.require_close(classifier(back).evaluate(read, 10), plain[3], 1e-5)
+        expected, _ = trained(plain[0].parent / "whole", 2 * STEPS + 3)
+        np.testing.assert_allclose(trained(back, 2 * STEPS + 3)[0], expected, rtol=1e-5)

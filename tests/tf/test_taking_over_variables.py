@@ -11,7 +11,7 @@ import tensorflow as tf
 import ascpipe.tf as asc
 from ascpipe.checkpoint.reader import open_checkpoint
 from tests.support.ascend_programs import PROGRAMS, QUIET, environment_with
-from tests.support.programs.embeddings_by_hand import BATCH, DIM, ITEMS, RATE, STEPS, iterator, loss_of
+from tests.support.programs.embeddings_by_hand import BATCH, DIM, ITEMS, RATE, STEPS, iterator, loss_of, plain_loss
 
 USERS = {"Adagrad": 50, "Ftrl": 50, "Adam": 8}
 OPTIMIZERS = {"Adagrad": "Adagrad", "Ftrl": "Ftrl", "Adam": "LazyAdam"}
@@ -29,8 +29,9 @@ def plain(tmp_path_factory):
     return folder, json.loads(done.stdout)
 
 
-def trained_on(prefix, name, user_keys=lambda ids: ids):
-    """Losses of the later steps with tables, from a checkpoint."""
+def trained_on(prefix, name, user_keys=lambda ids: ids, steps=STEPS, to=None):
+    """Losses of the later steps with tables, from a checkpoint. ``to``: name of a checkpoint that is saved at the end.
+    """
     with tf.Graph().as_default():
         asc.init()
         try:
@@ -48,8 +49,10 @@ def trained_on(prefix, name, user_keys=lambda ids: ids):
             with tf.compat.v1.Session() as session:
                 session.run(batches.initializer)
                 saver.restore(session, prefix)
-                losses = [float(session.run([loss, train])[0]) for _ in range(STEPS)]
-                assert session.run(step) == 2 * STEPS
+                losses = [float(session.run([loss, train])[0]) for _ in range(steps)]
+                assert session.run(step) == STEPS + steps
+                if to is not None:
+                    saver.save(session, to)
             return losses, {table.table_name: table.size() for table in tables}
         finally:
             asc.shutdown()
@@ -96,3 +99,28 @@ def test_rows_and_slots_are_the_bits_of_the_variables(plain, tmp_path):
     order = np.concatenate([np.arange(part, ITEMS, 3) for part in range(3)])
     assert items.keys.tolist() == order.tolist()
     assert items.rows[:, :DIM].tobytes() == reader.get_tensor("model/item").tobytes()
+
+
+def plainly_trained_on(prefix, name, first):
+    """Losses of plain TensorFlow from a checkpoint on, from step ``first`` of the batches."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        batches = iterator(USERS[name], first)
+        loss = plain_loss(USERS[name], batches.get_next(), parts=1)
+        step = tf.compat.v1.train.get_or_create_global_step()
+        train = getattr(tf.compat.v1.train, name + "Optimizer")(RATE[name]).minimize(loss, step)
+        session.run(batches.initializer)
+        tf.compat.v1.train.Saver().restore(session, prefix)
+        return [float(session.run([loss, train])[0]) for _ in range(2 * STEPS - first)]
+
+
+@pytest.mark.parametrize("name", sorted(USERS))
+def test_plain_tensorflow_continues_what_tables_have_trained(name, plain, tmp_path):
+    folder, losses = plain
+    taken = asc.from_tensorflow(str(folder / name / "model-100"), to=str(tmp_path / "taken" / "model-100"), **NAMES)
+    (tmp_path / "tables").mkdir()
+    ours, _ = trained_on(taken.checkpoint, name, steps=40, to=str(tmp_path / "tables" / "model-140"))
+    back = asc.to_tensorflow(str(tmp_path / "tables" / "model-140"), NAMES["table"], NAMES["variable"],
+                             str(tmp_path / "back" / "model-140"))
+    assert (dict(back.rows), dict(back.zeros)) == (
+        {"model/user": USERS[name], "model/item": ITEMS}, {"model/user": 0, "model/item": 0})
+    np.testing.assert_allclose(ours + plainly_trained_on(back.checkpoint, name, 140), losses[name], rtol=1e-5)

@@ -2,13 +2,16 @@
 from typing import List, Optional, Sequence, Union
 
 from ascpipe.errors import ArgumentError
+from ascpipe.rows.giving_back import MAX_ROWS, GivenBack, Table, given_back
+from ascpipe.rows.giving_back import Request as GiveBack
 from ascpipe.rows.taking_over import DIV, MOD, Request, TakenOver, Variable, taken_over
 from ascpipe.rows.vocabularies import IDENTITY
-from ascpipe.tf.validation import AnyOf, Choice, ListOf, PathText, Text, checked
+from ascpipe.tf.validation import AnyOf, Choice, Integer, ListOf, PathText, Text, checked
 
 Texts = Union[str, Sequence[str]]
 
 _NAME = Text(1, 1024)
+_ROWS = Integer(1, MAX_ROWS)
 
 
 @checked(checkpoint=PathText(1, 1024), variable=AnyOf(_NAME, ListOf(_NAME)), table=AnyOf(_NAME, ListOf(_NAME)),
@@ -47,6 +50,44 @@ def from_tensorflow(checkpoint: str, variable: Texts, table: Texts, to: str, *, 
                             "lists of the same length".format(len(names), len(tables), len(kinds)))
     return taken_over(Request(checkpoint, [Variable(*each, partition_strategy) for each in zip(names, tables, kinds)],
                               to))
+
+
+@checked(checkpoint=PathText(1, 1024), table=AnyOf(_NAME, ListOf(_NAME)), variable=AnyOf(_NAME, ListOf(_NAME)),
+         to=PathText(1, 1024), rows=AnyOf(_ROWS, ListOf(_ROWS), optional=True))
+def to_tensorflow(checkpoint: str, table: Texts, variable: Texts, to: str, *,
+                  rows: Union[None, int, Sequence[int]] = None) -> GivenBack:
+    """Write a checkpoint for ``tf.train.Saver`` from a checkpoint with tables.
+
+    Row i of a variable is the row of key i. Optimizer slots get TensorFlow's names. Other variables are copied.
+
+    Args:
+        checkpoint: ``dir/base-step`` of a checkpoint with tables. It is not changed.
+        table: name of a table, or a list of names.
+        variable: name of the variable of the table, or a list of the same length.
+        to: ``dir/base-step`` of the new checkpoint, which must not exist.
+        rows: number of rows of the variable, in [1, 2^31], or a list with a number for each table. Rows without a key
+            are zeros, and their slots have initial values. None means the largest key plus 1. Then each row needs a
+            key.
+
+    Returns:
+        The result, with the fields ``checkpoint``, ``rows``, ``zeros`` and ``slots``.
+
+    Raises:
+        ArgumentError: an argument is not allowed.
+        NotConvertedError: the keys of a table are not row numbers. This is a CheckpointError, as are a missing or
+            damaged checkpoint and a failed save. No checkpoint was written.
+    """
+    tables = _listed(table)
+    names = _listed(variable)
+    counts: List[Optional[int]] = [None] * len(tables) if rows is None else _numbers(rows)
+    if not len(tables) == len(names) == len(counts):
+        raise ArgumentError("There are {} tables, {} variables and {} numbers of rows. Nothing was read or written. "
+                            "Pass lists of the same length".format(len(tables), len(names), len(counts)))
+    return given_back(GiveBack(checkpoint, [Table(*each) for each in zip(tables, names, counts)], to))
+
+
+def _numbers(rows: Union[int, Sequence[int]]) -> List[Optional[int]]:
+    return [rows] if isinstance(rows, int) else list(rows)
 
 
 def _listed(given: Texts) -> List[str]:

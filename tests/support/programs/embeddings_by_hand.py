@@ -40,13 +40,13 @@ def loss_of(user_rows, item_rows, label):
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=logits))
 
 
-def plain_loss(users, batch):
-    """Loss of a batch with variables."""
+def plain_loss(users, batch, parts=3):
+    """Loss of a batch with variables. ``item`` has several parts, or is one variable."""
     initializer = tf.compat.v1.random_normal_initializer(stddev=0.3, seed=7)
     with tf.compat.v1.variable_scope("model"):
         user = tf.compat.v1.get_variable("user", [users, DIM], initializer=initializer)
         item = tf.compat.v1.get_variable("item", [ITEMS, DIM], initializer=initializer,
-                                         partitioner=tf.compat.v1.fixed_size_partitioner(3))
+                                         partitioner=tf.compat.v1.fixed_size_partitioner(parts) if parts > 1 else None)
     return loss_of(tf.nn.embedding_lookup(user, batch["user"]), tf.nn.embedding_lookup(item, batch["item"]),
                    batch["label"])
 
