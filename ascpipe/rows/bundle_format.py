@@ -86,9 +86,19 @@ def encoded_index(shards: int, entries: Dict[bytes, Entry], checksum: Checksum) 
     return bytes(written) + handles.ljust(_FOOTER_BYTES - 8, b"\0") + struct.pack("<Q", _MAGIC)
 
 
+def name_of(key: bytes) -> str:
+    """Return the name of a tensor. Bytes that are not UTF-8 become surrogates."""
+    return key.decode("utf-8", "surrogateescape")
+
+
+def key_of(name: str) -> bytes:
+    """Return the key of a tensor, the inverse of ``name_of``."""
+    return name.encode("utf-8", "surrogateescape")
+
+
 def slice_key(name: str, part: Slice) -> bytes:
     """Return the key of a slice of a partitioned variable. TensorFlow orders these keys before all names."""
-    escaped = b"".join(_ESCAPES.get(byte, bytes([byte])) for byte in name.encode())
+    escaped = b"".join(_ESCAPES.get(byte, bytes([byte])) for byte in key_of(name))
     rank = bytes([1, len(part)]) if part else b"\0"
     return b"\0" + escaped + b"\0\1" + rank + b"".join(_ordered(number) for extent in part for number in extent)
 
@@ -252,6 +262,7 @@ def _varint(data: bytes, place: int) -> Tuple[int, int]:
 
 def _encoded_varint(number: int) -> bytes:
     encoded = bytearray()
+    number &= (1 << 64) - 1  # two's complement of negative numbers
     while number >= 0x80:
         encoded.append(number & 0x7F | 0x80)
         number >>= 7

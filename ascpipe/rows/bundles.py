@@ -9,7 +9,7 @@ from ascpipe.checkpoint.contents import FLOAT_BYTES
 from ascpipe.checkpoint.errors import DamagedCheckpointError, NoCheckpointError
 from ascpipe.checkpoint.paths import place_of
 from ascpipe.checkpoint.tree import open_place, why
-from ascpipe.rows.bundle_format import Entry, Slice, decoded_index, encoded_index, slice_key
+from ascpipe.rows.bundle_format import Entry, Slice, decoded_index, encoded_index, key_of, name_of, slice_key
 from ascpipe.rows.checksums import Crc, masked
 
 FLOAT32 = 1  #: number of the type in an entry
@@ -68,12 +68,12 @@ class Bundle:
             except (OSError, ValueError, TypeError, AttributeError) as error:
                 self.close()
                 raise self._damaged(name, why(error) if isinstance(error, OSError) else str(error)) from error
-        self.tensors = {key.decode("utf-8", "replace"): entry for key, entry in self._entries.items()
+        self.tensors = {name_of(key): entry for key, entry in self._entries.items()
                         if not key.startswith(b"\0")}
 
     def keys_of(self, name: str) -> List[bytes]:
         """Return the keys of the entries of a tensor."""
-        return [name.encode(), *(slice_key(name, part) for part in self.tensors[name].slices)]
+        return [key_of(name), *(slice_key(name, part) for part in self.tensors[name].slices)]
 
     def entry(self, key: bytes) -> Entry:
         """Return the entry with a key."""
@@ -99,18 +99,20 @@ class Bundle:
         return found
 
     def verify(self) -> None:
-        """Compare the bytes of all tensors with their checksums. Texts are not compared.
+        """Check the slices of all tensors, and compare the bytes with their checksums. Texts are not compared.
 
         Raises:
-            DamagedCheckpointError: a checksum is wrong, or a file has changed.
+            DamagedCheckpointError: a checksum is wrong, or a slice is missing.
         """
+        for name in self.tensors:
+            self.pieces(name)
         for key, entry in sorted(self._entries.items(), key=lambda item: item[1].offset):
             crc = Crc()
             for content in self.content(entry):
                 crc.update(content)
             if entry.dtype not in _NOT_PLAIN and not entry.slices and crc.masked() != entry.crc:
                 raise self._damaged(self._file(entry.shard), "the checksum of {!r} is wrong".format(
-                    key.decode("utf-8", "replace")))
+                    name_of(key)))
 
     def content(self, entry: Entry) -> Iterator[bytes]:
         """Yield the bytes of an entry in chunks.
@@ -163,10 +165,10 @@ class Bundle:
         for key, entry in self._entries.items():
             size = disk.stamp(self._fds[entry.shard]).size if entry.shard < len(self._fds) else -1
             if entry.offset + entry.size > size:
-                raise ValueError("the bytes of {!r} are not in the data files".format(key.decode("utf-8", "replace")))
+                raise ValueError("the bytes of {!r} are not in the data files".format(name_of(key)))
             if entry.dtype == FLOAT32 and not entry.slices and entry.size != FLOAT_BYTES * _elements(entry.shape):
                 raise ValueError("{!r} has {} bytes and the shape {}".format(
-                    key.decode("utf-8", "replace"), entry.size, list(entry.shape)))
+                    name_of(key), entry.size, list(entry.shape)))
 
     def _read(self, shard: int, offset: int, out: object) -> None:
         try:
@@ -235,17 +237,17 @@ class BundleWriter:
 
     def alias(self, new: str, old: str) -> None:
         """Give a tensor a second name, unless the name is in use. The bytes are not copied."""
-        entry = self._entries.get(old.encode())
-        if entry is None or new.encode() in self._entries:
+        entry = self._entries.get(key_of(old))
+        if entry is None or key_of(new) in self._entries:
             return
-        self._entries[new.encode()] = entry
+        self._entries[key_of(new)] = entry
         for part in entry.slices:
             self._entries[slice_key(new, part)] = self._entries[slice_key(old, part)]
 
     @property
     def tensors(self) -> List[str]:
         """Return the names of the tensors."""
-        return [key.decode("utf-8", "replace") for key in self._entries if not key.startswith(b"\0")]
+        return [name_of(key) for key in self._entries if not key.startswith(b"\0")]
 
     def finish(self) -> str:
         """Write the index, and make all files durable. Return the name of the index."""

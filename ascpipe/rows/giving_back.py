@@ -16,7 +16,7 @@ from ascpipe.checkpoint.tree import why
 from ascpipe.errors import ArgumentError
 from ascpipe.errors.base import shown
 from ascpipe.rows import tensorflow_names
-from ascpipe.rows.bundle_format import Entry
+from ascpipe.rows.bundle_format import Entry, key_of
 from ascpipe.rows.bundles import FLOAT32, Bundle, BundleWriter
 from ascpipe.rows.columns import columns_of, pieces_of
 from ascpipe.rows.export import Progress, table_of
@@ -197,11 +197,11 @@ def _write(checkpoint: Checkpoint, given: Sequence[_Given], folder: str, stem: s
                 done += len(arrays[0])
                 if progress is not None:
                     progress(done, total)
-            writer.end(one.variable.encode(), Entry(FLOAT32, (one.rows, one.spec.dim)), shard)
+            writer.end(key_of(one.variable), Entry(FLOAT32, (one.rows, one.spec.dim)), shard)
             for number, slot in enumerate(one.spec.slots, 1):
                 first, *others = tensorflow_names.names_like(
                     one.variable, tensorflow_names.tensorflow_slot(slot.name), dense)
-                writer.end(first.encode(), Entry(FLOAT32, (one.rows, slot.width)), shard + number)
+                writer.end(key_of(first), Entry(FLOAT32, (one.rows, slot.width)), shard + number)
                 for other in others:
                     writer.alias(other, first)
                 slots[one.variable].append(first)

@@ -16,7 +16,7 @@ from ascpipe.errors import ArgumentError
 from ascpipe.errors.base import shown
 from ascpipe.layout.initial_kinds import CONSTANT
 from ascpipe.rows import tensorflow_names
-from ascpipe.rows.bundle_format import Entry
+from ascpipe.rows.bundle_format import Entry, key_of
 from ascpipe.rows.bundles import FLOAT32, Bundle, BundleWriter, Piece, tiles
 from ascpipe.rows.export import Progress
 from ascpipe.rows.free_names import Name, free_name
@@ -162,7 +162,7 @@ def _write_dense(bundle: Bundle, writer: BundleWriter, dense: Sequence[str], sou
         for name in dense:
             writer.copy(bundle, name)
         for one in sources:
-            writer.end(one.variable.encode(), Entry(FLOAT32, (0, one.spec.dim)))
+            writer.end(key_of(one.variable), Entry(FLOAT32, (0, one.spec.dim)))
         for new, old in aliases.items():
             writer.alias(new, old)
         writer.finish()

@@ -13,7 +13,7 @@ STEPS = 200
 KINDS = ["DNNClassifier", "DNNParts", "LinearClassifier", "DNNLinear", "DNNLinearAdam", "DNNLinearAdamAdam", "DeepFM",
          "DeepFMAdam"]
 
-pytestmark = pytest.mark.timeout_s(400)
+pytestmark = pytest.mark.timeout_s(900)
 
 
 def require_same_losses(folder, *kinds):

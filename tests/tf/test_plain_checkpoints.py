@@ -1,5 +1,6 @@
 """Checkpoints of TensorFlow's Saver are read, copied and converted without TensorFlow."""
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -10,15 +11,27 @@ import tensorflow as tf
 from click.testing import CliRunner
 
 import ascpipe.tf as asc
+from ascpipe.checkpoint import disk
+from ascpipe.checkpoint.contents import SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, NoCheckpointError, NotConvertedError
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.cli import main
 from ascpipe.errors import ArgumentError
 from ascpipe.rows import bundles, checksums, tensorflow_names
-from ascpipe.rows.bundle_format import Entry, slice_key
+from ascpipe.rows.bundle_format import Entry, decoded_index, encoded_index, slice_key
 from ascpipe.rows.bundles import Bundle, BundleWriter
+from ascpipe.rows.taking_over import Variable, blocks_of, source_of
+
+pytestmark = pytest.mark.usefixtures("files_need_not_outlive_the_machine")
 
 VARIABLES = 300  #: their long names do not fit into one block of the index
+
+
+@pytest.fixture
+def files_need_not_outlive_the_machine(monkeypatch):
+    """Skip the waits for the disk."""
+    monkeypatch.setattr(disk, "sync", os.fstat)
+    monkeypatch.setattr(disk, "sync_all", lambda fds: None)
 
 
 def save(folder, variables, parts=(), **options):
@@ -107,7 +120,7 @@ def test_damage_is_found_or_harmless(tmp_path):
     contents = {name: pathlib.Path(name).read_bytes() for name in files}
     chance = random.Random(2)
     outcomes = set()
-    for number in range(300):
+    for number in range(150):
         name = files[number % 2]
         damaged = bytearray(contents[name])
         place = chance.randrange(len(damaged))
@@ -212,6 +225,21 @@ def test_slots_belong_to_the_longest_name_of_a_variable(small):
                      "a/v": {"Adagrad": ["a/v/Adagrad"], "Adam": ["s/a/v/Adam"]}}
 
 
+def test_slots_of_an_optimizer_with_another_name_are_taken_in_their_order(tmp_path):
+    values = {name: np.full((2, 3), number, np.float32) for number, name in enumerate(("v", "v/Mine_1", "v/Mine"))}
+    prefix = save(tmp_path / "mine", values)
+    slots = tuple(SlotSpec(name, 3, 0.0) for name in ("ftrl_accum", "ftrl_linear"))
+    spec = TableSpec("t", 3, "int64", slots, 0, 0, None, None)
+    with Bundle(prefix) as bundle:
+        source = source_of(bundle, Variable("v", "t"), spec)
+        block, = blocks_of(bundle, source)
+        with pytest.raises(NotConvertedError, match="slots ftrl_accum, but the checkpoint has Mine, Mine_1"):
+            source_of(bundle, Variable("v", "t"), spec._replace(slots=slots[:1]))
+        with pytest.raises(NotConvertedError, match="rows of 3 floats, but table 't' has 4"):
+            source_of(bundle, Variable("v", "t"), spec._replace(dim=4))
+    assert (block.keys.tolist(), [part[0, 0] for part in block.parts]) == ([0, 1], [0.0, 2.0, 1.0])
+
+
 def test_slots_of_parts_are_one_slot():
     tensors = {name: Entry(1, (6, 2)) for name in (
         "m/emb", "m/emb/t_0/Adam", "m/emb/t_1/Adam", "m/emb/t_0/Adam_1", "m/emb/t_1/Adam_1", "m/other/Adam", "m/other")}
@@ -269,3 +297,39 @@ def test_texts_without_tensorflow_are_one_error(small, tmp_path, monkeypatch):
     with pytest.raises(CheckpointError, match="E533.*line 1 is 'a', which is not an integer, and the keys of texts "
                                               "need TensorFlow, which cannot be imported"):
         asc.from_tensorflow(small, "v", "t", str(tmp_path / "model-7"), keys="vocabulary:{}".format(tmp_path / "texts"))
+
+
+def changed(entry, chance):
+    """An entry with another value in one field."""
+    field = chance.choice(Entry._fields)
+    number = chance.choice([0, 1, 3, 7, 4096, 1 << 31, (1 << 61) + 5, 1 << 63])
+    if field == "shape":
+        return entry._replace(shape=tuple(chance.choice([0, 1, 2, 3, 6, 1 << 62]) for _ in range(chance.randrange(4))))
+    if field == "slices":
+        return entry._replace(slices=tuple(
+            tuple((chance.choice([-1, 0, 2, 1 << 62]), chance.choice([-1, 0, 3, 1 << 62]))
+                  for _ in range(chance.randrange(3))) for _ in range(chance.randrange(3))))
+    return entry._replace(**{field: number & 0xFFFFFFFF if field == "crc" else number})
+
+
+def test_invalid_entries_with_right_checksums_are_coded_errors(tmp_path):
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    prefix = save(tmp_path / "small", {"v": rows, "v/Adagrad": rows, "step": np.int64(3), "text": np.array([b"a"])},
+                  [("p", [6, 2], 0, 2)])
+    index = pathlib.Path(prefix + ".index")
+    shards, entries = decoded_index(index.read_bytes(), checksums.masked)
+    chance = random.Random(3)
+    failed = 0
+    for _ in range(120):
+        key = chance.choice(sorted(entries))
+        new = {**entries, key: changed(entries[key], chance)}
+        if chance.random() < 0.1:
+            new[b"v/\xff" + key] = new.pop(key)
+        index.write_bytes(encoded_index(chance.choice([shards] * 9 + [0, 2]), new, checksums.masked))
+        try:
+            converted(prefix, tmp_path / "to", "v", "p")
+        except CheckpointError:
+            failed += 1
+            assert not (tmp_path / "to").exists()
+        shutil.rmtree(str(tmp_path / "to"), ignore_errors=True)
+    assert failed > 50

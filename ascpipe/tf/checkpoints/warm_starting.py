@@ -270,8 +270,9 @@ def _require_table(prefix: str, before: str, variable: str, vocabularies: Any) -
     shapes = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
     if shapes.get(before, [0])[0]:
         raise ColumnError(variable, "the checkpoint {} has {} rows of {!r} as a TensorFlow variable, not as a table. A "
-                          "warm start loads tables only from checkpoints of programs with tables. Remove the column "
-                          "from vars_to_warm_start".format(prefix, shapes[before][0], before))
+                          "warm start loads tables only from checkpoints of programs with tables. Convert the "
+                          "checkpoint with `ascpipe checkpoint from-tensorflow`, or remove the column from "
+                          "vars_to_warm_start".format(prefix, shapes[before][0], before))
 
 
 def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:
