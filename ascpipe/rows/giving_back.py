@@ -20,7 +20,7 @@ from ascpipe.rows.bundle_format import Entry, key_of
 from ascpipe.rows.bundles import FLOAT32, Bundle, BundleWriter
 from ascpipe.rows.columns import columns_of, pieces_of
 from ascpipe.rows.export import Progress, table_of
-from ascpipe.rows.free_names import named_place
+from ascpipe.rows.free_names import free_name
 from ascpipe.rows.sorting import Arrays, in_key_order
 from ascpipe.rows.taking_over import note_newest
 
@@ -87,7 +87,7 @@ def given_back(request: Request, progress: Optional[Progress] = None) -> GivenBa
         CheckpointError: the checkpoint is missing or damaged, does not have the table, or the files cannot be written.
     """
     _check(request)
-    place = named_place(request.to)
+    place = free_name(request.to)
     directory = place[0]
     stem = os.path.basename(request.to)
     with open_checkpoint(request.checkpoint) as checkpoint:

@@ -70,6 +70,8 @@ RIGHT = {
     asc.lookup_sparse: lambda: {"table": table(), "ids": bags()},
     asc.set_threshold: lambda: {"threshold": 1, "emb_name": table().table_name},
     asc.sparse_lookup: lambda: {"table": table(), "ids": tf.zeros([1], tf.int64)},
+    asc.to_tensorflow: lambda: {"checkpoint": "/tmp/none/model-1", "table": "users", "variable": "v",
+                                "to": "/tmp/none/new-1"},
     asc.trained_batches: lambda: {"prefix": "/tmp/none/model-1"},
     asc.trigger_evict: lambda: {"session": tf.compat.v1.Session()},
     asc.use_for_feature_columns: dict,
