@@ -68,6 +68,15 @@ def tensorflow_slot(name: str) -> str:
     return {slot.name: theirs for theirs, slot in _TABLE_SLOTS.items()}.get(name, name)
 
 
+def equal_slot(name: str) -> Optional[str]:
+    """Return the slot of a table with the same meaning under another optimizer, or None.
+
+    ``asc.optimizers.Adagrad`` and ``tf.train.AdagradOptimizer`` name the same values differently, for example.
+    """
+    theirs = tensorflow_slot(name)
+    return theirs if theirs != name else _TABLE_SLOTS[name].name if name in _TABLE_SLOTS else None
+
+
 def aliases(names: Iterable[str]) -> Dict[str, str]:
     """Return second names of tensors, as new name -> name, for programs that use optimizers of ascpipe.
 

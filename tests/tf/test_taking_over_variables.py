@@ -29,9 +29,14 @@ def plain(tmp_path_factory):
     return folder, json.loads(done.stdout)
 
 
-def trained_on(prefix, name, user_keys=lambda ids: ids, steps=STEPS, to=None):
-    """Losses of the later steps with tables, from a checkpoint. ``to``: name of a checkpoint that is saved at the end.
+def trained_on(prefix, name, user_keys=lambda ids: ids, steps=STEPS, to=None, optimizers=asc.optimizers):
+    """Losses of the later steps with tables, from a checkpoint.
+
+    Args:
+        to: name of a checkpoint that is saved at the end.
+        optimizers: of ascpipe, or ``tf.compat.v1.train``.
     """
+    theirs = optimizers is not asc.optimizers
     with tf.Graph().as_default():
         asc.init()
         try:
@@ -43,7 +48,9 @@ def trained_on(prefix, name, user_keys=lambda ids: ids, steps=STEPS, to=None):
                 tables, [user_keys(batch["user"]), batch["item"]])]
             loss = loss_of(*rows, batch["label"])
             step = tf.compat.v1.train.get_or_create_global_step()
-            train = getattr(asc.optimizers, OPTIMIZERS[name])(RATE[name]).minimize(loss, global_step=step)
+            optimizer = getattr(optimizers, name + "Optimizer" if theirs else OPTIMIZERS[name])(RATE[name])
+            targets = [*tf.compat.v1.trainable_variables(), *asc.table_variables()] if theirs else None
+            train = optimizer.minimize(loss, global_step=step, var_list=targets)
             asc.start()
             saver = asc.Saver()
             with tf.compat.v1.Session() as session:
@@ -68,6 +75,20 @@ def test_a_hand_written_model_has_the_losses_of_plain_tensorflow(name, plain, tm
     ours, rows = trained_on(to, name)
     np.testing.assert_allclose(ours, losses[name], rtol=1e-5)
     assert rows == found.tables
+
+
+@pytest.mark.parametrize("name", ["Adagrad", "Ftrl"])
+def test_training_continues_if_tensorflow_s_optimizer_replaces_the_equal_one_of_ascpipe(name, plain, tmp_path):
+    folder, losses = plain
+    found = asc.from_tensorflow(str(folder / name / "model-100"), to=str(tmp_path / "taken-100"), **NAMES)
+    mine, _ = trained_on(found.checkpoint, name, steps=30, to=str(tmp_path / "model-130"))
+    theirs, _ = trained_on(found.checkpoint, name, steps=30, to=str(tmp_path / "other-130"),
+                           optimizers=tf.compat.v1.train)
+    np.testing.assert_allclose([mine, theirs], [losses[name][:30]] * 2, rtol=1e-5)
+    with open_checkpoint(str(tmp_path / "model-130")) as one, open_checkpoint(str(tmp_path / "other-130")) as other:
+        names = [[slot.name for slot in each.tables["user"].slots] for each in (one, other)]
+    assert names == {"Adagrad": [["Adagrad_accumulator"], ["Adagrad"]],
+                     "Ftrl": [["ftrl_accum", "ftrl_linear"], ["Ftrl", "Ftrl_1"]]}[name]
 
 
 def test_lines_of_a_vocabulary_become_the_hashes_of_texts(plain, tmp_path):

@@ -10,6 +10,7 @@ from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint
 from ascpipe.rows.file_table import FileTable
+from ascpipe.rows.tensorflow_names import equal_slot
 from ascpipe.tf.checkpoints import table_rows
 from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing, advise_import
 from ascpipe.tf.checkpoints.positions import continue_reading, position
@@ -186,8 +187,9 @@ def _checked(checkpoint: Union[Checkpoint, FileTable], shape: TableShape, slots:
     columns: Columns = [(0, 0, spec.dim)]
     fresh: Fresh = []
     for slot, (column, width) in zip(slots, _places(spec.dim, slots).values()):
-        if slot.name in saved:
-            found, saved_width = saved[slot.name]
+        saved_name = slot.name if slot.name in saved else equal_slot(slot.name) or slot.name
+        if saved_name in saved:
+            found, saved_width = saved[saved_name]
             if saved_width != width:
                 raise CheckpointMismatchError(
                     checkpoint.prefix, spec.name, "has {} floats of the optimizer slot {} in the checkpoint and {} in "
