@@ -21,7 +21,8 @@ PRINTED = {
         r"minute 120: 2100 keys seen, 160 admitted, 140 after the eviction\n",
     "deltas_and_serving.py":
         r"model-100: users 3, 7, 9 are worth .*\nmodel-200: .*\nmodel-300: users 3, 7, 9 are worth \[3.0, 7.0, 9.0\]\n",
-    "migrate_columns.ipynb": r"(step 200: auc 0\.\d+) with variables\n\1 with tables\nstep 400: auc 0\.\d+ with tables\n",
+    "migrate_columns.ipynb":
+        r"(step 200: auc 0\.\d+) with variables\n\1 with tables\nstep 400: auc 0\.\d+ with tables\n",
     "neighbours.ipynb": r"loss 0\.\d+\n400 films, 16 floats each\n(film (\d) of genre \2 -> genres \d \d \d \d \d\n){3}"
                         r"neighbours of the same genre: (9\d|100)%\n",
     "serving_updates.py":
