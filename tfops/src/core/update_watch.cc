@@ -221,6 +221,7 @@ UpdateWatch::Stamp UpdateWatch::StampOf(const std::string& path) {
 }
 
 void UpdateWatch::Refuse(const Seen& update, const CoreStatus& status) {
+  if (StampOf(directory_ + "/" + update.name).bytes < 0) return;  // a full update has removed the file
   refused_[update.name] = update.stamp;
   Report(status, 1);
 }
