@@ -211,3 +211,22 @@ def test_a_checkpoint_that_is_restored_has_precedence_and_the_log_says_so_once(t
 def test_a_file_that_is_missing_is_an_error(tmp_path):
     with pytest.raises(RowsNotImportedError, match="E530: .*nothing.tsv.*no such file"):
         managed(tmp_path / "model", tmp_path / "nothing.tsv", 1)
+
+
+@pytest.mark.parametrize("trains_others", [True, False])
+def test_a_table_that_is_only_read_starts_with_the_rows(tmp_path, trains_others):
+    np.save(str(tmp_path / "keys.npy"), np.arange(10))
+    np.save(str(tmp_path / "rows.npy"), np.full((10, 4), 3.0, np.float32))
+    with asc.pipeline():
+        user, item = (asc.create_table(name, 4, initializer=tf.compat.v1.ones_initializer(), pretrained=path,
+                                       device_vocabulary_size=100)
+                      for name, path in (("user", str(tmp_path)), ("item", None)))
+        ids = tf.compat.v1.data.make_one_shot_iterator(tf.data.Dataset.from_tensors([8, 9, 10]).repeat()).get_next()
+        rows = asc.sparse_lookup(user, ids, training=False)
+        others = asc.sparse_lookup(item, ids, training=trains_others)
+        train = asc.optimizers.Adagrad(0.1).minimize(tf.reduce_sum(others)) if trains_others else tf.no_op()
+        with programs.session() as run:
+            run.run(tf.compat.v1.global_variables_initializer())
+            for _ in range(2):
+                assert run.run([rows, train])[0][:, 0].tolist() == [3.0, 3.0, 1.0]
+            assert user.size() == 10

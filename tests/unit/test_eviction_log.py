@@ -1,4 +1,4 @@
-"""The log of evicted and deleted keys: what it has is complete lines, and it never stops who writes it."""
+"""The log of evicted and deleted keys has complete lines only, and never stops the process that writes it."""
 import errno
 import fcntl
 import multiprocessing

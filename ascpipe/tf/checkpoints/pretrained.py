@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.reader import Checkpoint
+from ascpipe.layout.words import TRAIN
 from ascpipe.logs import counted
 from ascpipe.rows.file_table import FileTable
 from ascpipe.rows.opening import open_source
@@ -24,7 +25,7 @@ LOAD_FILES = "load of files"  #: name of the request to the other ranks
 
 
 def starts(graph: tf.Graph) -> Dict[str, int]:
-    """Return how often the graph's initializers have started each table that has pretrained rows."""
+    """Return how often the initializer of each table that has pretrained rows has run."""
     state = GraphState.known(graph)
     if state is None or not state.pretrained or not state.started:
         return {}
@@ -34,6 +35,9 @@ def starts(graph: tf.Graph) -> Dict[str, int]:
 
 def load_started(session: tf.compat.v1.Session, before: Mapping[str, int]) -> None:
     """Load the pretrained rows of tables whose initializers have run since ``before``, a result of ``starts``.
+
+    If the graph does not train a table, its initializer does not empty the table. Rows are then loaded only if no
+    graph trains the table and the table is empty.
 
     Raises:
         RowsNotImportedError: the rows do not fit the table, or a value is invalid. The table is empty.
@@ -45,9 +49,17 @@ def load_started(session: tf.compat.v1.Session, before: Mapping[str, int]) -> No
         return
     after = starts(session.graph)
     state = GraphState.of(session.graph)
-    paths = {name: path for name, path in state.pretrained.items() if after[name] != before[name]}
+    pipeline = Process.current().running_pipeline()
+    trained = pipeline.trained_tables()
+    paths = {}
+    for name, path in state.pretrained.items():
+        number = state.tables[name].shape.number
+        is_emptied = (name, TRAIN) in state.lookups
+        is_empty = number not in trained and pipeline.native_side.table_size(number) == 0
+        if after[name] != before[name] and (is_emptied or is_empty):
+            paths[name] = path
     if paths:
-        _load(Process.current().running_pipeline(), paths, functools.partial(state.attach, session))
+        _load(pipeline, paths, functools.partial(state.attach, session))
 
 
 def complete(state: GraphState, pipeline: Pipeline, checkpoint: Checkpoint, saved_names: Mapping[str, str],

@@ -159,7 +159,7 @@ class NativePipeline:
         return number("asc_table_capacity", table)
 
     def table_starts(self, table: int) -> int:
-        """Return how often an initializer of a training graph has started the table from scratch."""
+        """Return how often an initializer of the table has run."""
         return number("asc_table_starts", table)
 
 

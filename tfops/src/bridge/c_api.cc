@@ -251,7 +251,7 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
   });
 }
 
-// Sets *starts to the number of initializations of a table by training graphs.
+// Sets *starts to the number of runs of a table's initializers.
 ASC_EXPORT int asc_table_starts(int table, std::int64_t* starts, char* err, int err_bytes) {
   return OnTable(table, err, err_bytes, [starts](Pipeline*, const ascpipe::Table& found) {
     *starts = found.starts();

@@ -93,7 +93,7 @@ class Table {
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
 
-  // Returns how often an initializer of a training graph has started the table from scratch. NoteStart counts.
+  // Returns how often an initializer of the table has run. NoteStart counts.
   std::int64_t starts() const { return starts_.load(); }
   void NoteStart() { starts_.fetch_add(1); }
 

@@ -204,6 +204,7 @@ class TableInitOp : public tensorflow::AsyncOpKernel {
         done);
     if (!training_) {
       OP_REQUIRES_OK_ASYNC(ctx, ReadInstead(ctx, table_, nullptr), done);
+      table->NoteStart();
       ctx->set_output(0, table->RowsTensor());
       done();
       return;
