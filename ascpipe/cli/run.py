@@ -7,6 +7,7 @@ from typing import Dict, Mapping, Optional, Tuple
 import click
 
 from ascpipe import names
+from ascpipe.cli.hosts import GivenHosts, HostScript, RankCount, RankCountType
 from ascpipe.cli.setting_options import config_option
 from ascpipe.control import messages
 from ascpipe.control.client import ask
@@ -29,10 +30,12 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 
 @click.command("run", context_settings={"allow_interspersed_args": False},
                help="Run the Python program SCRIPT. Stand-ins replace missing packages of an Ascend server.")
-@click.option("--ranks", type=click.IntRange(1, 4095), default=1, show_default=True,
-              help="Number of training processes.")
+@click.option("--ranks", type=RankCountType(), default="1", show_default=True, metavar="N or MIN:MAX",
+              help="Number of training processes. With MIN:MAX, as many as the hosts can run.")
 @click.option("--hosts", default=None, metavar="HOST:N,...",
               help="Machines and their numbers of ranks. Default: this machine.")
+@click.option("--hosts-script", type=click.Path(exists=True, dir_okay=False), default=None,
+              help="Program that prints the available machines, one HOST:N per line. It runs before each start.")
 @click.option("--mpi", is_flag=True, help="Use MPI and mpirun instead of gloo and horovodrun.")
 @click.option("--restarts", type=click.IntRange(min=0), default=0, show_default=True,
               help="How many times all ranks may be restarted after a failure.")
@@ -52,22 +55,27 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 @config_option
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def command(ranks: int, hosts: Optional[str], mpi: bool, restarts: int, daemon: Optional[str], columns: bool,
-            script: str, args: Tuple[str, ...], **of_columns: Optional[int]) -> None:
+def command(ranks: RankCount, hosts: Optional[str], hosts_script: Optional[str], mpi: bool, restarts: int,
+            daemon: Optional[str], columns: bool, script: str, args: Tuple[str, ...],
+            **of_columns: Optional[int]) -> None:
     """Run the program. With one rank, the program replaces this process, so it has the same PID and output."""
     sizes = {name: value for name, value in of_columns.items() if value not in (None, False)}
     if sizes and not columns:
         raise click.UsageError("--{} is for --columns".format(next(iter(sizes)).replace("_", "-")))
     settings = json.dumps(sizes) if columns else ""
     program = [sys.executable, _STARTER, _STANDINS, settings, script, *args]
-    if ranks > 1:
-        from ascpipe.cli.several_ranks import Ranks
+    if hosts is not None and hosts_script is not None:
+        raise click.UsageError("--hosts and --hosts-script exclude each other")
+    if ranks.most > 1:
+        from ascpipe.cli.several_ranks import Ranks, say
 
         environment = {"JOB_ID": "10086", **os.environ}
         if daemon is not None:
             environment[names.NAME_VARIABLE] = daemon
-        sys.exit(Ranks(program, ranks, hosts, mpi, environment.get(names.NAME_VARIABLE)).run(environment, restarts))
-    for name, given in (("--hosts", hosts is not None), ("--mpi", mpi), ("--restarts", restarts > 0)):
+        found = GivenHosts(hosts) if hosts_script is None else HostScript(os.path.abspath(hosts_script), say)
+        sys.exit(Ranks(program, ranks, found, mpi, environment.get(names.NAME_VARIABLE)).run(environment, restarts))
+    for name, given in (("--hosts", hosts is not None), ("--hosts-script", hosts_script is not None), ("--mpi", mpi),
+                        ("--restarts", restarts > 0)):
         if given:
             raise click.UsageError("{} needs --ranks 2 or more".format(name))
     environment = environment_of(os.environ)

@@ -6,29 +6,28 @@ Horovod starts and connects the processes. This module adds:
 - signal handling
 - the exit code of the program
 - the causes that ranks have recorded
-- restarts
+- restarts, with the hosts that are left
 """
 import contextlib
 import ctypes
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
-from typing import IO, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import IO, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import click
 
+from ascpipe.cli.hosts import GivenHosts, HostScript, Place, RankCount, check_addresses
 from ascpipe.cli.ranks_folder import ranks_folder
 from ascpipe.daemon.run_directory import sweep_dead_runs
 from ascpipe.errors import RanksError
 from ascpipe.logs import one_line
-from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, LOCAL_RANK, causes, check_horovod, check_own_name
+from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, LOCAL_RANK, causes, check_horovod
 
 _HOROVODRUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "horovodrun.py")
-_HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([1-9][0-9]{0,3}))?")
 _FIRST_FAILURES = (  # output of horovodrun, of mpirun if a rank exited, and of mpirun if a rank was killed
     re.compile(rb"Process name: ([0-9]+)\s+Exit code: +([0-9]+)"),
     re.compile(rb"Process name: \[\[[0-9]+,[0-9]+\],([0-9]+)\]\s+Exit code: +([0-9]+)"),
@@ -47,39 +46,47 @@ class Ranks:
 
     Args:
         program: command of each rank.
-        count: number of ranks.
-        hosts: ``HOST:N,...``, or None for this machine.
+        count: minimum and maximum number of ranks. As many ranks are started as the hosts can run.
+        hosts: returns the hosts to use, before each start.
         mpi: start the ranks with mpirun instead of horovodrun's own method.
         daemon: name of the daemon of each rank. If None or empty, the ranks use private daemons.
 
     Raises:
-        click.BadParameter: hosts are invalid or too few, or ranks of a machine would share a daemon.
+        click.BadParameter: given hosts are too few, or ranks of a machine would share a daemon.
         HorovodMissingError, HorovodVersionError: Horovod is missing or has another version.
-        RanksError: a host has no address, or other machines could not reach this machine.
+        RanksError: a host has no address, other machines could not reach this machine, or a script found too few
+            hosts.
     """
 
-    def __init__(self, program: Sequence[str], count: int, hosts: Optional[str], mpi: bool,
+    def __init__(self, program: Sequence[str], count: RankCount, hosts: Union[GivenHosts, HostScript], mpi: bool,
                  daemon: Optional[str] = None) -> None:
         self._program = program
         self._count = count
+        self._hosts = hosts
         self._mpi = mpi
-        places = [("localhost", count)] if hosts is None else _parsed(hosts)
-        room = sum(slots for _, slots in places)
-        if room < count:
-            raise click.BadParameter("{} can run {} of {} ranks".format(hosts, room, count), param_hint="--hosts")
-        places = _filled(places, count)
-        if daemon and LOCAL_RANK not in daemon and any(slots > 1 for _, slots in places):
+        self._daemon = daemon
+        self._places = self._chosen()
+
+    def _chosen(self) -> List[Place]:
+        """Return the hosts of the next start."""
+        places = self._hosts.chosen(self._count)
+        if self._daemon and LOCAL_RANK not in self._daemon and any(place.ranks > 1 for place in places):
             raise click.BadParameter("a daemon serves one process, but {!r} would serve all ranks of a machine. Use "
                                      "{!r}, or omit it, so that each rank has a private daemon".format(
-                                         daemon, daemon + "-" + LOCAL_RANK), param_hint="--daemon or ASCPIPE_NAME")
-        self._hosts = ",".join("{}:{}".format(*place) for place in places)
+                                         self._daemon, self._daemon + "-" + LOCAL_RANK),
+                                     param_hint="--daemon or ASCPIPE_NAME")
         check_horovod()
-        _check_addresses([name for name, _ in places])
+        check_addresses([place.host for place in places])
+        return places
+
+    def _number(self) -> int:
+        return sum(place.ranks for place in self._places)
 
     def command(self) -> List[str]:
         """Return the command line of Horovod's launcher."""
         return [sys.executable, _HOROVODRUN, "--mpi" if self._mpi else "--gloo", "--disable-cache",
-                "-np", str(self._count), "-H", self._hosts, *self._program]
+                "-np", str(self._number()), "-H", ",".join("{}:{}".format(*place) for place in self._places),
+                *self._program]
 
     def run(self, environment: Mapping[str, str], restarts: int) -> int:
         """Run the ranks until they exit. After a failure, restart all ranks, up to ``restarts`` times.
@@ -89,11 +96,13 @@ class Ranks:
         """
         mine = {name for launcher in LAUNCHERS for name in launcher}
         given = {name: value for name, value in environment.items() if name not in mine}
-        if self._count >= _FUSED_FROM:
-            given.setdefault("HOROVOD_FUSION_THRESHOLD", "0")  # makes sums of dense gradients reproducible
         for attempt in range(restarts + 1):
             if attempt:
-                _say("restart {} of {}: all ranks restart".format(attempt, restarts))
+                before = self._number()
+                self._places = self._chosen()
+                say("restart {} of {}: all ranks restart{}".format(
+                    attempt, restarts, "" if self._number() == before else ", {} instead of {}".format(
+                        self._number(), before)))
             code, signalled = self._run_once(given)
             if code == 0 or signalled:
                 break
@@ -101,8 +110,10 @@ class Ranks:
 
     def _run_once(self, environment: Mapping[str, str]) -> Tuple[int, bool]:
         """Run the ranks once. Return (exit code, whether a signal to this process caused the exit)."""
+        # makes sums of dense gradients reproducible
+        unfused = {"HOROVOD_FUSION_THRESHOLD": "0"} if self._number() >= _FUSED_FROM else {}
         with ranks_folder() as folder:
-            launcher = _Launcher(self.command(), {**environment, FOLDER_VARIABLE: folder})
+            launcher = _Launcher(self.command(), {**unfused, **environment, FOLDER_VARIABLE: folder})
             code, first = launcher.wait()
             with contextlib.suppress(FileNotFoundError):  # no daemon has been started
                 sweep_dead_runs("")  # a launcher that kills a rank may also kill its daemon
@@ -113,14 +124,14 @@ class Ranks:
             return code, False
 
     def _explain(self, code: int, first: Optional[int], folder: str) -> None:
-        _say("{} {}. Messages of the ranks, first one first:".format(
+        say("{} {}. Messages of the ranks, first one first:".format(
             "the launcher of the ranks" if first is None else "rank {}".format(first), _ending(code)))
         found = causes(folder)
         for cause in found[:_SHOWN_CAUSES]:
-            _say("  rank {}: {}".format(cause.rank, cause.text))
+            say("  rank {}: {}".format(cause.rank, cause.text))
         if not found:
-            _say("  none{}; see their output above".format(
-                ", on this machine" if self._hosts != "localhost:{}".format(self._count) else ""))
+            say("  none{}; see their output above".format(
+                ", on this machine" if [place.host for place in self._places] != ["localhost"] else ""))
 
 
 class _Launcher:
@@ -188,46 +199,6 @@ def _failure(code: int, said: bytes) -> Tuple[int, Optional[int]]:
     return code, None
 
 
-def _parsed(hosts: str) -> List[Tuple[str, int]]:
-    places = []
-    for part in hosts.split(","):
-        match = _HOST.fullmatch(part)
-        if match is None:
-            raise click.BadParameter("{!r} is not HOST or HOST:N".format(part), param_hint="--hosts")
-        places.append((match.group(1), int(match.group(2) or 1)))
-    return places
-
-
-def _filled(places: Sequence[Tuple[str, int]], count: int) -> List[Tuple[str, int]]:
-    """Reduce the number of ranks of each host, to ``count`` in total. horovodrun ignores ``-np`` if hosts have more."""
-    taken = []
-    for name, slots in places:
-        if count > 0:
-            taken.append((name, min(slots, count)))
-            count -= slots
-    return taken
-
-
-def _check_addresses(names: Sequence[str]) -> None:
-    """Raise ``RanksError`` if a host or this machine's own name has no address that other machines can reach."""
-    import psutil
-
-    here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
-    addresses = {}
-    for name in names:
-        try:
-            addresses[name] = socket.gethostbyname(name)
-        except OSError as error:
-            raise RanksError("host {} has no address: {}".format(name, error)) from error
-    if set(addresses.values()) <= here | {"127.0.0.1"}:
-        return
-    for name, address in addresses.items():
-        if address.startswith("127."):
-            raise RanksError("host {} resolves to {}, which other machines cannot reach. Use the name that they "
-                             "know".format(name, address))
-    check_own_name()
-
-
 def _ending(code: int) -> str:
     if code <= 128:
         return "exited with code {}".format(code)
@@ -246,6 +217,7 @@ def _end_with(owner: int) -> None:
         os._exit(1)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Print a message of ``ascpipe run`` itself on stderr, on one line."""
     sys.stderr.write("ascpipe: {}\n".format(one_line(text)))
     sys.stderr.flush()

@@ -1,7 +1,10 @@
 """``ascpipe run --hosts`` between two machines: network namespaces with a cable, and an ``ssh`` that enters them."""
+import contextlib
 import os
+import re
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -9,7 +12,9 @@ import numpy as np
 import pytest
 
 from tests.support import ranked_runs
-from tests.support.several_ranks import ascpipe_run, ended, needs_horovod, said
+from tests.support.daemons import ROOT
+from tests.support.several_ranks import ascpipe_run, ended, needs_horovod, said, started
+from tests.support.waiting import wait_until
 
 MACHINES = {"ma": "10.77.77.1", "mb": "10.77.77.2"}
 NAMED = {"ma": "127.0.0.1 localhost\n10.77.77.1 ma {name}\n10.77.77.2 mb\n",
@@ -54,9 +59,42 @@ pytestmark = [needs_horovod, pytest.mark.timeout_s(120),
               pytest.mark.skipif(not _possible(), reason="network namespaces cannot be made here")]
 
 
+class Machines:
+    """Two machines. The first one runs commands, and reaches the other one by ``ssh``."""
+
+    def __init__(self, folder, spaces):
+        self._folder, self._spaces = folder, spaces
+
+    def __call__(self, count, script=None, *arguments, **names):
+        hosts = "ma:{0},mb:{0}".format((count + 1) // 2)
+        command = ascpipe_run(count, script or self._folder / "program.py", *arguments, options=["--hosts", hosts])
+        return ended(self.on_the_first(command, **names), PATH=self.path())
+
+    def path(self):
+        """PATH, on which ``ssh`` enters the machine of its argument."""
+        return "{}:{}".format(self._folder, os.environ["PATH"])
+
+    def on_the_first(self, command, **names):
+        """The command that runs a command there. ``names`` are the lines of /etc/hosts of a machine."""
+        for name, space in self._spaces.items():
+            os.makedirs(os.path.join("/etc/netns", space), exist_ok=True)
+            with open(os.path.join("/etc/netns", space, "hosts"), "w") as file:
+                file.write(names.get(name, NAMED[name]).format(name=socket.gethostname()))
+        return ["ip", "netns", "exec", self._spaces["ma"], *command]
+
+    def lose(self, name):
+        """Take the cable of a machine away and kill all of its processes, as a loss of power does."""
+        space = self._spaces[name]
+        _ip("-n", space, "link", "set", "eth7", "down")
+        found = subprocess.run(["ip", "netns", "pids", space], check=True, stdout=subprocess.PIPE).stdout.split()
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        return len(found)
+
+
 @pytest.fixture
 def machines(tmp_path):
-    """Two machines; gives a function that runs a command on the first, which reaches the other by ``ssh``."""
     prefix = "asc{}".format(secrets.token_hex(2))
     spaces = {name: prefix + name for name in MACHINES}
     folders = [os.path.join("/etc/netns", space) for space in spaces.values()]
@@ -72,17 +110,7 @@ def machines(tmp_path):
             _ip("-n", space, "addr", "add", MACHINES[name] + "/24", "dev", "eth7")
             _ip("-n", space, "link", "set", "eth7", "up")
 
-        def run(count, script=tmp_path / "program.py", *arguments, **names):
-            for name, folder in zip(spaces, folders):
-                os.makedirs(folder, exist_ok=True)
-                with open(os.path.join(folder, "hosts"), "w") as file:
-                    file.write(names.get(name, NAMED[name]).format(name=socket.gethostname()))
-            hosts = "ma:{0},mb:{0}".format((count + 1) // 2)
-            command = ascpipe_run(count, script, *arguments, options=["--hosts", hosts])
-            return ended(["ip", "netns", "exec", spaces["ma"], *command],
-                         PATH="{}:{}".format(tmp_path, os.environ["PATH"]))
-
-        yield run
+        yield Machines(tmp_path, spaces)
     finally:
         for space, folder in zip(spaces.values(), folders):
             subprocess.run(["ip", "netns", "del", space], stderr=subprocess.DEVNULL)
@@ -115,3 +143,31 @@ def test_a_machine_whose_name_leads_to_itself_alone_says_so_before_horovod_begin
     assert code == 1
     assert "rank 2: RanksError: E240: the name of this machine, {}, resolves to 127.0.1.1".format(
         socket.gethostname()) in err
+
+
+def test_a_run_goes_on_with_fewer_ranks_when_a_machine_is_lost(machines, tmp_path):
+    model, hosts = tmp_path / "model", tmp_path / "hosts.sh"
+    model.mkdir()
+
+    def offer(lines):
+        hosts.write_text("#!/bin/sh\n" + "".join("echo {}\n".format(line) for line in lines))
+        hosts.chmod(0o755)
+
+    offer(["ma:2", "mb:1"])
+    command = ascpipe_run("2:4", os.path.join(ROOT, "tests/support/programs/resumed_ranks.py"), str(model), "60",
+                          options=["--hosts-script", str(hosts), "--restarts", "2"])
+    process = started(machines.on_the_first(command), PATH=machines.path())
+    try:
+        wait_until(lambda: process.poll() is not None or list(model.glob("model.ckpt-10*")), seconds=90)
+        offer(["ma:2"])
+        assert machines.lose("mb") > 0
+        out, err = process.communicate()
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 0, err
+    assert "ascpipe: restart 1 of 2: all ranks restart, 2 instead of 3\n" in err
+    for rank in range(2):
+        (line,) = said(out, rank)
+        first = int(re.fullmatch(r"rank {} of 2 steps ([0-9]+) to 60 keys [0-9]+".format(rank), line).group(1))
+        assert 10 <= first < 60 and first % 5 == 0

@@ -6,6 +6,7 @@ import click
 import pytest
 
 from ascpipe.cli import several_ranks
+from ascpipe.cli.hosts import GivenHosts, RankCount
 from ascpipe.cli.several_ranks import Ranks
 from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksError
 from ascpipe.ranks import check_horovod
@@ -34,7 +35,7 @@ def network(monkeypatch):
 
 
 def made(count, hosts, mpi=False):
-    return Ranks(["python", "program.py", "x y"], count, hosts, mpi)
+    return Ranks(["python", "program.py", "x y"], RankCount(count, count), GivenHosts(hosts), mpi)
 
 
 @pytest.mark.parametrize("hosts, mpi, engine, places", [
@@ -56,12 +57,12 @@ def test_hosts_that_are_none_or_too_few_are_wrong_usage(network, hosts):
 @pytest.mark.parametrize("count, hosts", [(2, None), (3, "other:1,third:2")])
 def test_ranks_of_a_machine_do_not_share_a_daemon(network, count, hosts):
     with pytest.raises(click.BadParameter, match="Use 'mine-{local_rank}'"):
-        Ranks(["python", "program.py"], count, hosts, False, "mine")
-    Ranks(["python", "program.py"], count, hosts, False, "mine-{local_rank}")
+        Ranks(["python", "program.py"], RankCount(count, count), GivenHosts(hosts), False, "mine")
+    Ranks(["python", "program.py"], RankCount(count, count), GivenHosts(hosts), False, "mine-{local_rank}")
 
 
 def test_a_daemon_of_each_machine_serves_its_only_rank(network):
-    Ranks(["python", "program.py"], 2, "other:1,third:1", False, "mine")
+    Ranks(["python", "program.py"], RankCount(2, 2), GivenHosts("other:1,third:1"), False, "mine")
 
 
 def test_a_host_without_an_address_is_refused(network):
@@ -95,7 +96,7 @@ def test_localhost_beside_another_machine_is_refused(network):
 def test_horovod_is_asked_for_before_anything_begins(monkeypatch):
     monkeypatch.setitem(sys.modules, "horovod", None)
     with pytest.raises(HorovodMissingError, match="make ranks"):
-        Ranks(["program"], 2, None, False)
+        Ranks(["program"], RankCount(2, 2), GivenHosts(None), False)
     monkeypatch.setitem(sys.modules, "horovod", type(sys)("horovod"))
     sys.modules["horovod"].__version__ = "0.27.0"
     with pytest.raises(HorovodVersionError, match="0.27.0"):

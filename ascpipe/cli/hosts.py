@@ -1,0 +1,205 @@
+"""Machines that run the ranks of a program: given on the command line, or printed by a script before each start."""
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from typing import IO, Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+import click
+
+from ascpipe.errors import RanksError
+from ascpipe.errors.base import shown
+from ascpipe.ranks import check_own_name
+
+_PLACE = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([1-9][0-9]{0,3}))?")
+_RANKS = re.compile(r"([1-9][0-9]{0,3})(?::([1-9][0-9]{0,3}))?")
+_MOST_RANKS = 4095
+_SCRIPT_S = 60.0  # maximum duration of a script
+_MOST_OUTPUT = 1 << 20  # bytes read of a script's output
+_WAIT_S = 600.0  # how long a restart waits for enough hosts
+_POLL_S = 5.0
+
+
+class Place(NamedTuple):
+    """Host, and the number of ranks that it can run."""
+
+    host: str
+    ranks: int
+
+
+class RankCount(NamedTuple):
+    """Minimum and maximum number of ranks of a run."""
+
+    least: int
+    most: int
+
+
+class RankCountType(click.ParamType):
+    """Parameter type for a number of ranks, ``N`` or ``MIN:MAX``."""
+
+    name = "N or MIN:MAX"
+
+    def convert(self, value: object, param: Optional[click.Parameter], ctx: Optional[click.Context]) -> RankCount:
+        """Return the number of ranks of an argument."""
+        match = _RANKS.fullmatch(str(value))
+        least, most = (0, 0) if match is None else (int(match.group(1)), int(match.group(2) or match.group(1)))
+        if not 1 <= least <= most <= _MOST_RANKS:
+            self.fail("{!r} is not a number of ranks, N or MIN:MAX, from 1 to {}".format(value, _MOST_RANKS),
+                      param, ctx)
+        return RankCount(least, most)
+
+
+class GivenHosts:
+    """Hosts of the option ``--hosts``.
+
+    Args:
+        text: ``HOST:N,...``, or None for as many ranks as are wanted on this machine.
+
+    Raises:
+        click.BadParameter: the text has another form.
+    """
+
+    def __init__(self, text: Optional[str]) -> None:
+        self._text = text
+        try:
+            self._places = None if text is None else _parsed(text.split(","))
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--hosts") from error
+
+    def chosen(self, count: RankCount) -> List[Place]:
+        """Return the hosts to use, with at most ``count.most`` ranks.
+
+        Raises:
+            click.BadParameter: the hosts can run fewer than ``count.least`` ranks.
+        """
+        if self._places is None:
+            return [Place("localhost", count.most)]
+        if _total(self._places) < count.least:
+            raise click.BadParameter("{} can run {} of {} ranks".format(
+                self._text, _total(self._places), count.least), param_hint="--hosts")
+        return filled(self._places, count.most)
+
+
+class HostScript:
+    """Program that prints the hosts that are available now, one ``HOST:N`` per line.
+
+    The program runs before each start of the ranks. It is the interface of Horovod's ``--host-discovery-script``.
+
+    Args:
+        path: path of the executable program. It gets no arguments.
+        say: receives a message for the user.
+        wait: sleeps for a number of seconds.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(self, path: str, say: Callable[[str], None], wait: Callable[[float], None] = time.sleep,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._say = say
+        self._wait = wait
+        self._clock = clock
+
+    def chosen(self, count: RankCount) -> List[Place]:
+        """Run the script until it prints enough hosts, for at most 600 s. Return the hosts to use.
+
+        Raises:
+            RanksError: the script failed or did not print enough hosts for 600 s.
+        """
+        end = self._clock() + _WAIT_S
+        lack = ""
+        while True:
+            places, found = self._run(count.least)
+            if not found:
+                return filled(places, count.most)
+            if self._clock() >= end:
+                raise RanksError("{} for {:.0f} s, so no ranks were started. Correct the script, or reduce the minimum "
+                                 "of --ranks".format(found, _WAIT_S))
+            if found != lack:
+                self._say("{}; trying again for {:.0f} s".format(found, max(end - self._clock(), 0)))
+            lack = found
+            self._wait(_POLL_S)
+
+    def _run(self, least: int) -> Tuple[List[Place], str]:
+        """Run the script once. Return (hosts, "" or what is wrong)."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # a child may keep pipes open
+            try:
+                code = _exit_code([self._path], out, err)
+            except subprocess.TimeoutExpired:
+                return [], "--hosts-script {} did not exit within {:.0f} s".format(self._path, _SCRIPT_S)
+            except OSError as error:
+                return [], "--hosts-script {} cannot be run: {}".format(self._path, error.strerror)
+            text, words = _text(out), _text(err)
+        if code:
+            return [], "--hosts-script {} failed with exit code {}: {}".format(self._path, code, shown(words.strip()))
+        try:
+            places = _parsed(text.split())
+        except ValueError as error:
+            return [], "--hosts-script {} printed a wrong line: {}".format(self._path, error)
+        if _total(places) < least:
+            return [], "--hosts-script {} names hosts for {} ranks, but at least {} are needed".format(
+                self._path, _total(places), least)
+        return places, ""
+
+
+def filled(places: Sequence[Place], count: int) -> List[Place]:
+    """Reduce the ranks of the hosts to ``count`` in total. horovodrun ignores ``-np`` if hosts have more."""
+    taken = []
+    for place in places:
+        if count > 0:
+            taken.append(Place(place.host, min(place.ranks, count)))
+            count -= place.ranks
+    return taken
+
+
+def check_addresses(names: Sequence[str]) -> None:
+    """Raise ``RanksError`` if a host or this machine's own name has no address that other machines can reach."""
+    import psutil
+
+    here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    addresses = {}
+    for name in names:
+        try:
+            addresses[name] = socket.gethostbyname(name)
+        except OSError as error:
+            raise RanksError("host {} has no address: {}".format(name, error)) from error
+    if set(addresses.values()) <= here | {"127.0.0.1"}:
+        return
+    for name, address in addresses.items():
+        if address.startswith("127."):
+            raise RanksError("host {} resolves to {}, which other machines cannot reach. Use the name that they "
+                             "know".format(name, address))
+    check_own_name()
+
+
+def _exit_code(command: Sequence[str], out: IO[bytes], err: IO[bytes]) -> int:
+    """Run a command, and kill its process group at the end. Return the exit code."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+    try:
+        return process.wait(_SCRIPT_S)
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # no process is left
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(_MOST_OUTPUT).decode("utf-8", "replace")
+
+
+def _parsed(parts: Sequence[str]) -> List[Place]:
+    places = []
+    for part in parts:
+        match = _PLACE.fullmatch(part)
+        if match is None:
+            raise ValueError("{!r} is not HOST or HOST:N".format(part))
+        places.append(Place(match.group(1), int(match.group(2) or 1)))
+    return places
+
+
+def _total(places: Sequence[Place]) -> int:
+    return sum(place.ranks for place in places)
