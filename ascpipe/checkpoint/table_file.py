@@ -1,7 +1,7 @@
 """Table files: keys and embeddings of one table, for the lookup op of an exported SavedModel.
 
-``tfops/src/core/row_table.h`` and ``docs/how-to/saved_models.md`` describe the layout. ``update_file.py`` also writes
-tables of changes, which may delete keys.
+``row_table.h`` and ``table_file.h`` in ``tfops/src/core`` describe the layout. ``update_file.py`` also writes tables of
+changes, which may delete keys.
 """
 import contextlib
 from typing import Callable, Iterator, List, NamedTuple, Sequence

@@ -1,4 +1,4 @@
-// Immutable keys and rows of one table, in the layout of a table file. docs/how-to/saved_models.md describes the file.
+// Immutable keys and rows of one table, in the layout of a table file (core/table_file.h).
 #ifndef ASCPIPE_CORE_ROW_TABLE_H_
 #define ASCPIPE_CORE_ROW_TABLE_H_
 
