@@ -89,7 +89,7 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
 
 
 def _member(tree: Tree, *, rows: bool) -> Tuple[Checkpoint, Optional[Link]]:
-    """Verify one checkpoint. Return it without its ancestors, and the link to its parent."""
+    """Verify one checkpoint, and return it without its ancestors, together with the link to its parent."""
     records, stamps = verified(tree, rows=rows)
     manifest = records.manifest
     dense = os.path.join(tree.path, DENSE, manifest.stem) if records.pair.dense else None

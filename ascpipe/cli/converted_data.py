@@ -253,8 +253,8 @@ def _of_texts(files: Sequence[DataFile], request: Request, to: str) -> Input:
 
 def _text_column(number: int, name: str, chosen: Optional[str], narrowest: Optional[str], has_missing: bool,
                  to: str) -> TextColumn:
-    """Return how a field is read. If no type is chosen, text files get the text of the field, and other files get the
-    narrowest type.
+    """Return the field of the records that a column reads. If no type is chosen, text files get the text of the field,
+    and other files get the narrowest type.
 
     Hexadecimal digits remain text, because they may be the names of something.
     """

@@ -139,7 +139,7 @@ def _described(specs: Dict[str, Any], names: Dict[str, str], buckets: Dict[str, 
 
 
 def _merged(parsed: Dict[str, Any], spec: Any) -> tf.SparseTensor:
-    """Return a SparseTensor that is made of two features, as ``tf.io.parse_example`` does it."""
+    """Return a SparseTensor that is built from two features, like ``tf.io.parse_example``."""
     keys = spec.index_key
     indices = [parsed[_text(key)] for key in keys] if isinstance(keys, list) else parsed[_text(keys)]
     return tf.compat.v1.sparse_merge(indices, parsed[_text(spec.value_key)], spec.size,
@@ -147,7 +147,7 @@ def _merged(parsed: Dict[str, Any], spec: Any) -> tf.SparseTensor:
 
 
 def _text(key: Union[str, bytes]) -> str:
-    """Return the name of a feature as text. TensorFlow takes names in bytes, too, which need not be UTF-8."""
+    """Return the name of a feature as text. TensorFlow also accepts names in bytes, which need not be UTF-8."""
     return key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
 
 

@@ -85,7 +85,7 @@ def _check(wanted: _Wanted, footer: Footer) -> None:
 
 
 def _mismatch(wanted: _Wanted, column: Column) -> Optional[str]:
-    """Return why a feature cannot read a column, or None."""
+    """Return the reason why a feature cannot read a column, or None if it can."""
     if column.type is None:
         return "asc.data.read reads integers, bools, floats, strings, and lists of them"
     if column.type != wanted.dtype.name and not (column.is_whole and wanted.dtype == tf.float32):

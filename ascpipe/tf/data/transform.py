@@ -140,14 +140,15 @@ def _parts(value: Any) -> Tuple[Any, ...]:
 
 
 def _texts(array: np.ndarray) -> np.ndarray:
-    """Return an array of strings as objects of bytes, which TensorFlow reads. Other arrays are returned unchanged."""
+    """Convert an array of strings to an array of bytes objects, which TensorFlow can read. Other arrays are returned
+    unchanged."""
     if array.dtype.kind == "U":
         array = np.char.encode(array, "utf-8")
     return array.astype(object) if array.dtype.kind == "S" else array
 
 
 def first_batch(build: Callable[[], Any]) -> Dict[str, Any]:
-    """Return the first batch of a dataset as arrays. ``build`` creates the dataset in a graph of its own.
+    """Return the first batch of a dataset as arrays. ``build`` creates the dataset in a separate graph.
 
     Raises:
         tf.errors.OpError: errors of the dataset.

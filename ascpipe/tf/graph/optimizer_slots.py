@@ -115,7 +115,7 @@ _REC_SDK_NAMES = {
 
 
 def _checkpoint_name(name: str) -> str:
-    """Return the name of the folder of an optimizer slot. Slots that Rec SDK knows have Rec SDK's folder names."""
+    """Return the name of the folder of an optimizer slot. Slots of Rec SDK's optimizers have Rec SDK's folder names."""
     return _REC_SDK_NAMES.get(name.rsplit("/", 1)[-1]) or re.sub(r"\W", "_", name)
 
 

@@ -151,7 +151,7 @@ class NativePipeline:
         call("asc_pipeline_stop")
 
     def table_size(self, table: int) -> int:
-        """Return how many trained keys have a row after the last trained step."""
+        """Return the number of trained keys that have a row after the last trained step."""
         return number("asc_table_size", table)
 
     def table_capacity(self, table: int) -> int:
@@ -159,7 +159,7 @@ class NativePipeline:
         return number("asc_table_capacity", table)
 
     def table_starts(self, table: int) -> int:
-        """Return how often an initializer of the table has run."""
+        """Return the number of runs of an initializer of the table."""
         return number("asc_table_starts", table)
 
 

@@ -30,8 +30,8 @@ class BatchReader {
   // At the end, sets `is_end` and nothing else. An error belongs to one batch, and the next call returns the batch
   // after it.
   //
-  // The first call takes the start of the pass and starts the threads. Next waits until a thread has read the batch, or
-  // until `cancellation`, which may be null, is cancelled.
+  // The first call determines the start of the pass and starts the threads. Next waits until a thread has read the
+  // batch, or until `cancellation`, which may be null, is cancelled.
   tensorflow::Status Next(tensorflow::CancellationManager* cancellation, std::vector<tensorflow::Tensor>* batch,
                           bool* is_end);
 
@@ -50,7 +50,7 @@ class BatchReader {
   };
 
   tensorflow::Status Start();
-  // Waits until a batch may be read. Returns false if there will be none.
+  // Waits until a batch may be read. Returns false if no batch is left.
   bool TakeWork(Work* work);
   void Put(std::int64_t number, Result result);
   void Run();

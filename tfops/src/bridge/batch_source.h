@@ -15,7 +15,7 @@
 
 namespace ascpipe {
 
-// Each thread has an object of its own.
+// Each thread has a separate object.
 class BatchSource {
  public:
   // `settings` and `is_stopped` must exist as long as the source. `plan` is the plan of a pass. Read returns soon when

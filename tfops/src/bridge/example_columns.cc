@@ -75,7 +75,8 @@ std::int64_t* Numbers(Tensor* tensor) {
   return reinterpret_cast<std::int64_t*>(tensor->flat<tensorflow::int64>().data());
 }
 
-// Batch that is being parsed. Each block of records has columns of its own; fixed counts share the output tensors.
+// Batch that is being parsed. Each block of records has separate columns, but features with a fixed count share the
+// output tensors.
 class ExampleBatch {
  public:
   ExampleBatch(const ExampleParser& parser, const ExampleFeatures& features, const std::vector<ByteRange>& records,

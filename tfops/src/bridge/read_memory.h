@@ -1,8 +1,8 @@
 // Memory of the tensors of batches that a dataset has read.
 //
-// A batch of a dataset has a position, which must reach the op that submits the ids. Programs map batches between the
-// dataset and this op, and TensorFlow passes only tensors through maps. Therefore the position belongs to the memory of
-// the tensors: a map that returns a tensor of its input, or a slice of it, returns the same memory.
+// The position of a batch must reach the op that submits the ids. Programs map batches between the dataset and this op,
+// and TensorFlow passes only tensors through maps. Therefore the position belongs to the memory of the tensors. A map
+// that returns a tensor of its input, or a slice of it, returns the same memory.
 #ifndef ASCPIPE_BRIDGE_READ_MEMORY_H_
 #define ASCPIPE_BRIDGE_READ_MEMORY_H_
 

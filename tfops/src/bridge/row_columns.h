@@ -36,14 +36,14 @@ class RowColumns {
   std::string NameOf(std::size_t feature) const;
   tensorflow::DataType TypeOf(std::size_t feature) const;  // of the values in the column
   std::int64_t CountOf(std::size_t feature) const;         // of a dense feature
-  // Whether the feature may not be able to represent a value.
+  // True if the feature may be unable to represent a value.
   bool MayExceed(std::size_t feature, const ArrowValues& values) const {
     return values.may_exceed() && TypeOf(feature) == tensorflow::DT_INT64;
   }
   tensorflow::Tensor NewValues(std::size_t feature, const tensorflow::TensorShape& shape,
                                tensorflow::Allocator* allocator) const;
 
-  // Returns a description of why a row does not fit a feature, or an empty text.
+  // Returns the reason why a row does not fit a feature, or an empty text.
   std::string WhyUnfit(std::size_t feature, const ArrowColumn& column, std::int64_t row) const;
   // Removes the rows that do not fit. Returns the number of the other rows.
   tensorflow::Status RemoveUnfit(const BatchParser::OnUnfit& on_unfit, std::vector<RowRun>* rows,

@@ -56,9 +56,8 @@ class TableSums {
   std::int32_t* indices_ = nullptr;
 };
 
-// Computes the sums of `tables`. The outputs of the op of `ctx` are the values of all tables, followed by the indices
-// of all tables. A thread processes a whole table or a part of a table. The sums do not depend on the number of
-// threads.
+// Computes the sums of `tables`. The op of `ctx` outputs the values of all tables, and then the indices of all tables.
+// A thread processes a whole table or a part of a table. The sums do not depend on the number of threads.
 tensorflow::Status SumTables(tensorflow::OpKernelContext* ctx, std::vector<TableSums>* tables);
 
 }  // namespace ascpipe

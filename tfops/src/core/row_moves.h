@@ -60,7 +60,7 @@ CoreStatus CopyPlan(const std::string& table, const PartView& part, const PlanCo
 // Copies only the restore indexes, which must be in [0, keys).
 CoreStatus CopyRestore(const std::string& table, const PartView& part, std::int64_t keys, const PlanOutputs& outputs);
 
-// Returns the error E301, which says that the record of a ticket is damaged.
+// Returns the error E301 for a ticket whose record is damaged.
 template <typename... Parts>
 CoreStatus Damaged(const std::string& table, std::int64_t ticket, const Parts&... parts) {
   return Error(kE301, "table '", table, "': the record of ticket ", SequenceOf(ticket), " ", parts...,

@@ -1,4 +1,4 @@
-// Decision which updates of a directory are applied. A pure function.
+// Pure function that selects the updates of a directory to apply.
 #ifndef ASCPIPE_CORE_UPDATE_PLAN_H_
 #define ASCPIPE_CORE_UPDATE_PLAN_H_
 
@@ -27,8 +27,9 @@ struct UpdatePlan {
 // Plans the updates after version `at`. `updates` are readable updates in the order of their sequences.
 //
 // The newest full update replaces all rows, and the deltas that follow each other are applied to it. Without a full
-// update, the deltas are applied to the served version. A version without updates is that of a SavedModel. It may be
-// newer than the directory, so updates are applied only if they continue from its checkpoint or end at a later step.
+// update, the deltas are applied to the served version. A version without updates is the version of a SavedModel, which
+// may be newer than the directory. Updates are then applied only if they continue from the checkpoint of the SavedModel
+// or end at a later step.
 UpdatePlan PlanUpdates(const ServedAt& at, const std::vector<UpdateInfo>& updates);
 
 }  // namespace ascpipe

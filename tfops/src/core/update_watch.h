@@ -63,7 +63,8 @@ class UpdateWatch {
       return inode == other.inode && bytes == other.bytes && changed_ns == other.changed_ns;
     }
   };
-  // A readable update of the directory. The file is closed, because a directory may have more files than a process.
+  // A readable update of the directory. The file is closed, because a directory may have more files than a process can
+  // open.
   struct Seen {
     std::string name;
     Stamp stamp;

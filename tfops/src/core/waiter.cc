@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kLookAroundNs = 50000000;  // interval between checks of the lifeline
 
-// Returns a text that says what a wait waits for. Before the first poll, this is unknown.
+// Returns the reason of a wait as text. The reason is unknown before the first poll.
 const char* Sentence(layout::WaitsFor waits_for) {
   return waits_for == layout::kWaitNone ? "its turn" : layout::kWaitSentences[waits_for];
 }

@@ -41,7 +41,7 @@ bool IsShuffle(const Node* node) {
                    "ShuffleAndRepeatDatasetV2"});
 }
 
-// Returns true for a dataset that passes on elements of its input, and does not look at them.
+// Returns true for a dataset that passes on elements of its input without reading them.
 bool PassesOn(const Node* node) {
   return IsShuffle(node) || Is(node, {"PrefetchDataset", "RepeatDataset", "SkipDataset", "TakeDataset"});
 }
@@ -109,7 +109,7 @@ class Datasets {
     return function != nullptr && ParsesRecord(*function);
   }
 
-  // Returns true if a map that parses records is among the datasets that `batch` reads, without another batch between.
+  // Returns true if `batch` reads a map that parses records, and no other batch is between them.
   bool FollowsParsing(const Node* batch) const {
     for (const Node* at = Source(batch, 0).node; at != nullptr && at->num_inputs() > 0; at = Source(at, 0).node) {
       if (at->output_type(0) != tensorflow::DT_VARIANT || IsBatch(at)) return false;
@@ -118,7 +118,7 @@ class Datasets {
     return false;
   }
 
-  // Exchanges a batch and the map before it. Returns the new batch, or null if the order of both has to stay.
+  // Exchanges a batch and the map before it. Returns the new batch, or null if they cannot be exchanged.
   Status MoveBeforeMap(Node* batch, Node** new_batch) {
     *new_batch = nullptr;
     Nodes between;  // from the batch to the map

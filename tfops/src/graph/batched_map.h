@@ -1,4 +1,5 @@
-// Makes the function of a dataset map, a function of one element, a function of a batch of elements.
+// Converts the function of a dataset map, which processes one element, to a function that processes a batch of
+// elements.
 #ifndef ASCPIPE_GRAPH_BATCHED_MAP_H_
 #define ASCPIPE_GRAPH_BATCHED_MAP_H_
 

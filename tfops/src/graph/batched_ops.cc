@@ -40,7 +40,7 @@ void SetAttr(Node* node, const char* name, const T& value) {
 }  // namespace
 
 // Ops on floats are in the list only if their results do not depend on how many numbers the processor computes at a
-// time. Log, for example, returns other bits, Neg another sign of zero, and Maximum another NaN.
+// time. For example, Log returns other bits, Neg returns another sign of zero, and Maximum returns another NaN.
 BatchedOps::Rule BatchedOps::RuleOf(const Node& node) {
   static const auto* const rules = new std::unordered_map<std::string, Rule>{
       {"Abs", &BatchedOps::Unary},

@@ -1,4 +1,4 @@
-// Rules that make an op of one element an op of a batch of elements.
+// Rules that convert an op on one element to an op on a batch of elements.
 #ifndef ASCPIPE_GRAPH_BATCHED_OPS_H_
 #define ASCPIPE_GRAPH_BATCHED_OPS_H_
 

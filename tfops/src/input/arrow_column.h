@@ -25,9 +25,9 @@ class ArrowValues {
   bool has_nulls() const { return valid_ != nullptr || (dictionary_ != nullptr && dictionary_->has_nulls()); }
   bool IsNull(std::int64_t at) const;
 
-  // Whether int64 may not be able to represent a value.
+  // True if int64 may be unable to represent a value.
   bool may_exceed() const { return dictionary_ != nullptr ? dictionary_->may_exceed() : format_ == 'L'; }
-  // Whether int64 cannot represent the value.
+  // True if int64 cannot represent the value.
   bool Exceeds(std::int64_t at) const;
 
   // Converts the values at `count` positions. Nulls are converted to any value. Fails if the values are strings.
@@ -59,13 +59,13 @@ class ArrowColumn {
  public:
   static CoreStatus Open(const ArrowArray& array, const ArrowSchema& schema, ArrowColumn* column);
 
-  // Whether rows have any number of values. Otherwise, each row has one value.
+  // True if a row may have any number of values. Otherwise, each row has one value.
   bool is_list() const { return form_ != Form::kPlain; }
   const ArrowValues& values() const { return values_; }
 
-  // Whether the row is null. A row of a column without lists is its value.
+  // True if the row is null. In a column without lists, a row is null if its value is null.
   bool IsNull(std::int64_t row) const;
-  // The range of a row that is null is empty or has any values.
+  // For a null row, the range may be empty or contain undefined values.
   ArrowRange RangeOf(std::int64_t row) const;
 
  private:

@@ -1,19 +1,18 @@
 // Order of the records of a training run: which records each rank reads in each batch.
 //
-// An epoch has a sequence of all records, in file order or permuted. If there is a window, only the records of each
-// window of consecutive records are permuted. A global batch takes the next batch_size * ranks
-// records of the sequence, and rank r takes the r-th batch_size records of these. Batches do not cross the end of an
-// epoch. If fewer records are left, the remainder of the epoch is dropped (drop_remainder), or it becomes one or two
-// smaller global batches:
+// An epoch has a sequence of all records, in file order or permuted. With windows, the records are permuted only within
+// each window of consecutive records. A global batch takes the next batch_size * ranks records of the sequence. Rank r
+// reads batch_size of them, from r * batch_size on. Batches do not cross the end of an epoch. If fewer records are left,
+// the remainder of the epoch is dropped (drop_remainder), or it becomes one or two smaller global batches:
 //
 // - A smaller batch is divided evenly: the sizes of the ranks differ by at most one, and lower ranks get more.
 // - No rank gets an empty batch. If fewer records than ranks would remain after a full global batch, this batch leaves
-//   `ranks` records for one more batch. Only if batch_size is 1, or an epoch has fewer records than ranks, the last
-//   records (fewer than ranks) of the sequence are dropped.
+//   `ranks` records for one more batch. If batch_size is 1, or an epoch has fewer records than ranks, fewer than
+//   `ranks` records at the end of the sequence are dropped.
 //
-// All ranks have the same number of batches. A position is an epoch and the number of records that all ranks together
-// have consumed of it, so a run may continue in the middle of an epoch with other numbers of ranks and batch sizes, and
-// no record of the epoch is repeated or lost.
+// All ranks have the same number of batches. A position is an epoch and the number of its records that all ranks
+// together have consumed. Therefore a run may continue in the middle of an epoch with another number of ranks and
+// another batch size, and no record of the epoch is repeated or lost.
 #ifndef ASCPIPE_INPUT_BATCH_PLAN_H_
 #define ASCPIPE_INPUT_BATCH_PLAN_H_
 
@@ -62,7 +61,7 @@ class BatchPlan {
 
  private:
   std::int64_t full() const { return of_.batch_size * of_.ranks; }
-  // Whether the last full global batch leaves some of its records for one more batch.
+  // True if the last full global batch leaves some of its records for one more batch.
   bool LeavesRecords(std::int64_t left) const;
 
   BatchPlanArguments of_;

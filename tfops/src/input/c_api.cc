@@ -99,8 +99,8 @@ ASC_EXPORT int asc_data_read_at(RecordReader* file, const RecordPlace* place, co
 }
 
 // Reads and checks records of at least `bytes` bytes in total, but at most `records`. Adds them to `schema`, and
-// subtracts them from *records. *not_example is the first record that is not a tf.train.Example, if it was -1 before.
-// *position is the offset of the next record. At the end, sets *is_end to 1.
+// subtracts them from *records. If *not_example is -1, it receives the number of the first record that is not a
+// tf.train.Example. *position is the offset of the next record. At the end, sets *is_end to 1.
 ASC_EXPORT int asc_data_check(RecordReader* file, ExampleSchema* schema, std::int64_t bytes, std::int64_t* records,
                               std::int64_t* not_example, std::int64_t* position, int* is_end, char* err,
                               int err_bytes) {
@@ -203,7 +203,7 @@ ASC_EXPORT int asc_data_plan_move(const BatchPlanArguments* of, std::int64_t bat
 }
 
 // Writes the record numbers of a rank's batch at *position, a result of asc_data_plan_move, to records[batch_size].
-// Then moves *position behind the global batch.
+// Then moves *position to the end of the global batch.
 ASC_EXPORT int asc_data_plan_batch(const BatchPlanArguments* of, std::int64_t rank, EpochPosition* position,
                                    std::int64_t* records, std::int64_t* count, char* err, int err_bytes) {
   EpochPosition begin = *position;

@@ -41,7 +41,7 @@ class ContentBuffer {
   // Moves the position in a plain file.
   void Jump(std::int64_t offset);
 
-  // Says that all bytes of a plain file up to `offset` will be needed, and the bytes after it will not. One call of the
+  // Announces that all bytes of a plain file up to `offset` will be needed, and no bytes after it. One call of the
   // system reads them if the buffer has room for them.
   void Expect(std::int64_t offset) { expected_end_ = offset; }
 

@@ -129,7 +129,7 @@ bool CsvParser::FindFields(ByteRange record, std::vector<std::string>* fields, s
   return true;
 }
 
-// Reads a field that begins with a quote at `at`, and moves `at` behind the field.
+// Reads a field that begins with a quote at `at`, and moves `at` to the end of the field.
 bool CsvParser::FindQuoted(ByteRange record, std::size_t* at, std::string* field, std::string* error) const {
   const char* const bytes = record.data;
   std::size_t i = *at + 1;

@@ -121,8 +121,8 @@ locale_t PlainLocale() {
   return plain;
 }
 
-// Returns the float that double-conversion computes in a thread that flushes subnormal numbers. It rounds the doubles
-// next to the number to floats; these are zero unless they round to FLT_MIN with an unlimited exponent.
+// Returns the float that double-conversion computes in a thread that flushes subnormal numbers. The result is zero,
+// unless a double next to the number rounds to FLT_MIN with an unlimited exponent.
 float Flushed(float value, const char* text) {
   constexpr double kLeast = FLT_MIN * (1.0 - 1.0 / (1 << 25));
   if (value > FLT_MIN) return value;

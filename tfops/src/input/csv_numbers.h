@@ -1,9 +1,9 @@
 // Numbers in text fields, with exactly the values of TensorFlow's strings::safe_strto32, safe_strto64, safe_strtof and
 // safe_strtod, which tf.io.decode_csv uses.
 //
-// The functions Short... parse the beginning of a text in the common forms, and return the first byte after the number.
-// They return null if the text does not begin with a number, or if the number needs the other functions, which parse a
-// whole text in all forms.
+// The functions Short... parse numbers in the common forms at the beginning of a text, and return the first byte after
+// the number. They return null if there is no number or the number has another form. The other functions parse a whole
+// text in all forms.
 #ifndef ASCPIPE_INPUT_CSV_NUMBERS_H_
 #define ASCPIPE_INPUT_CSV_NUMBERS_H_
 
@@ -24,8 +24,8 @@ bool ParseInt64(ByteRange text, std::int64_t* value);
 bool ParseHex(ByteRange text, std::int64_t* value);
 
 // Decimal numbers, hexadecimal integers, inf and nan. Return false if the text is something else or has more than
-// kMostFloatBytes bytes. Subnormal floats become zero, because TensorFlow's threads flush them. Subnormal doubles do
-// not, because TensorFlow computes these with integers. Blanks are 0.
+// kMostFloatBytes bytes. Subnormal floats become zero, because TensorFlow's threads flush them. Subnormal doubles stay,
+// because TensorFlow computes them with integers. Blanks are 0.
 constexpr std::size_t kMostFloatBytes = 31;
 bool ParseFloat(ByteRange text, float* value);
 bool ParseDouble(ByteRange text, double* value);
@@ -131,7 +131,7 @@ inline double Scaled(double digits, int exponent) {
 inline bool ScaleWide(std::uint64_t digits, int exponent, double* value) {
 #if LDBL_MANT_DIG == 64
   // The digits and the power are exact, so the quotient or product is wrong by at most half a unit. Rounding it to a
-  // double is correct unless the boundary between two doubles is that near.
+  // double is correct unless the boundary between two doubles is within this error.
   const auto wide = static_cast<long double>(digits);
   const long double scaled = exponent < 0 ? wide / kWidePowersOfTen[-exponent] : wide * kWidePowersOfTen[exponent];
   constexpr std::uint64_t kHalf = std::uint64_t{1} << 10, kError = 1;
@@ -167,8 +167,8 @@ inline const char* ShortFloat(const char* at, const char* end, float* value) {
   at = ReadShortDecimal(at, end, &decimal);
   if (at == nullptr) return nullptr;
   // The double is rounded at most twice, so it is wrong by less than two units. Rounding it to a float is correct
-  // unless a boundary between two floats is that near. A boundary has 1 and zeros in the bits that a float does not
-  // have.
+  // unless a boundary between two floats is within this error. At a boundary, the bits that a float does not have are a
+  // 1 followed by zeros.
   const double positive = Scaled(static_cast<double>(decimal.digits), decimal.exponent);
   constexpr std::uint64_t kHalf = std::uint64_t{1} << 28, kError = 2;
   std::uint64_t bits;

@@ -31,7 +31,7 @@ struct CsvOptions {
   char delimiter = ',';
   bool use_quotes = true;
   std::string na_value;  // text of a field without a value, like an empty field
-  // Whether records may have other fields than the columns. If not, the fields of the columns are 0, 1, 2 and so on.
+  // True if records may have more fields than the columns. Otherwise, column i is field i.
   bool selects = false;
   std::vector<CsvColumn> columns;  // fields are strictly increasing
 };

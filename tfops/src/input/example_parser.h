@@ -1,7 +1,7 @@
 // Parser of tf.train.Example records in their common form.
 //
 // The common form is what TensorFlow's own writers produce: each feature once, lists of numbers packed, no unknown
-// fields. The parser reports every other record as unusual, and does not say what is wrong. TensorFlow's parser then
+// fields. The parser reports every other record as unusual, without a reason. TensorFlow's parser then
 // parses the batch again. Unusual records therefore have TensorFlow's values, and invalid records TensorFlow's errors.
 #ifndef ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 #define ASCPIPE_INPUT_EXAMPLE_PARSER_H_
@@ -53,8 +53,8 @@ class ExampleParser {
   bool Reads(const std::vector<WantedFeature>& features) const;
 
   // Parses a record and appends its values to `columns`, which has one element per feature. `record` is the number of
-  // the record, and is larger than in the call before. Returns false if the record is unusual. The values of the record
-  // are then undefined.
+  // the record, and is larger than in the previous call. Returns false if the record is unusual. The values of the
+  // record are then undefined.
   bool Parse(ByteRange bytes, std::int64_t record, std::vector<Column>* columns) const;
 
  private:

@@ -1,4 +1,4 @@
-// Facts about the features of tf.train.Example records: types, and numbers of values.
+// Types and numbers of values of the features of tf.train.Example records.
 #ifndef ASCPIPE_INPUT_EXAMPLE_SCHEMA_H_
 #define ASCPIPE_INPUT_EXAMPLE_SCHEMA_H_
 
@@ -26,17 +26,16 @@ struct FeatureSummary {
 // one counts, as in TensorFlow.
 class ExampleSchema {
  public:
-  // More features are not the features of a program. The limit bounds the memory.
+  // Limits the memory. Files with more features are not training data of a program.
   static constexpr std::size_t kMostFeatures = 100000;
 
-  // Adds a record. `record` is larger than in the call before. Returns false, and does not count the record, if its
+  // Adds a record. `record` is larger than in the previous call. Returns false, and does not count the record, if its
   // bytes are not a tf.train.Example, or have unknown fields.
   bool Add(ByteRange bytes, std::int64_t record);
 
   std::int64_t records() const { return records_; }
 
-  // Features in the order of their first occurrence. Features that occur only in records that were not counted have no
-  // records.
+  // Features in the order of their first occurrence. A feature that occurs only in uncounted records has 0 records.
   const std::vector<FeatureSummary>& features() const { return features_; }
 
  private:

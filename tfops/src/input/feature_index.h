@@ -22,7 +22,7 @@ class FeatureIndex {
   // read.
   std::int32_t Find(ByteRange name, const char* end) const { return Find(KeyOf(name, end), name); }
 
-  // The same for a name with at least one byte. 8 bytes can be read at `name.data`.
+  // Like the function above, but the name has at least one byte, and 8 bytes can be read at `name.data`.
   std::int32_t FindLoadable(ByteRange name) const { return Find(KeyOf(name), name); }
 
  private:

@@ -1,10 +1,9 @@
-// End of a text record, found as tf.data.experimental.CsvDataset finds it.
+// Finds the end of a text record by the rules of tf.data.experimental.CsvDataset.
 //
 // - A record ends with \n, \r\n, a single \r, or the end of the file. An empty line is an empty record.
 // - A field that begins with a quote ends with a quote before a delimiter or the end of the record. Delimiters and line
-//   ends between these quotes belong to the field. This includes fields that CsvDataset refuses: in `"a"b<newline>c"`,
-//   the quote before b ends nothing.
-// - In other fields, quotes have no meaning.
+// ends between these quotes belong to the field. These rules include fields that CsvDataset refuses: in
+// `"a"b<newline>c"`, the quote before b does not end the field. - In other fields, quotes have no meaning.
 #ifndef ASCPIPE_INPUT_RECORD_END_H_
 #define ASCPIPE_INPUT_RECORD_END_H_
 

@@ -21,7 +21,8 @@ bool HasLengthChecksum(const char* header) {
   return MaskedCrc(header, sizeof(std::uint64_t)) == NumberAt<std::uint32_t>(header + sizeof(std::uint64_t));
 }
 
-// A plain file may begin with the bytes of a compressed file, but then its first length does not have its checksum.
+// A plain file may begin with the bytes of a compressed file. In a compressed file, the checksum of the first length is
+// wrong.
 Compression DetectedCompression(const char* bytes, std::size_t count) {
   if (count < 2 || (count >= static_cast<std::size_t>(kRecordHeaderBytes) && HasLengthChecksum(bytes))) {
     return Compression::kNone;

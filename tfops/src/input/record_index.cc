@@ -126,7 +126,7 @@ CoreStatus RecordIndexWriter::Step(std::int64_t bytes, bool* is_done) {
   return CoreStatus();
 }
 
-// Appends the block to the blocks that are not written yet, and writes these if they are many.
+// Appends the block to the unwritten blocks, and writes them if there are many.
 CoreStatus RecordIndexWriter::EndBlock() {
   block_.checksum = ChecksumOf(block_);
   blocks_.push_back(block_);

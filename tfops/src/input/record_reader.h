@@ -58,8 +58,7 @@ class RecordReader {
   // cannot be read at a place. After the last of several calls, call file().CheckUnchanged().
   virtual CoreStatus ReadAt(const RecordPlace& place, ByteRange* data) = 0;
 
-  // Says that all bytes up to `offset` will be read, and the bytes after it will not, so that ReadAt reads them at
-  // once.
+  // Announces that all bytes up to `offset` will be read, and no bytes after it, so that ReadAt reads them at once.
   void Expect(std::int64_t offset) { content_.Expect(offset); }
 
   const DataFile& file() const { return content_.file(); }

@@ -60,13 +60,13 @@ class RecordSet {
   std::int64_t window_ = 0;
 };
 
-// Reads records of a set. Each reader has open files of its own, and is used by one thread at a time.
+// Reads records of a set. Each reader opens the files separately, and only one thread at a time uses a reader.
 class RecordSetReader {
  public:
   explicit RecordSetReader(const RecordSet& set);
 
   // Reads records and checks them. `records[i]` becomes the record with number `numbers[i]`, and is valid
-  // until the next call. Records are read in the order of the files, whatever the order of `numbers` is.
+  // until the next call. Records are read in the order of the files, independent of the order of `numbers`.
   CoreStatus Read(const std::vector<std::int64_t>& numbers, std::vector<ByteRange>* records);
 
  private:

@@ -16,9 +16,9 @@ namespace ascpipe {
 
 class RecordSet;
 
-// Window w of a set has the records [w * size, (w + 1) * size). The records of two windows are in memory. A window
-// after these is read on from there; for a window before these, the files are read from their beginning. An object is
-// used by one thread at a time.
+// Window w of a set has the records [w * size, (w + 1) * size). The records of two windows are in memory. To reach a
+// later window, the files are read further; to reach an earlier window, they are read from the beginning. Only one
+// thread at a time uses an object.
 class RecordWindows {
  public:
   explicit RecordWindows(const RecordSet& set) : set_(set) {}
@@ -35,8 +35,8 @@ class RecordWindows {
   };
 
   CoreStatus Load(std::int64_t number, Window* window);
-  // Reads the next record of the set, or skips it if `data` is null. A record that can be skipped but not read is a
-  // problem of `window`.
+  // Reads the next record of the set, or skips it if `data` is null. If a record can be skipped but not read, its error
+  // is stored in `window`.
   CoreStatus Take(ByteRange* data, Window* window);
 
   const RecordSet& set_;

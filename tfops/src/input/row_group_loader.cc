@@ -15,7 +15,7 @@ namespace {
 constexpr int kMessageBytes = 8192;
 constexpr std::chrono::seconds kMostWait(60);  // for a row group of a file system that does not answer
 
-// Threads may use the gate while static objects are destroyed, so it is never destroyed.
+// The gate is never destroyed, because threads may use it while static objects are destroyed.
 struct LoaderGate {
   std::mutex mutex;
   std::condition_variable left;

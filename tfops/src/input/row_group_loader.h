@@ -15,9 +15,9 @@ namespace ascpipe {
 // error, writes a text to arguments->text and returns the number of its code, for example 330.
 using LoadRowGroup = int (*)(const RowGroupArguments* arguments);
 
-// Registers the function. Null ends the use of Arrow in this process: the call waits until no thread executes the
-// function or releases memory of Arrow, but at most a minute, and threads that call it later get an error. Python calls
-// this before the interpreter ends, because a thread that enters an interpreter that has ended aborts the process.
+// Registers the function. Null ends the use of Arrow in this process. The call then waits, at most a minute, until no
+// thread executes the function or releases memory of Arrow. Later calls of the function return an error. Python passes
+// null before the interpreter ends, because a thread that enters an ended interpreter aborts the process.
 void SetRowGroupLoader(LoadRowGroup load);
 
 // A decoded row group, which owns the memory of its columns.

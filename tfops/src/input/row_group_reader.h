@@ -22,8 +22,8 @@ struct RowRun {
   std::vector<std::int64_t> rows;  // counted from this row
 };
 
-// Between two batches, at most two row groups are in memory: the last one of the batch, and the next one of the order,
-// which a thread decodes ahead. An object is used by one thread at a time.
+// Between two batches, at most two row groups are in memory: the last row group of the batch, and the next row group,
+// which a thread decodes in advance. Only one thread at a time uses an object.
 class RowGroupReader {
  public:
   // Waits end when `is_stopped` is set.

@@ -1,4 +1,4 @@
-// Facts about the fields of text records: numbers of fields, and types.
+// Numbers and types of the fields of text records.
 #ifndef ASCPIPE_INPUT_TEXT_SCHEMA_H_
 #define ASCPIPE_INPUT_TEXT_SCHEMA_H_
 
@@ -15,7 +15,7 @@ namespace ascpipe {
 
 struct FieldSummary {
   std::int64_t records = 0;  // in which the field is not empty
-  // Whether all values that are not empty have this form.
+  // True if all non-empty values have this form.
   bool is_whole = true;  // a decimal int64
   bool is_hex = true;    // 8 hexadecimal digits
   bool is_real = true;   // a float

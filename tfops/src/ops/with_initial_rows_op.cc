@@ -155,8 +155,8 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Returns true if a boolean input says which keys have rows. Returns false if the op has the inputs slots and restore
-  // instead.
+  // Returns true if a boolean input marks the keys that have rows. Returns false if the op has the inputs slots and
+  // restore instead.
   bool is_found_given() const { return parameters_ == 3; }
 
   tensorflow::Status CheckShapes(tensorflow::OpKernelContext* ctx) const {

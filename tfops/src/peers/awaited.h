@@ -1,4 +1,4 @@
-// What this rank knows about the other ranks: their last headers, and the times of their last progress.
+// Last headers of the other ranks, and the times of their last progress.
 #ifndef ASCPIPE_PEERS_AWAITED_H_
 #define ASCPIPE_PEERS_AWAITED_H_
 

@@ -114,7 +114,7 @@ class _Loops:
         patches.apply_to_session(session, self.run, self.make_callable)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Replacement for ``tf.Session.run``, which runs each op of ``counts`` as often as the dict says."""
+        """Replacement for ``tf.Session.run``, which runs each op in ``counts`` the given number of times."""
         counts = {loop: self.counts[loop] for loop in self._loops_of(fetches)}
         for done in range(1, max(counts.values(), default=1)):
             self._run([loop for loop, count in counts.items() if count > done], feed_dict)
