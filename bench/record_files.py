@@ -23,7 +23,7 @@ class Column(NamedTuple):
     Attributes:
         field: field of the tf.train.Feature that contains the values.
         payload: packed values of all records, one record after the other.
-        ends: offset in ``payload`` behind each record, int64[records].
+        ends: offset in ``payload`` of the end of each record, int64[records].
     """
 
     field: int

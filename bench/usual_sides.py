@@ -11,7 +11,7 @@ from bench.harness import median
 from bench.programs import Program
 from bench.usual_model import CEILING, ON_DISK, OURS, PLAIN, PREFETCH, Setting
 
-IN_PROGRESS = 2  #: batches that a dataset prepares behind its prefetched batches
+IN_PROGRESS = 2  #: batches that a dataset prepares after its prefetched batches
 LEAD = PREFETCH + IN_PROGRESS  #: steps of a turn that are not timed; they consume batches from before the turn
 NAMES = {OURS: "ascpipe", PLAIN: "tf.Variable, embedding_lookup", CEILING: "rows at hand, the dense part alone",
          ON_DISK: "ascpipe, three quarters of the rows on disk"}

@@ -16,7 +16,7 @@ import ascpipe.tf as asc
 
 tf.disable_v2_behavior()
 
-#: A server needs TensorFlow and the op library. This one asks for rows again and again.
+#: A server needs TensorFlow and the op library. This server requests rows in a loop.
 SERVER = """
 import sys, time
 import tensorflow.compat.v1 as tf

@@ -225,7 +225,7 @@ class _Build:
         ours = [unit for unit in self.units if unit.folder != units.DISK]
         files = [unit for unit in self.units if unit.folder in units.FILES]
         also = [unit for unit in self.units if unit.sources[0] in units.ALSO_FILES]
-        # Before glibc 2.34, dlopen was in a library of its own.
+        # Before glibc 2.34, dlopen was in a separate library.
         for library, parts, flags in ((LIBRARY, ours, self.link_flags), (FILES_LIBRARY, [*files, *also], ["-ldl"])):
             if not files and library == FILES_LIBRARY:
                 continue

@@ -119,7 +119,7 @@ def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], 
                                  prog_name=body["kind"])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException as error:  # noqa: BLE001  (nothing of the template may run here, whatever happens)
+    except BaseException as error:  # noqa: BLE001  (no code of the template may run here, even after an error)
         traceback.print_exc()
         code = exit_code(error)
     finally:

@@ -102,7 +102,7 @@ class BatchPlanArguments(ctypes.Structure):
 
 
 class FeatureFacts(ctypes.Structure):
-    """Result of ``asc_data_schema_features``: properties of one feature of the records in a schema."""
+    """Result of ``asc_data_schema_features``: facts about one feature of the records that a schema has."""
 
     _fields_ = (
         ("name", ctypes.c_void_p),  # UTF-8 without a final NUL; owned by the schema
@@ -117,7 +117,7 @@ class FeatureFacts(ctypes.Structure):
 
 
 class RecordFormat(ctypes.Structure):
-    """Rules that divide the content of a file into records (``tfops/src/input/record_reader.h``)."""
+    """How the content of a file is divided into records (``tfops/src/input/record_reader.h``)."""
 
     _fields_ = (
         ("kind", ctypes.c_int),  # 0 = TFRecord; 1 = text, to which the other fields apply; 2 = Parquet
