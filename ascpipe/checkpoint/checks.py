@@ -1,4 +1,4 @@
-"""Checks of table specs and training positions, which programs pass or manifests contain. The functions are pure."""
+"""Checks of the table specs and training positions that programs pass or manifests contain. The functions are pure."""
 import math
 import re
 from typing import Any, Iterable, Pattern

@@ -1,4 +1,4 @@
-"""Class ``SliceWriter``, with which each rank except rank 0 writes its slice."""
+"""Class ``SliceWriter``, which writes the slice of a rank other than rank 0."""
 import contextlib
 import os
 from typing import Iterator, Optional, Sequence

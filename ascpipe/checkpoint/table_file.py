@@ -127,7 +127,7 @@ class _Content:
 
 
 def write_table(fd: int, source: Source) -> TableFile:
-    """Write a table at the current position of a file, which is a multiple of 64."""
+    """Write a table at the current position of a file. The position is a multiple of 64."""
     content = _Content(fd)
     keys = np.concatenate([np.empty(0, np.int64), *(keys for keys, in source.blocks(0)), source.deleted])
     rows = len(keys) - len(source.deleted)

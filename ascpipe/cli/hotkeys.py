@@ -20,7 +20,7 @@ _SAMPLED_S = 3.0  # default duration of the sample if the table does not count o
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, count: int, seconds: Optional[float], name: Optional[str], as_json: bool) -> None:
-    """Print the most frequent keys, by the table's counts or by a sample. The output names the source."""
+    """Print the most frequent keys, from the table's counts or from a sample. The output names the source."""
     with table_reader(name, table) as (reader, status):
         if seconds is None and not reader.has_counts:
             seconds = _SAMPLED_S

@@ -66,7 +66,7 @@ def rates(before: Status, after: Status) -> Dict[str, Any]:
 
 
 def waiting(looks: Sequence[Status]) -> float:
-    """Return the share of time in which the training step waited for ascpipe or other ranks."""
+    """Return the share of time that the training step waited for ascpipe or other ranks."""
     waits = [_waits_for(look) is not None for look in looks if look["rings"]]
     return min(1.0, sum(waits) / max(1, len(waits)) + _for_ranks(looks))
 
@@ -93,7 +93,7 @@ def bottleneck(looks: Sequence[Status]) -> str:
 
 
 def busy(looks: Sequence[Status]) -> Dict[str, float]:
-    """Return a dict from the name of a process in ``waits`` to the share of time in which the process was awake."""
+    """Return a dict from the name of a process in ``waits`` to the share of time that the process was awake."""
     awake: Counter[str] = collections.Counter()
     seen: Counter[str] = collections.Counter()
     for look in looks:
@@ -128,7 +128,7 @@ def _reason(look: Status) -> str:
 
 
 def _for_ranks(looks: Sequence[Status]) -> float:
-    """Return the share of time in which this rank waited for the last rank in exchanges."""
+    """Return the share of time that this rank waited for the last rank in exchanges."""
     told = [look for look in looks if look["exchanges"] is not None]
     if len(told) < 2 or _run(told[0]) != _run(told[-1]):
         return 0.0

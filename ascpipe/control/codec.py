@@ -78,7 +78,7 @@ class _Reader:
         return self._size - self._at
 
     def value(self, depth: int) -> Any:
-        """Decode the next value, which is inside ``depth`` lists and maps."""
+        """Decode the next value. ``depth`` is the number of lists and maps around the value."""
         if self._at == self._size:
             raise MessageError("it is truncated")
         first = self._data[self._at]

@@ -1,1 +1,1 @@
-"""Logic of a table, on arrays. The package creates no shared memory and no process, and reads no clock."""
+"""Operations on the arrays of a table. The package creates no shared memory and no process, and reads no clock."""

@@ -54,7 +54,7 @@ def rewire(op: tf.Operation, position: int, tensor: tf.Tensor) -> None:
 
 
 def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
-    """Make an op of the same graph, which was not run yet, wait for another op."""
+    """Make an op wait for another op of the same graph. The waiting op was not run yet."""
     op._add_control_input(before)
 
 
@@ -324,7 +324,7 @@ def makes_variables_by_itself(state_manager: Any) -> bool:
 
 
 def sparse_input(given: Any) -> tf.SparseTensor:
-    """Return a feature as the SparseTensor that columns read. Missing ids in a dense tensor are dropped."""
+    """Convert a feature to the SparseTensor that columns read. Missing ids in a dense tensor are dropped."""
     return feature_column_v2._to_sparse_input_and_drop_ignore_values(given)
 
 

@@ -85,7 +85,8 @@ def _start_columns(graph: tf.Graph) -> None:
 
 
 def _print_choice(columns: Columns) -> None:
-    """Print which variables are replaced by tables, and why other variables are not. Print each name only once."""
+    """Print the variables that are replaced by tables, and the reasons why other variables are not replaced. Print each
+    name only once."""
     new = {name: reason for name, reason in columns.told.items() if name not in columns.printed}
     columns.told = {}
     columns.printed.update(new)

@@ -168,7 +168,7 @@ class _Parsed(NamedTuple):
 
 
 def _constant(tensor: tf.Tensor) -> Any:
-    """Return the value of a constant tensor, which may be reshaped, or None for the placeholder of the records."""
+    """Return the value of a constant tensor, even if it is reshaped, or None for the placeholder of the records."""
     if tensor.op.type == "Reshape":
         return _constant(tensor.op.inputs[0]).reshape(tensor.shape.as_list())
     return tf.get_static_value(tensor)

@@ -1,4 +1,4 @@
-"""Records for graph modification of one graph: the lookups of tensors of ids, and the results of the modification."""
+"""Records of one graph for its modification: the lookups of tensors of ids, and the results of the modification."""
 import dataclasses
 from typing import Callable, Dict, List, NamedTuple, Set, Tuple
 

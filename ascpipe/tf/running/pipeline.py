@@ -163,7 +163,8 @@ class Pipeline:
         self.rings[shape.number] = shape.number
 
     def share_ring(self, shape: StreamShape, ring: StreamShape) -> None:
-        """Connect a stream to the ring of another stream of the channel, which has at least the same tables."""
+        """Connect a stream to the ring of another stream of the channel. The other stream has at least the same
+        tables."""
         places = [ring.tables.index(number) for number in shape.tables]
         parts = tuple(part if part == NO_TABLE else places[part] for part in shape.parts)
         self.native_side.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)

@@ -69,7 +69,7 @@ class _Watch(NamedTuple):
 
 
 class WatchedTables(AscpipeTables):
-    """``AscpipeTables`` whose lookups read the version of the step, which one op chooses for all tables."""
+    """``AscpipeTables`` whose lookups read one version of all tables. One op chooses the version in each step."""
 
     def __init__(self, prefix: str, folder: str, files: Files, updates: Updates) -> None:
         super().__init__(prefix, folder, files)

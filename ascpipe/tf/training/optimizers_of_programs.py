@@ -195,7 +195,7 @@ def _form_of(optimizer: Any) -> Optional[_Form]:
 
 
 def _only_evaluates(state: GraphState, target: Any) -> bool:
-    """Return whether a target is the variable of a table, and the table has only evaluation lookups."""
+    """Return whether a target is the variable of a table that has only evaluation lookups."""
     names = [name for name, table in state.tables.items() if table.variable is target]
     channels = {channel for name, channel in [*state.lookups, *(
         (lookup.table.table_name, lookup.channel) for lookup in state.requests.lookups)] if name in names}

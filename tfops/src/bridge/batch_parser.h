@@ -17,8 +17,8 @@ namespace ascpipe {
 // Const methods may be called by several threads.
 class BatchParser {
  public:
-  // Decides what happens to a record that does not fit, which is number `record` of the batch. An OK status skips the
-  // record. Every other status is the result of the batch.
+  // Function that is called if record number `record` of the batch does not fit. An OK status skips the record. Every
+  // other status is the result of the batch.
   using OnUnfit = std::function<tensorflow::Status(std::size_t record, const std::string& why)>;
 
   virtual ~BatchParser() = default;

@@ -16,13 +16,13 @@ namespace ascpipe {
 
 // Features of a batch of records. `config` is the argument of TensorFlow's parser.
 struct ExampleFeatures {
-  // Values of `buckets`, except numbers of buckets.
+  // Special values in `buckets`.
   static constexpr std::int64_t kNotHashed = -1;
   static constexpr std::int64_t kFingerprint = 0;
 
   tensorflow::example::FastParseExampleConfig config;
-  // For each feature (config.dense, then config.sparse), the number of buckets to which strings are hashed. Empty: no
-  // feature is hashed.
+  // For each feature (config.dense, then config.sparse), the number of buckets to which strings are hashed. The vector
+  // is empty if no feature is hashed.
   std::vector<std::int64_t> buckets;
 
   std::int64_t BucketsOf(std::size_t feature) const { return buckets.empty() ? kNotHashed : buckets[feature]; }

@@ -31,8 +31,8 @@ class PendingRead {
   bool IsAnswered() const;
   // Returns true if the ticket was closed. In this case the frame may have been reused.
   bool IsClosed() const { return ticket_->state() != part_.frame(); }
-  // Replaces the old answer in `slots` by the new answer, which has one int32 per distinct key of the batch. Then
-  // copies the rows if `reading` is not null.
+  // Replaces the old answer in `slots` by the new answer, one int32 per distinct key of the batch. Then copies the rows
+  // if `reading` is not null.
   tensorflow::Status CopyAgain(RowReading* reading) const;
   // Changes the part's word from ANSWERED to DONE.
   void Finish() const;

@@ -10,9 +10,9 @@
 
 namespace ascpipe {
 
-// Each iterator of a dataset takes one start. The first iterator after a restore starts at the restored position. Every
-// other iterator starts a new pass. An iterator takes its start when it reads the first batch, because programs create
-// iterators before or after they restore a checkpoint. Methods may be called by several threads.
+// The first iterator of a dataset after a restore starts at the restored position. Every other iterator starts a new
+// pass. An iterator requests its position when it reads the first batch, because programs create iterators before or
+// after they restore a checkpoint. Methods may be called by several threads.
 class ReadStarts {
  public:
   static ReadStarts* Get();

@@ -171,8 +171,8 @@ class Datasets {
            std::any_of(after.begin(), after.end(), [](const Node* node) { return Is(node, {"RepeatDataset"}); });
   }
 
-  // Adds a dataset that returns all elements. TensorFlow replaces a repeat that directly follows a shuffle by one
-  // dataset for both, which shuffles in another order.
+  // Adds a dataset that returns all elements. TensorFlow would merge a repeat that directly follows a shuffle with this
+  // shuffle, and the merged dataset shuffles in another order.
   Status Separate(const Port& source, const Elements& elements, Port* separated) {
     Node* numbers[2];
     for (int i = 0; i < 2; ++i) {

@@ -9,7 +9,7 @@
 namespace ascpipe {
 
 // Changes the datasets of one graph. The datasets return the same batches as before, bit for bit. Returns true in
-// `*changed` if a dataset was changed. Logs the datasets that still parse records one by one, and why.
+// `*changed` if a dataset was changed. Logs the datasets that still parse records one by one, with the reason.
 tensorflow::Status BatchFirst(tensorflow::Graph* graph, tensorflow::FunctionLibraryDefinition* library, bool* changed);
 
 }  // namespace ascpipe

@@ -8,10 +8,10 @@
 
 namespace ascpipe {
 
-// A value in the function of a dataset map, which has been called with one element.
+// A value in the function of a dataset map, which originally processes one element.
 struct MapValue {
   enum class Kind {
-    kOnce,     // The same for all elements.
+    kOnce,     // The value is equal for all elements.
     kBatched,  // The op computes it for a batch. The first dimension is the position in the batch.
     kSparse,   // Part of the sparse tensors of a batch.
     kMapped,   // An op computes it for one element.

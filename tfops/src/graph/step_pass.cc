@@ -32,7 +32,7 @@ bool IsAsked(const GraphOptimizationPassOptions& options) {
 
 constexpr std::size_t kMostNamed = 4;  // names per log line
 
-// Logs the lookups, joins and sums that are not merged, with the reasons.
+// Logs the lookups, joins and sums that are not merged, with the reason.
 void Log(const step::Step& step, const step::Layout& layout) {
   std::set<step::Item> told;
   std::string text;

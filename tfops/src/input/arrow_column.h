@@ -18,7 +18,7 @@ namespace ascpipe {
 // passed to Open owns the memory.
 class ArrowValues {
  public:
-  // Fails if the array has other values than numbers, bools, strings, or dictionary indices of them.
+  // Fails unless the values are numbers, bools, strings, or dictionary indices of such values.
   static CoreStatus Open(const ArrowArray& array, const ArrowSchema& schema, ArrowValues* values);
 
   std::int64_t size() const { return size_; }

@@ -2,8 +2,8 @@
 //
 // An epoch has a sequence of all records, in file order or permuted. With windows, the records are permuted only within
 // each window of consecutive records. A global batch takes the next batch_size * ranks records of the sequence. Rank r
-// reads batch_size of them, from r * batch_size on. Batches do not cross the end of an epoch. If fewer records are left,
-// the remainder of the epoch is dropped (drop_remainder), or it becomes one or two smaller global batches:
+// reads batch_size of them, from r * batch_size on. Batches do not cross the end of an epoch. If fewer records are
+// left, the remainder of the epoch is dropped (drop_remainder), or it becomes one or two smaller global batches:
 //
 // - A smaller batch is divided evenly: the sizes of the ranks differ by at most one, and lower ranks get more.
 // - No rank gets an empty batch. If fewer records than ranks would remain after a full global batch, this batch leaves
@@ -52,7 +52,7 @@ class BatchPlan {
   // epochs have ended.
   CoreStatus Move(EpochPosition from, std::int64_t batches, EpochPosition* to, bool* is_end) const;
 
-  // Returns the part of the epoch's sequence that a rank reads, and the position after the global batch. `position` is
+  // Returns a rank's part of the epoch's sequence, and the position after the global batch. `position` is
   // a result of Move.
   SequencePart PartOf(EpochPosition position, std::int64_t rank, EpochPosition* next) const;
 

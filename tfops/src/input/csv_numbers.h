@@ -1,5 +1,5 @@
-// Numbers in text fields, with exactly the values of TensorFlow's strings::safe_strto32, safe_strto64, safe_strtof and
-// safe_strtod, which tf.io.decode_csv uses.
+// Parsers of numbers in text fields. The values are equal to the values of TensorFlow's strings::safe_strto32,
+// safe_strto64, safe_strtof and safe_strtod in tf.io.decode_csv.
 //
 // The functions Short... parse numbers in the common forms at the beginning of a text, and return the first byte after
 // the number. They return null if there is no number or the number has another form. The other functions parse a whole
@@ -20,7 +20,7 @@ namespace ascpipe {
 bool ParseInt32(ByteRange text, std::int32_t* value);
 bool ParseInt64(ByteRange text, std::int64_t* value);
 
-// 1 to 16 hexadecimal digits. Numbers of 64 bits become negative.
+// 1 to 16 hexadecimal digits. A number whose highest bit of 64 is set becomes negative.
 bool ParseHex(ByteRange text, std::int64_t* value);
 
 // Decimal numbers, hexadecimal integers, inf and nan. Return false if the text is something else or has more than

@@ -31,7 +31,7 @@ std::vector<std::string> NamesOf(const std::vector<WantedFeature>& features) {
   return names;
 }
 
-// Reads a message that has only one field, which fills the message.
+// Reads a message that consists of one field.
 bool OnlyField(ByteRange message, std::uint8_t tag, ByteRange* field) {
   Wire wire(message);
   return wire.Skip(tag) && wire.Delimited(field) && wire.AtEnd();
@@ -51,7 +51,7 @@ std::int64_t CountVarints(ByteRange packed) {
   return std::count_if(packed.data, packed.data + packed.size, [](char byte) { return (byte & 0x80) == 0; });
 }
 
-// Reads `count` packed varints, which are all of the bytes.
+// Reads `count` packed varints. The bytes contain nothing else.
 bool ReadNumbers(ByteRange packed, std::int64_t count, std::int64_t* numbers) {
   Wire wire(packed);
   for (std::int64_t i = 0; i < count; ++i) {

@@ -58,8 +58,8 @@ class ExampleParser {
   bool Parse(ByteRange bytes, std::int64_t record, std::vector<Column>* columns) const;
 
  private:
-  // Form of the features that most records have: a list with one field, packed numbers, in which each length has one
-  // byte. The number of values is fixed.
+  // Form of the features in most records: a list with one field of packed numbers. Each length has one byte, and the
+  // number of values is fixed.
   struct ShortForm {
     std::uint64_t head;       // the bytes before the values, of a feature with 0 bytes
     std::size_t float_bytes;  // bytes of the values of floats; 0 if the feature has one int64

@@ -45,7 +45,7 @@ class ExampleSchema {
     std::int64_t count;
   };
 
-  // Last record that has a feature, and the position of the feature in found_ then.
+  // Last record that has a feature, and the position of the feature in found_ for this record.
   struct Last {
     std::int64_t record;
     std::size_t position;

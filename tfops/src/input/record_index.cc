@@ -213,7 +213,7 @@ CoreStatus RecordIndex::Open(const std::string& path, const FileStamp& data, con
   return status;
 }
 
-// Reads the header, and checks it except the numbers that depend on the size of the index file.
+// Reads and checks the header, except the numbers that depend on the size of the index file.
 CoreStatus RecordIndex::ReadHeader(const FileStamp& data, IndexHeader* header) {
   if (ReadExactly(file_.get(), header, sizeof(*header), 0) != 0) {
     return Unusable("it has no header of ", sizeof(*header), " bytes");

@@ -54,7 +54,7 @@ class RecordReader {
   // Skips the next record. As little of it as possible is read and checked.
   virtual CoreStatus Skip(RecordPlace* place, bool* is_end) = 0;
 
-  // Reads the record at a place, which an index has. The next record of Next is the record after it. Compressed files
+  // Reads the record at a place from an index. Next then returns the record after it. Compressed files
   // cannot be read at a place. After the last of several calls, call file().CheckUnchanged().
   virtual CoreStatus ReadAt(const RecordPlace& place, ByteRange* data) = 0;
 

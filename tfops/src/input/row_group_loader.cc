@@ -28,7 +28,7 @@ LoaderGate& Gate() {
   return *gate;
 }
 
-// Use of Python and of the memory of Arrow. `load()` is null if neither may be used any more.
+// Use of Python and of the memory of Arrow. `load()` is null after the end of the use.
 class LoaderUse {
  public:
   LoaderUse() {

@@ -51,8 +51,8 @@ class RowGroups {
   std::int64_t rows_ = 0;
 };
 
-// Order of the rows of an epoch. If the plan shuffles, row groups are permuted, and the rows of each row group. A pure
-// function of its arguments.
+// Order of the rows of an epoch. If the plan shuffles, the row groups and the rows of each row group are permuted. The
+// order is a pure function of the arguments.
 class RowOrder {
  public:
   RowOrder(const RowGroups& groups, const BatchPlanArguments& plan, std::int64_t epoch);

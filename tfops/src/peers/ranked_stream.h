@@ -132,8 +132,8 @@ class RankedStreams : public PeerKeys {
 
   mutable std::mutex mutex_;  // guards the members below
   std::map<std::int64_t, std::unique_ptr<RankedStream>> streams_;
-  // Early keys, by the number of a stream that was not added yet. The batches that a rank has sent fit into its local
-  // ring.
+  // Keys that arrived before their stream was added. The map key is the number of the stream. The sent batches of a
+  // rank fit into its local ring, which limits the memory.
   std::map<std::int64_t, std::vector<Early>> early_;
 };
 
