@@ -81,7 +81,7 @@ struct ShortDecimal {
   bool is_negative;
 };
 
-// Reads at most 19 digits and a small exponent. Numbers with other exponents or more digits are not short.
+// Reads at most 19 digits and a small exponent. A number with more digits or another exponent is not in the short form.
 inline const char* ReadShortDecimal(const char* at, const char* end, ShortDecimal* decimal) {
   constexpr int kMostDigits = 19;
   const char* const begin = at;

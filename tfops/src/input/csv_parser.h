@@ -57,7 +57,7 @@ class CsvParser {
   // Differences to decode_csv: it does not have the type kHex, and its errors may contain bytes that are not UTF-8.
   bool Parse(ByteRange record, std::int64_t place, CsvValues* values, std::string* error) const;
 
-  // Finds the texts of the fields of a record: of the columns, or of all fields if the options do not select.
+  // Finds the texts of the fields of the columns, or of all fields of the record if the options do not select fields.
   bool FindFields(ByteRange record, std::vector<std::string>* fields, std::string* error) const;
 
  private:

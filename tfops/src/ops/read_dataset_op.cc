@@ -170,8 +170,8 @@ std::unique_ptr<tensorflow::data::IteratorBase> ReadDataset::MakeIteratorInterna
   return std::unique_ptr<tensorflow::data::IteratorBase>(new Iterator(Iterator::Params{this, prefix + "::AscRead"}));
 }
 
-// Settings of the datasets that exist, by source. TensorFlow creates a dataset again when it optimizes the datasets of
-// an iterator, and its indexes need not be read again.
+// Settings of the datasets that exist, by source. When TensorFlow optimizes the datasets of an iterator, it creates
+// each dataset again. The stored settings avoid reading the indexes again.
 std::shared_ptr<const ReadSettings> ExistingSettings(std::int64_t source, std::shared_ptr<const ReadSettings> created) {
   static std::mutex* const mutex = new std::mutex;
   static auto* const known = new std::map<std::int64_t, std::weak_ptr<const ReadSettings>>;
