@@ -22,7 +22,7 @@ OLD_FILES = 3  #: number of older files that are kept
 
 _LINES = 8192  # lines of one write; they are smaller than the smallest limit
 _COLUMNS = 6
-_BLOCK_BYTES = 1 << 24  # of a file that are searched at a time
+_BLOCK_BYTES = 1 << 24  # part of a file that is searched at a time
 _TRIES = 100
 _PAUSE_S = 0.01  # between two attempts to lock the file
 

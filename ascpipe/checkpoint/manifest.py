@@ -273,7 +273,7 @@ def _spec(content: Any) -> TableSpec:
 def _position_json(position: Position) -> Dict[str, Any]:
     tables = {name: dict(table._asdict()) for name, table in position.tables.items()}
     content = {"run_id": position.run_id, "tables": tables, "trained_batches": dict(position.trained_batches)}
-    if position.reads:  # manifests without positions of datasets are as before
+    if position.reads:  # otherwise, the manifest equals a manifest of earlier versions
         content["reads"] = {name: dict(read._asdict()) for name, read in position.reads.items()}
     return content
 

@@ -11,7 +11,7 @@ from ascpipe.data.schema import Feature, FileSchema, merged, spec
 from ascpipe.errors import DamagedRecordsError, DataError, NotAnExampleError
 
 _STEP_BYTES = 64 << 20
-_SHOWN_PROBLEMS = 10  # of a file
+_SHOWN_PROBLEMS = 10  # maximum number per file
 
 Shown = Tuple[str, Record, Dict[str, example.FeatureValues], Optional[str]]  #: path, record, features, problem
 

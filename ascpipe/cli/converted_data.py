@@ -31,7 +31,7 @@ from ascpipe.errors import ArgumentError, DataError, DataFilesError
 CRITEO = "criteo"  #: value of --format, in addition to the formats of files
 FORMATS = (TFRECORD, CSV, TSV, PARQUET)  #: values of --to
 COLUMN_TYPES = ("int32", "int64", "float32", STRING, HEX)
-_LEVEL = 6  # of the compression, as in gzip
+_LEVEL = 6  # compression level; the default of gzip
 _DELIMITERS = {CSV: b",", TSV: b"\t"}
 
 

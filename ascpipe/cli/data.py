@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _FAILED = 1
 _MB = 1e6
-_SHOWN_VALUES = 8  # of a feature in the text of `head`
-_SHOWN_BYTES = 40  # of a string there
+_SHOWN_VALUES = 8  # maximum number of values per feature in the text of `head`
+_SHOWN_BYTES = 40  # maximum length of a string in this text
 
 _files = click.argument("files", metavar="FILE...", nargs=-1, required=True)
 _header = click.option("--header", is_flag=True, help="The first record of each text file has the names of its fields.")

@@ -9,7 +9,7 @@ from ascpipe.data.files import DataFile
 from ascpipe.data.schema import Feature, merged
 from ascpipe.errors import DamagedRecordsError, DataError
 
-_SHOWN_PROBLEMS = 10  # of a file
+_SHOWN_PROBLEMS = 10  # maximum number per file
 
 
 class Row(NamedTuple):

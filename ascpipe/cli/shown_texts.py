@@ -20,7 +20,7 @@ from ascpipe.data.files import DataFile, record_format_of
 from ascpipe.logs import counted, one_line
 
 _MB = 1e6
-_SHOWN_BYTES = 40  # of a field
+_SHOWN_BYTES = 40  # maximum length of a field
 
 
 def show_head(files: Sequence[DataFile], settings: Tuple[bool, bool], records: int, as_json: bool) -> None:

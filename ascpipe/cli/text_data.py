@@ -9,7 +9,7 @@ from ascpipe.data.records import Record, RecordFile
 from ascpipe.errors import DataError
 
 _STEP_BYTES = 64 << 20
-_SHOWN_PROBLEMS = 10  # of a file
+_SHOWN_PROBLEMS = 10  # maximum number per file
 
 Shown = Tuple[str, Record, Optional[Dict[str, bytes]], Optional[str]]  #: path, record, fields, problem
 

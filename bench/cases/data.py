@@ -19,7 +19,7 @@ BATCH = 4096
 _SMALL_RECORDS = 10 ** 5
 _PAYLOAD = b"8 bytes."
 _BLOCK_RECORDS = 10 ** 5
-_BLOCK_BYTES = 1 << 20  # of a read
+_BLOCK_BYTES = 1 << 20  # bytes per read
 
 
 @contextlib.contextmanager

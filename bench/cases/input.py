@@ -19,7 +19,7 @@ from bench.usual_sides import Side
 
 _BATCHES = 40
 _FEW_BATCHES = 8  # for files with large records
-_ROUNDS = 5  # of variants in which a step of TensorFlow takes a third of a second
+_ROUNDS = 5  # rounds of variants in which a step of TensorFlow takes a third of a second
 _READ = ParseSetting(OURS, 26, floats=FLOATS, batches=_BATCHES, reads=True)
 
 
