@@ -46,5 +46,5 @@ with tf.compat.v1.Session() as session:
         if last % 5 == 0:
             saver.save(session, FOLDER + "/model.ckpt", global_step=global_step)
         time.sleep(STEP_S)
-    print("rank", hvd.rank(), "of", hvd.size(), "steps", first, "to", last, "keys", table.size(), flush=True)
+    sys.stdout.write("rank {} of {} steps {} to {} keys {}\n".format(hvd.rank(), hvd.size(), first, last, table.size()))
 asc.shutdown()
