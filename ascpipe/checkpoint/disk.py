@@ -75,8 +75,8 @@ def make_or_open_directory(directory_fd: int, name: str) -> int:
 
 
 def create_file(directory_fd: int, name: str, mode: int = FILE_MODE) -> int:
-    """Create a new file and return a descriptor for writing."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    """Create a new file and return a descriptor for reading and writing."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(name, flags, mode, dir_fd=directory_fd)
 
 

@@ -18,10 +18,10 @@ from ascpipe.checkpoint.tree import why
 from ascpipe.errors import ArgumentError
 from ascpipe.errors.base import shown
 from ascpipe.rows import manifest, writers
-from ascpipe.rows.columns import FLOAT16, FLOAT32, FORMATS, KEY, PARQUET, Column, columns_of, files_of, pieces_of
+from ascpipe.rows.columns import FLOAT16, FLOAT32, FORMATS, KEY, NPY, PARQUET, Column, columns_of, files_of, pieces_of
 from ascpipe.rows.conditions import Condition, parsed
 from ascpipe.rows.manifest import Exported
-from ascpipe.rows.sorting import Arrays, in_key_order
+from ascpipe.rows.sorting import Arrays, Room, in_key_order, temporary_rooms
 
 Progress = Callable[[int, int], None]  #: (rows so far, all rows)
 
@@ -107,13 +107,18 @@ def _write(request: Request, checkpoint: Checkpoint, spec: TableSpec, condition:
     with memory_for(checkpoint.prefix, "the keys of table {!r}".format(spec.name), 2 * INT_BYTES * spec.rows):
         keys = [_keys(checkpoint, spec.name, condition)]
     rows = len(keys[0])
-    blocks = in_key_order(lambda: _blocks(request, checkpoint, columns, condition), keys, columns, folder)
     names = files_of(request.file_format, columns)
     with contextlib.ExitStack() as opened:
         fd = opened.enter_context(disk.closing(disk.open_directory(folder)))
         fds = [opened.enter_context(disk.closing(disk.create_file(fd, file))) for file in names]
         files = [writers.DigestFile(one) for one in fds]
-        writers.write(request.file_format, files, columns, rows, _told(blocks, rows, progress))
+        writers.begin(request.file_format, files, columns, rows)
+        room = [Room(*place) for place in zip(fds, (file.tell() for file in files))]
+        blocks = in_key_order(
+            lambda: _blocks(request, checkpoint, columns, condition), keys, columns,
+            lambda: contextlib.nullcontext(room) if request.file_format == NPY
+            else temporary_rooms(folder, columns, rows))
+        writers.write(request.file_format, files, columns, _told(blocks, rows, progress))
         saved = {file: written.saved() for file, written in zip(names, files)}
         found = Exported(request.file_format, spec.name, spec.dim, request.dtype, columns, rows, saved,
                          os.path.basename(checkpoint.prefix), checkpoint.step, request.where)

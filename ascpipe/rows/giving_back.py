@@ -21,7 +21,7 @@ from ascpipe.rows.bundles import FLOAT32, Bundle, BundleWriter
 from ascpipe.rows.columns import columns_of, pieces_of
 from ascpipe.rows.export import Progress, table_of
 from ascpipe.rows.free_names import free_name
-from ascpipe.rows.sorting import Arrays, in_key_order
+from ascpipe.rows.sorting import Arrays, in_key_order, temporary_rooms
 from ascpipe.rows.taking_over import note_newest
 
 _MARK = "ascpipe_only_tables"  #: placeholder tensor of checkpoints without variables
@@ -143,7 +143,7 @@ class _Given:
         names = [column.name for column in columns]
         sorted_blocks = in_key_order(
             lambda: self._checkpoint.arrays(self.spec.name, lambda spec: pieces_of(spec, names)), [self._keys()],
-            columns, folder)
+            columns, lambda: temporary_rooms(folder, columns, self.spec.rows))
         initial = [0.0, *(slot.initial or 0.0 for slot in self.spec.slots)]
         step = max(1, _PART_BYTES // (FLOAT_BYTES * self.spec.row_floats))
         done = 0

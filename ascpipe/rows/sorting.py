@@ -1,7 +1,8 @@
 """Rows in the order of their keys. Only the keys, and a part of the rows, are in memory at the same time."""
+import contextlib
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from typing import Callable, Iterable, Iterator, List, Sequence
+from typing import Callable, ContextManager, Iterable, Iterator, List, NamedTuple, Sequence
 
 import numpy as np
 
@@ -12,13 +13,42 @@ Arrays = List[np.ndarray]  #: one array for each column; the first array has the
 Blocks = Callable[[], Iterable[Arrays]]
 
 _PART_BYTES = 16 << 20  #: rows that are sorted in memory at a time
+_SAMPLES = 256  #: keys for each range, from which the bounds of the ranges are estimated
+_CHUNK = 1 << 17  #: keys that are compared with the bounds at a time
 
 
-def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Column], folder: str) -> Iterator[Arrays]:
+class Room(NamedTuple):
+    """Bytes of a file that can store the values of a column.
+
+    Attributes:
+        fd: descriptor for reading and writing.
+        start: first byte.
+    """
+
+    fd: int
+    start: int
+
+
+Rooms = Callable[[], ContextManager[Sequence[Room]]]
+
+
+class _Ranges(NamedTuple):
+    """Ranges of keys.
+
+    Attributes:
+        of_rows: uint16[n] or uint32[n], range of each row, in the order of the blocks.
+        counts: number of rows of each range, in the order of their keys.
+    """
+
+    of_rows: np.ndarray
+    counts: np.ndarray
+
+
+def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Column], rooms: Rooms) -> Iterator[Arrays]:
     """Yield all rows in the order of their keys.
 
-    The keys are divided into ranges of ``_PART_BYTES`` of rows. One pass over the blocks writes each row to the range
-    of its key, in a temporary file. Then each range is read and sorted. If the blocks are already in order, they are
+    The keys are divided into ranges of about ``_PART_BYTES`` of rows. One pass over the blocks writes each row to the
+    range of its key, in ``rooms``. Then each range is read and sorted. If the blocks are already in order, they are
     yielded without a copy.
 
     Args:
@@ -26,66 +56,80 @@ def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Col
         passed: list whose only item has all keys in the order of the blocks, as int64[n]. The list becomes empty, so
             that the memory of the keys is freed as early as possible.
         columns: columns of the blocks.
-        folder: directory of the temporary file.
+        rooms: returns a context manager, which yields room for the rows of each column. The caller may overwrite the
+            room of rows that were yielded.
 
     Raises:
-        OSError: the temporary file cannot be written or read.
+        OSError: the rooms cannot be written or read.
     """
     keys = passed.pop()
     if (keys[1:] > keys[:-1]).all():
         del keys
         yield from blocks()
         return
-    keys.sort()
-    part_rows = max(1, _PART_BYTES // sum(column.row_bytes for column in columns))
-    bounds = keys[::part_rows].copy()
-    count = len(keys)
+    ranges = _ranges_of(keys, max(1, _PART_BYTES // sum(column.row_bytes for column in columns)))
     del keys
-    starts = np.cumsum([0, *(column.row_bytes * count for column in columns)]).tolist()
-    with tempfile.TemporaryFile(dir=folder) as file:
-        fd = file.fileno()
-        _divide(blocks(), bounds, part_rows, starts, fd)
+    ends = np.cumsum(ranges.counts[ranges.counts > 0]).tolist()
+    with rooms() as given, ThreadPoolExecutor(1) as thread:
+        _divide(blocks(), ranges, given)
 
-        def read(first: int) -> Arrays:
-            rows = min(part_rows, count - first)
-            arrays = [np.empty((rows, column.width) if column.width else rows, column.dtype) for column in columns]
-            for values, start, column in zip(arrays, starts, columns):
-                disk.read_into(fd, start + first * column.row_bytes, values)
+        def read(first: int, end: int) -> Arrays:
+            arrays = [np.empty((end - first, column.width) if column.width else end - first, column.dtype)
+                      for column in columns]
+            for values, room, column in zip(arrays, given, columns):
+                disk.read_into(room.fd, room.start + first * column.row_bytes, values)
             order = np.argsort(arrays[0])
             return [values.take(order, axis=0) for values in arrays]
 
-        with ThreadPoolExecutor(1) as thread:  # the next range is sorted while the caller writes this range
-            ahead = thread.submit(read, 0)
-            for first in range(part_rows, count + part_rows, part_rows):
-                arrays = ahead.result()
-                if first < count:
-                    ahead = thread.submit(read, first)
-                yield arrays
+        ahead = thread.submit(read, 0, ends[0])  # the next range is sorted while the caller writes this range
+        for place, end in enumerate(ends, 1):
+            arrays = ahead.result()
+            if place < len(ends):
+                ahead = thread.submit(read, end, ends[place])
+            yield arrays
 
 
-def _divide(blocks: Iterable[Arrays], bounds: np.ndarray, part_rows: int, starts: Sequence[int], fd: int) -> None:
-    """Write each row to the range of its key. Range i begins at row ``i * part_rows``.
+def _ranges_of(keys: np.ndarray, part_rows: int) -> _Ranges:
+    """Divide keys into ranges of about ``part_rows`` keys. Their bounds are estimated from random keys."""
+    parts = -(-len(keys) // part_rows)
+    chosen = np.random.RandomState(len(keys) % (1 << 32)).randint(0, len(keys), _SAMPLES * parts)
+    sample = np.sort(keys[chosen])
+    bounds = np.unique(sample[_SAMPLES::_SAMPLES])  # the first range has all smaller keys
+    of_rows = np.empty(len(keys), np.uint16 if len(bounds) < 1 << 16 else np.uint32)  # numpy sorts uint16 faster
+    for start in range(0, len(keys), _CHUNK):
+        of_rows[start:start + _CHUNK] = np.searchsorted(bounds, keys[start:start + _CHUNK], "right")
+    counts = np.zeros(len(bounds) + 1, np.int64)
+    for start in range(0, len(keys), _CHUNK):
+        counts += np.bincount(of_rows[start:start + _CHUNK], minlength=len(counts))
+    return _Ranges(of_rows, counts)
 
-    Args:
-        bounds: smallest key of each range.
-        starts: for each column, the byte of the file at which its values begin.
-    """
-    ends = np.arange(len(bounds)) * part_rows  # next free row of each range
+
+def _divide(blocks: Iterable[Arrays], ranges: _Ranges, rooms: Sequence[Room]) -> None:
+    """Write each row to the range of its key."""
+    ends = np.cumsum(ranges.counts) - ranges.counts  # next free row of each range
+    done = 0
     for arrays in blocks:
-        ranges = np.searchsorted(bounds, arrays[0], "right") - 1
-        if len(bounds) < 1 << 16:
-            ranges = ranges.astype(np.uint16)  # numpy sorts such numbers several times as fast
-        order = np.argsort(ranges, kind="stable")
-        counts = np.bincount(ranges, minlength=len(bounds))
+        of_rows = ranges.of_rows[done:done + len(arrays[0])]
+        done += len(arrays[0])
+        order = np.argsort(of_rows, kind="stable")
+        counts = np.bincount(of_rows, minlength=len(ends))
         here = np.flatnonzero(counts)
         runs = list(zip(ends[here].tolist(), counts[here].tolist()))
         ends += counts
-        for start, values in zip(starts, arrays):
+        for room, values in zip(rooms, arrays):
             sorted_values = memoryview(values.take(order, axis=0)).cast("B")
             row_bytes = sorted_values.nbytes // len(values)
             for row, size in runs:
-                disk.write_at(fd, start + row * row_bytes, sorted_values[:size * row_bytes])
+                disk.write_at(room.fd, room.start + row * row_bytes, sorted_values[:size * row_bytes])
                 sorted_values = sorted_values[size * row_bytes:]
+
+
+@contextlib.contextmanager
+def temporary_rooms(folder: str, columns: Sequence[Column], rows: int) -> Iterator[List[Room]]:
+    """Context manager that yields room for ``rows`` rows in a temporary file in ``folder``."""
+    starts = np.cumsum([0, *(column.row_bytes * rows for column in columns)]).tolist()
+    with tempfile.TemporaryFile(dir=folder) as file:
+        yield [Room(file.fileno(), start) for start, _ in zip(starts, columns)]
 
 
 def regrouped(blocks: Iterable[Arrays], rows: int) -> Iterator[Arrays]:

@@ -68,28 +68,35 @@ def check(file_format: str, dtype: str, path: str) -> None:
                             "or tsv, the type float32, or pyarrow {}".format(pyarrow.__version__, _FLOAT16_PYARROW))
 
 
-def write(file_format: str, files: Sequence[DigestFile], columns: Sequence[Column], rows: int,
-          blocks: Iterable[Arrays]) -> None:
-    """Write all rows.
+def begin(file_format: str, files: Sequence[DigestFile], columns: Sequence[Column], rows: int) -> None:
+    """Write what npy files have before their values.
 
     Args:
         files: the files of ``columns.files_of``.
         rows: number of rows.
+    """
+    for file, column in zip(files, columns) if file_format == NPY else ():
+        np.lib.format.write_array_header_1_0(file, {
+            "descr": np.lib.format.dtype_to_descr(np.dtype(column.dtype)), "fortran_order": False,
+            "shape": (rows, column.width) if column.width else (rows,)})
+
+
+def write(file_format: str, files: Sequence[DigestFile], columns: Sequence[Column], blocks: Iterable[Arrays]) -> None:
+    """Write all rows.
+
+    Args:
+        files: the files that were passed to ``begin``.
         blocks: the rows, one array for each column.
     """
     if file_format == NPY:
-        _write_npy(files, columns, rows, blocks)
+        _write_npy(files, blocks)
     elif file_format == TSV:
         _write_tsv(files[0], columns, blocks)
     else:
         _write_parquet(files[0], columns, blocks)
 
 
-def _write_npy(files: Sequence[DigestFile], columns: Sequence[Column], rows: int, blocks: Iterable[Arrays]) -> None:
-    for file, column in zip(files, columns):
-        np.lib.format.write_array_header_1_0(file, {
-            "descr": np.lib.format.dtype_to_descr(np.dtype(column.dtype)), "fortran_order": False,
-            "shape": (rows, column.width) if column.width else (rows,)})
+def _write_npy(files: Sequence[DigestFile], blocks: Iterable[Arrays]) -> None:
     for arrays in blocks:
         for file, values in zip(files, arrays):
             file.write(np.ascontiguousarray(values).view(np.uint8))
