@@ -4,14 +4,14 @@ import os
 from typing import Dict, List, Optional, Tuple
 
 from ascpipe.checkpoint import rec_sdk_format
-from ascpipe.checkpoint.block_reader import Checkpoint
+from ascpipe.checkpoint.block_reader import Checkpoint, Pieces
 from ascpipe.checkpoint.chain import MAX_DELTAS, Chain
 from ascpipe.checkpoint.contents import Link
 from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, UnverifiedCheckpointError
 from ascpipe.checkpoint.paths import DENSE, MANIFEST
 from ascpipe.checkpoint.sliced import Sliced
 from ascpipe.checkpoint.tree import Tree, open_tree
-from ascpipe.checkpoint.verify import verified
+from ascpipe.checkpoint.verify import EVERYTHING, ONLY_KEYS, Scope, verified
 
 ALLOW_UNVERIFIED = "ASCPIPE_ALLOW_UNVERIFIED"  #: environment variable; 1 has the effect of ``allow_unverified=True``
 
@@ -33,6 +33,10 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
         UnverifiedCheckpointError: there is no ascpipe manifest, and ``allow_unverified`` is not set.
         CheckpointError: the checkpoint is a delta without an ascpipe manifest.
     """
+    return _opened(prefix, EVERYTHING, allow_unverified=allow_unverified)
+
+
+def _opened(prefix: str, scope: Scope, *, allow_unverified: bool = False) -> Checkpoint:
     tree = open_tree(prefix)
     try:
         marked = tree.is_marked()
@@ -46,32 +50,41 @@ def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoin
     except BaseException:
         tree.close()
         raise
-    return _ours(tree, rows=True)
+    return _ours(tree, scope)
+
+
+def open_table(prefix: str, table: str, pieces_of: Pieces) -> Checkpoint:
+    """Open a checkpoint only for ``Checkpoint.arrays`` of some pieces of one table.
+
+    The other rows and the variables are not verified and cannot be read. The errors are the same as in
+    ``open_checkpoint``. If there is no such table, ``Checkpoint.tables`` does not have it.
+    """
+    return _opened(prefix, Scope(lambda spec, rank: pieces_of(spec) if spec.name == table else (), dense=False))
 
 
 def open_keys(prefix: str) -> Checkpoint:
     """Open a checkpoint only for ``Checkpoint.counts``. The rows are not verified and cannot be read."""
-    return _ours(open_tree(prefix), rows=False)
+    return _ours(open_tree(prefix), ONLY_KEYS)
 
 
 def open_delta(prefix: str) -> Checkpoint:
     """Open and verify a checkpoint of ascpipe without its ancestors. A delta has only its own keys."""
     tree = open_tree(prefix)
     try:
-        return _member(tree, rows=True)[0]
+        return _member(tree, EVERYTHING)[0]
     except BaseException:
         tree.close()
         raise
 
 
-def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
+def _ours(tree: Tree, scope: Scope) -> Checkpoint:
     """Verify and return the checkpoint in ``tree``, which ascpipe wrote. A delta is merged with its ancestors."""
     members: List[Checkpoint] = []  # newest first
     link: Optional[Link] = None
     with contextlib.ExitStack() as opened:
         while True:
             opened.callback(tree.close)
-            member, parent = _member(tree, rows=rows)
+            member, parent = _member(tree, scope)
             if link is not None and member.link != link:
                 raise DamagedCheckpointError(
                     members[-1].prefix, MANIFEST, "it is based on another {} than the checkpoint that has this name now"
@@ -88,9 +101,9 @@ def _ours(tree: Tree, *, rows: bool) -> Checkpoint:
     return found
 
 
-def _member(tree: Tree, *, rows: bool) -> Tuple[Checkpoint, Optional[Link]]:
-    """Verify one checkpoint, and return it without its ancestors, together with the link to its parent."""
-    records, stamps = verified(tree, rows=rows)
+def _member(tree: Tree, scope: Scope) -> Tuple[Checkpoint, Optional[Link]]:
+    """Verify one checkpoint. Return it without its ancestors, and the link to its parent."""
+    records, stamps = verified(tree, scope)
     manifest = records.manifest
     dense = os.path.join(tree.path, DENSE, manifest.stem) if records.pair.dense else None
     found = (Checkpoint(tree, manifest.step, manifest.tables, manifest.position, dense, stamps[0])

@@ -1,7 +1,7 @@
 """Verification of all files, keys and counts of a checkpoint."""
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -22,8 +22,24 @@ _BLOCK = 1 << 17  #: number of keys or counts checked at a time
 Stamps = Dict[Tuple[str, str], disk.Stamp]  #: stamps of the data files of a slice, by table and folder
 
 
-def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
-    """Verify a checkpoint. If ``rows`` is false, verify only its records, keys and counts.
+class Scope(NamedTuple):
+    """What is verified besides the records, the keys and the counts.
+
+    Attributes:
+        pieces: returns further pieces of a table of a rank. It may also return pieces of keys and counts.
+        dense: whether the variables are verified.
+    """
+
+    pieces: Callable[[TableSpec, int], Sequence[Piece]]
+    dense: bool
+
+
+EVERYTHING = Scope(all_pieces, dense=True)
+ONLY_KEYS = Scope(lambda spec, rank: (), dense=False)
+
+
+def verified(tree: Tree, scope: Scope = EVERYTHING) -> Tuple[Records, List[Stamps]]:
+    """Verify a checkpoint.
 
     Returns:
         The records, and for each slice the stamps of the verified files.
@@ -35,10 +51,10 @@ def verified(tree: Tree, *, rows: bool = True) -> Tuple[Records, List[Stamps]]:
     with memory_for(tree.place.prefix, "its records", MAX_BYTES):
         records = tree.records()
     with memory_for(tree.place.prefix, "the threads that verify it", _THREADS * _STACK_BYTES):
-        return records, _stamps(tree, records, rows=rows)
+        return records, _stamps(tree, records, scope)
 
 
-def _stamps(tree: Tree, records: Records, *, rows: bool) -> List[Stamps]:
+def _stamps(tree: Tree, records: Records, scope: Scope) -> List[Stamps]:
     slices = records.manifest.slices
     stamps: List[Dict[Tuple[str, str], Future[disk.Stamp]]] = [{} for _ in slices]
     # One thread reads each file sequentially, to use the kernel's readahead. Several files are read in parallel.
@@ -49,12 +65,12 @@ def _stamps(tree: Tree, records: Records, *, rows: bool) -> List[Stamps]:
             of_slice = stamps[rank]
             for spec in content.tables:
                 keys = key_pieces(spec)
-                for piece in all_pieces(spec, rank) if rows else key_pieces(spec):
+                for piece in dict.fromkeys([*keys, *scope.pieces(spec, rank)]):
                     of_slice[spec.name, piece.folder] = readers.submit(
                         _verify_piece, tree, part, content.data[spec.name][piece.folder], spec, piece)
                 checks.append(beside.submit(_check_when_read, [of_slice[spec.name, piece.folder] for piece in keys],
                                             tree, spec, {piece.folder: piece for piece in keys}, part))
-        for name, saved in records.pair.dense.items() if rows else ():
+        for name, saved in records.pair.dense.items() if scope.dense else ():
             checks.append(readers.submit(_verify_file, tree, (DENSE, name), saved))
         try:
             for outcome in checks:

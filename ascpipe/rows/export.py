@@ -13,7 +13,8 @@ from ascpipe.checkpoint.contents import INT_BYTES, TableSpec
 from ascpipe.checkpoint.errors import CheckpointMismatchError, RowsNotExportedError
 from ascpipe.checkpoint.memory_room import memory_for
 from ascpipe.checkpoint.paths import checked_directory
-from ascpipe.checkpoint.reader import open_checkpoint
+from ascpipe.checkpoint.reader import open_table
+from ascpipe.checkpoint.table_folders import Piece
 from ascpipe.checkpoint.tree import why
 from ascpipe.errors import ArgumentError
 from ascpipe.errors.base import shown
@@ -72,7 +73,7 @@ def exported(request: Request, progress: Optional[Progress] = None) -> Exported:
     if os.path.lexists(path):
         raise _failure(request, "it exists. Pass the path of a new directory")
     writers.check(request.file_format, request.dtype, request.to)
-    with open_checkpoint(request.prefix) as checkpoint:
+    with open_table(request.prefix, request.table, lambda spec: _pieces(request, spec)) as checkpoint:
         spec = table_of(checkpoint, request.table)
         beside = os.path.join(folder, ".{}.{}.tmp".format(name, secrets.token_hex(4)))
         try:
@@ -101,9 +102,17 @@ def table_of(checkpoint: Checkpoint, table: str) -> TableSpec:
     return spec
 
 
+def _pieces(request: Request, spec: TableSpec) -> List[Piece]:
+    return pieces_of(spec, [column.name for column in _columns(request, spec)])
+
+
+def _columns(request: Request, spec: TableSpec) -> List[Column]:
+    return columns_of(spec, slots=request.slots, counts=request.counts, dtype=request.dtype)
+
+
 def _write(request: Request, checkpoint: Checkpoint, spec: TableSpec, condition: Condition, folder: str,
            progress: Optional[Progress]) -> Exported:
-    columns = columns_of(spec, slots=request.slots, counts=request.counts, dtype=request.dtype)
+    columns = _columns(request, spec)
     with memory_for(checkpoint.prefix, "the keys of table {!r}".format(spec.name), 2 * INT_BYTES * spec.rows):
         keys = [_keys(checkpoint, spec.name, condition)]
     rows = len(keys[0])
