@@ -29,6 +29,9 @@ Pieces = Callable[[TableSpec], Sequence[Piece]]  #: function that returns pieces
 #: function of the index of a first row and a count of rows; for each part of a row, it returns the array into which the
 #: rows are read, or None if the reader allocates the array
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
+#: function that returns for each key of a block, int64[n], whether it is yielded, as bool[n]; called once for each block,
+#: in their order, possibly in another thread
+Kept = Callable[[np.ndarray], np.ndarray]
 
 _BLOCK_BYTES = 4 << 20  #: small enough that most of a block stays in the CPU cache until the block is used
 _MAX_BLOCK_ROWS = 1 << 17
@@ -81,10 +84,14 @@ class Checkpoint:
         for block in self.parted_blocks(table, rank, ranks, block_rows):
             yield block.joined()
 
-    def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1,
-                      block_rows: Optional[int] = None) -> Iterator[PartedBlock]:
-        """Yield the same blocks as ``blocks``, with the embedding and each optimizer slot in separate arrays."""
-        for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows):
+    def parted_blocks(self, table: str, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
+                      kept: Optional[Kept] = None) -> Iterator[PartedBlock]:
+        """Yield the same blocks as ``blocks``, with the embedding and each optimizer slot in separate arrays.
+
+        Args:
+            kept: chooses the keys that are yielded.
+        """
+        for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows, kept=kept):
             yield PartedBlock(keys, tuple(parts), counts, timestamps)
 
     def keys_with_rows(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
@@ -155,11 +162,12 @@ class Checkpoint:
         return None
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
-               targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
+               targets: Optional[Targets] = None, kept: Optional[Kept] = None) -> Iterator[List[np.ndarray]]:
         """Yield each block of the rank's keys as a list with one array per piece. ``blocks`` describes the blocks.
 
         Args:
             targets: as in ``row_parts``, but with one array or None per piece.
+            kept: chooses the keys that are yielded. If it chooses no key of a block, other pieces are not read.
         """
         check_rank(rank, ranks)
         pieces = pieces_of(self.tables[table])
@@ -170,9 +178,14 @@ class Checkpoint:
 
             def read(start: int) -> List[np.ndarray]:
                 n = min(step, pieces[0].rows - start)
-                wanted = targets(start, n) if targets is not None and ranks == 1 else ()
-                return [_read(fd, piece, start, n, target)
-                        for fd, piece, target in zip_longest(fds, pieces, wanted)]
+                keys = _read(fds[0], pieces[0], start, n, None)
+                chosen = _chosen(keys, rank, ranks, kept)
+                if chosen is not None and not chosen.any():
+                    return []
+                wanted = targets(start, n)[1:] if targets is not None and chosen is None else ()
+                found = [keys, *(_read(fd, piece, start, n, target)
+                                 for fd, piece, target in zip_longest(fds[1:], pieces[1:], wanted))]
+                return found if chosen is None else [values[chosen] for values in found]
 
             # Read the next block while the caller works on this block.
             thread = opened.enter_context(ThreadPoolExecutor(1)) if len(starts) > 1 else None
@@ -183,12 +196,8 @@ class Checkpoint:
                     arrays = read(start) if ahead is None else ahead.result()
                     if thread is not None and start + step < pieces[0].rows:
                         ahead = thread.submit(read, start + step)
-                if ranks == 1:
+                if arrays:
                     yield arrays
-                    continue
-                mine = belongs(arrays[0], rank, ranks)
-                if mine.any():
-                    yield [values[mine] for values in arrays]
 
     @contextlib.contextmanager
     def _unchanged(self, table: str, piece: Piece) -> Iterator[Optional[int]]:
@@ -213,6 +222,19 @@ class Checkpoint:
 def _rows_of_block(pieces: Sequence[Piece]) -> int:
     row_bytes = sum(piece.row_bytes for piece in pieces)
     return max(1, min(_MAX_BLOCK_ROWS, _BLOCK_BYTES // max(row_bytes, FLOAT_BYTES)))
+
+
+def _chosen(keys: np.ndarray, rank: int, ranks: int, kept: Optional[Kept]) -> Optional[np.ndarray]:
+    """Return for each key whether it is yielded, as bool[n], or None if all keys are yielded."""
+    mine = None if ranks == 1 else belongs(keys, rank, ranks)
+    if kept is None:
+        return mine
+    if mine is None:
+        chosen = kept(keys)
+    else:
+        chosen = mine.copy()
+        chosen[mine] = kept(keys[mine])
+    return None if chosen.all() else chosen
 
 
 def _read(fd: Optional[int], piece: Piece, start: int, n: int, target: Optional[np.ndarray]) -> np.ndarray:

@@ -1,9 +1,10 @@
 """Class ``Chain``, which reads a full checkpoint and its deltas as one checkpoint."""
+import functools
 from typing import Iterator, List, Optional, Sequence
 
 import numpy as np
 
-from ascpipe.checkpoint.block_reader import Checkpoint, Pieces, Targets
+from ascpipe.checkpoint.block_reader import Checkpoint, Kept, Pieces, Targets
 from ascpipe.checkpoint.contents import INT_BYTES, TableSpec
 from ascpipe.checkpoint.errors import DamagedCheckpointError
 from ascpipe.checkpoint.keys import places
@@ -42,17 +43,13 @@ class Chain(Checkpoint):
             self.tables[name] = spec._replace(rows=rows, candidates=candidates, deleted=0)
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
-               targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
+               targets: Optional[Targets] = None, kept: Optional[Kept] = None) -> Iterator[List[np.ndarray]]:
         """Yield blocks of keys, as in ``Checkpoint``. ``targets`` is ignored, since the row count of a block is not
         known in advance.
         """
         for number, member in enumerate(self._members):
-            for arrays in member.arrays(table, pieces_of, rank, ranks, block_rows):
-                told = self._tellers[table].tells(number, arrays[0])
-                if told.all():
-                    yield arrays
-                elif told.any():
-                    yield [values[told] for values in arrays]
+            told = functools.partial(self._tellers[table].tells, number, kept=kept)
+            yield from member.arrays(table, pieces_of, rank, ranks, block_rows, kept=told)
 
     def deleted(self, table: str) -> np.ndarray:
         """Return an empty array, because the merged checkpoint is a full checkpoint."""
@@ -89,11 +86,17 @@ class _Tellers:
         self._keys = keys[newest]
         self._members = np.repeat(np.arange(1, len(told) + 1), [len(some) for some in told])[order][newest]
 
-    def tells(self, number: int, keys: np.ndarray) -> np.ndarray:
-        """Return bool[n]: for each key of member ``number``, whether no newer member contains the key."""
+    def tells(self, number: int, keys: np.ndarray, kept: Optional[Kept]) -> np.ndarray:
+        """Return bool[n]: for each key of member ``number``, whether no newer member contains the key.
+
+        Args:
+            kept: further condition on the keys that no newer member contains.
+        """
         place, is_there = places(self._keys, keys)
         told = ~is_there
         told[is_there] = self._members[place[is_there]] == number
+        if kept is not None:
+            told[told] = kept(keys[told])
         return told
 
 

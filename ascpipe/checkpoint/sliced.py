@@ -3,7 +3,7 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ascpipe.checkpoint.block_reader import Checkpoint, Pieces, Targets
+from ascpipe.checkpoint.block_reader import Checkpoint, Kept, Pieces, Targets
 from ascpipe.checkpoint.contents import Position, Slice
 from ascpipe.checkpoint.keys import check_rank
 from ascpipe.checkpoint.manifest import Manifest
@@ -39,15 +39,15 @@ class Sliced(Checkpoint):
         return self._parts[0].pool(table)
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
-               targets: Optional[Targets] = None) -> Iterator[List[np.ndarray]]:
+               targets: Optional[Targets] = None, kept: Optional[Kept] = None) -> Iterator[List[np.ndarray]]:
         """Yield blocks of keys, as in ``Checkpoint``."""
         check_rank(rank, ranks)
         if ranks == len(self._parts):
-            yield from self._parts[rank].arrays(table, pieces_of, block_rows=block_rows, targets=targets)
+            yield from self._parts[rank].arrays(table, pieces_of, block_rows=block_rows, targets=targets, kept=kept)
             return
         first = 0
         for part in self._parts:
-            yield from part.arrays(table, pieces_of, rank, ranks, block_rows, _moved(targets, first))
+            yield from part.arrays(table, pieces_of, rank, ranks, block_rows, _moved(targets, first), kept)
             first += pieces_of(part.tables[table])[0].rows
 
 

@@ -3,7 +3,7 @@ from typing import Iterator, NamedTuple, Optional
 
 import numpy as np
 
-from ascpipe.checkpoint.block_reader import Checkpoint
+from ascpipe.checkpoint.block_reader import Checkpoint, Kept
 from ascpipe.checkpoint.contents import KeyBlock, PartedBlock, TableSpec
 from ascpipe.checkpoint.errors import RowsNotImportedError, UnverifiedCheckpointError
 from ascpipe.checkpoint.keys import belongs, places
@@ -139,13 +139,25 @@ class _Merge(Copy):
     def blocks(self, table: str, rank: int) -> Iterator[PartedBlock]:
         """Yield the rows of a table in a rank's slice."""
         is_mine = table == self._spec.name
-        drops = is_mine and self._replaces and self.plan.there is not None
-        for block in super().blocks(table, rank):
-            yield _chosen(block, ~self.plan.has(block.keys)) if drops else block
+        drops = is_mine and self._replaces
+        yield from self.checkpoint.parted_blocks(table, rank, self.ranks, kept=self._left(rank) if drops else None)
         if is_mine:
             for part in checked_parts(self._source, self._spec, [column for column in self._source.columns
                                                                 if column != KEY]):
                 yield self._block(part, rank)
+
+    def _left(self, rank: int) -> Kept:
+        """Return the function that chooses the rows of the table that are not replaced."""
+        replaced = self.plan.rows[rank]
+        done = 0
+
+        def left(keys: np.ndarray) -> np.ndarray:
+            nonlocal done
+            first = done
+            done += len(keys)
+            return ~replaced[first:done]
+
+        return left
 
     def _block(self, part: Part, rank: int) -> PartedBlock:
         """Return the rows of a part that belong to a rank and are imported."""

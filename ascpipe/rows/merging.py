@@ -38,11 +38,13 @@ class Plan(NamedTuple):
         keys: int64[m], all keys of the source, sorted.
         there: what the table has of them, or None if it has no key of the source.
         latest: largest timestamp of the source, or 0.
+        rows: for each rank, whether the source has the key of each of its rows, as bool[rows], in their order.
     """
 
     keys: np.ndarray
     there: Optional[There]
     latest: int
+    rows: Sequence[np.ndarray]
 
     @property
     def matched(self) -> int:
@@ -74,10 +76,18 @@ def planned(checkpoint: Checkpoint, spec: TableSpec, source: Source) -> Plan:
     keys, latest = read_keys(source, spec, checkpoint.prefix, [name for name in (COUNT, TIMESTAMP)
                                                                if name in source.columns])
     there: Optional[There] = None
-    for pieces_of, has_row in ((count_pieces, True), (candidate_pieces, False)):
-        for arrays in checkpoint.arrays(spec.name, pieces_of, block_rows=_BLOCK_ROWS):
-            there = _matched(keys, there, KeyBlock(*arrays), spec, has_row=has_row)
-    return Plan(keys, there, latest)
+    rows: List[np.ndarray] = []
+    ranks = len(checkpoint.positions)
+    for rank in range(ranks):
+        of_rank = [np.empty(0, bool)]
+        for arrays in checkpoint.arrays(spec.name, count_pieces, rank, ranks, _BLOCK_ROWS):
+            place, is_there = places(keys, arrays[0])
+            there = _matched(keys, there, KeyBlock(*arrays), spec, (place, is_there, True))
+            of_rank.append(is_there)
+        rows.append(np.concatenate(of_rank))
+    for arrays in checkpoint.arrays(spec.name, candidate_pieces, block_rows=_BLOCK_ROWS):
+        there = _matched(keys, there, KeyBlock(*arrays), spec, (*places(keys, arrays[0]), False))
+    return Plan(keys, there, latest, rows)
 
 
 def read_keys(source: Source, spec: TableSpec, prefix: str, columns: Sequence[str]) -> Tuple[np.ndarray, int]:
@@ -123,10 +133,14 @@ def _check_unique(keys: np.ndarray, spec: TableSpec, source: Source) -> None:
     raise source.refused(source.path, "key {} occurs twice".format(doubles[0]), len(doubles))
 
 
-def _matched(keys: np.ndarray, there: Optional[There], block: KeyBlock, spec: TableSpec, *,
-             has_row: bool) -> Optional[There]:
-    """Note keys of the table that are also keys of the source."""
-    place, is_there = places(keys, block.keys)
+def _matched(keys: np.ndarray, there: Optional[There], block: KeyBlock, spec: TableSpec,
+             found: Tuple[np.ndarray, np.ndarray, bool]) -> Optional[There]:
+    """Note keys of the table that are also keys of the source.
+
+    Args:
+        found: what ``places`` returned for the keys of the block, and whether they have rows.
+    """
+    place, is_there, has_row = found
     if not is_there.any():
         return there
     least = threshold_of(spec)
