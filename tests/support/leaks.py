@@ -182,7 +182,11 @@ def _descends(pid: int, ancestor: int, parents: Dict[int, int]) -> bool:
 
 
 def _carries(pid: int, run_home: Path) -> bool:
-    return "XDG_RUNTIME_DIR={}\0".format(run_home) in _read("/proc/{}/environ".format(pid)) + "\0"
+    environment = _read("/proc/{}/environ".format(pid)) + "\0"
+    carries = "XDG_RUNTIME_DIR={}\0".format(run_home) in environment
+    if not carries and environment != "\0":  # it is empty for a moment when a process executes a program
+        _STRANGERS.add(pid)
+    return carries
 
 
 def _process_text(pid: int) -> str:
@@ -205,5 +209,5 @@ def _read(path: str) -> str:
 _SPARED: Dict[int, str] = {}
 #: of ``overlook``
 _OVERLOOKED: Set[int] = set()
-#: processes that were there before we were: not ours, and never looked at again
+#: processes that were there before we were, or were seen to be those of others: not ours, never looked at again
 _STRANGERS = _pids() - {os.getpid()}

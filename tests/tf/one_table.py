@@ -61,9 +61,7 @@ class OneTable:
         if "time" in batches[0]:
             features.append(FeatureSpec("time", is_timestamp=True))
         shapes = {key: [None] * np.ndim(value) for key, value in batches[0].items()}
-        types = {key: tf.as_dtype(value.dtype) for key, value in batches[0].items()}
-        data = stages(tf.data.Dataset.from_generator(lambda: iter(batches), types, shapes).map(
-            get_asc_insert_func(features, is_training=training)))
+        data = stages(programs.dataset_of(batches, shapes).map(get_asc_insert_func(features, is_training=training)))
         iterator = tf.compat.v1.data.make_initializable_iterator(data)
         taken = iterator.get_next()
         return iterator, taken, sparse_lookup(self.table, features[0], batch=taken, is_train=training, **lookup)

@@ -1,6 +1,7 @@
 """Small training programs, the same with tables and with plain variables, for the end-to-end tests."""
 import contextlib
 import functools
+import itertools
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +24,7 @@ from mx_rec.util.initialize import get_use_dynamic_expansion, init, terminate_co
 
 KEYS = 40
 DIM = 4
+MOST_SHAPES = 6  #: of consecutive batches of a dataset, each of which is two ops of the graph
 OPTIMIZERS = {
     "adagrad": adagrad.create_hash_optimizer, "ftrl": ftrl.create_hash_optimizer,
     "gradient_descent": gradient_descent.create_hash_optimizer, "lazy_adam": lazy_adam.create_hash_optimizer}
@@ -85,10 +87,28 @@ def batches(count, seed=0, keys=KEYS, size=6):
 
 def dataset(source):
     """A dataset over a list of batches."""
-    first = source[0]
-    return tf.data.Dataset.from_generator(
-        lambda: iter(source), {key: tf.as_dtype(value.dtype) for key, value in first.items()},
-        {key: [None, *value.shape[1:]] if value.ndim else [] for key, value in first.items()})
+    return dataset_of(source, {key: [None, *value.shape[1:]] if value.ndim else [] for key, value in source[0].items()})
+
+
+def dataset_of(source, shapes):
+    """A dataset over batches, dicts of arrays whose components have these shapes.
+
+    Batches of a list are constants of the graph, as long as few of them differ in shape: to build the functions of
+    ``from_generator`` takes longer than to build the rest of a small program.
+    """
+    types = {key: tf.as_dtype(np.asarray(value).dtype) for key, value in source[0].items()}
+    groups = [list(group) for _, group in itertools.groupby(source, _shapes)] if type(source) is list else []
+    if not 1 <= len(groups) <= MOST_SHAPES:
+        return tf.data.Dataset.from_generator(lambda: iter(source), types, shapes)
+    data = [tf.data.Dataset.from_tensor_slices({key: np.array([batch[key] for batch in group]) for key in types})
+            for group in groups]
+    spec = {key: tf.TensorSpec(shapes[key], types[key]) for key in types}
+    return functools.reduce(lambda some, more: some.concatenate(more), data).apply(
+        lambda whole: tf.data.experimental.from_variant(tf.data.experimental.to_variant(whole), spec))
+
+
+def _shapes(batch):
+    return {key: np.shape(value) for key, value in batch.items()}
 
 
 def table(name, rows=100, dim=DIM, initializer=None, host_rows=0):

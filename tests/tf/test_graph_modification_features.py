@@ -21,8 +21,7 @@ class TensorTable(one_table.OneTable):
 
     def _look_up(self, batches, training, stages, spec, **lookup):
         shapes = {key: [None] * np.ndim(value) for key, value in batches[0].items()}
-        types = {key: tf.as_dtype(value.dtype) for key, value in batches[0].items()}
-        data = stages(tf.data.Dataset.from_generator(lambda: iter(batches), types, shapes))
+        data = stages(programs.dataset_of(batches, shapes))
         iterator = tf.compat.v1.data.make_initializable_iterator(data)
         taken = iterator.get_next()
         if "time" in taken and training:

@@ -52,7 +52,7 @@ class Alone:
 
     def _rows(self, source, skip, training):
         spec = FeatureSpec("ids")
-        data = tf.data.Dataset.from_generator(lambda: iter(source), {"ids": tf.int64}, {"ids": [None]}).skip(skip)
+        data = programs.dataset_of(source, {"ids": [None]}).skip(skip)
         data = data.map(get_asc_insert_func([spec], is_training=training)).prefetch(4)
         iterator = tf.compat.v1.data.make_initializable_iterator(data)
         return iterator, sparse_lookup(self.table, spec, is_train=training, batch=iterator.get_next())
