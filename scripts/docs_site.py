@@ -1,9 +1,11 @@
 """Steps of `make docs` before and after mkdocs.
 
 ``docs_site.py lay-out FOLDER`` copies the documents and all files to which they link. Files keep their places, so that
-links are the same as in the tree. A link to a folder is changed to a link to its README. ``docs_site.py check FOLDER``
-checks the site: each link must lead to a page and to a heading of the page, and no page may load data from another
-host.
+links are the same as in the tree. A link to a folder is changed to a link to its README. A link whose text is the name
+of a page gets the title of the page as its text.
+
+``docs_site.py check FOLDER`` checks the site: each link must lead to a page and to a heading of the page, and no page
+may load data from another host.
 """
 import html.parser
 import os
@@ -15,7 +17,8 @@ from typing import List, Optional, Tuple
 from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)")
+LINK = re.compile(r"(\[[\w./-]+\.md)?(\]\()(?!https?:|#|mailto:)([^)#\s]+)")
+TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
 
 def lay_out(folder: str) -> int:
@@ -91,12 +94,13 @@ def _laid_out(path: Path, waiting: List[Path]) -> str:
     """Return the text of a document with adapted links. Linked files are added to ``waiting``."""
 
     def link(match: "re.Match[str]") -> str:
-        found = Path(os.path.normpath(str(path.parent / match.group(2))))
-        name = match.group(2)
+        text, opening, name = match.groups(default="")
+        found = Path(os.path.normpath(str(path.parent / name)))
         if found.is_dir():
             found, name = found / "README.md", name.rstrip("/") + "/README.md"
         waiting.append(found)
-        return match.group(1) + name
+        title = TITLE.search(found.read_text()) if text and found.is_file() else None
+        return (text if title is None else "[" + title.group(1)) + opening + name
 
     text, code = [], False
     for line in path.read_text().splitlines(True):

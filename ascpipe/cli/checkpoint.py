@@ -22,7 +22,8 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("checkpoint", cls=near_verbs.Group, help="List, verify and show checkpoints, export and import rows, "
-                                                      "and rename tables.")
+                                                      "and rename tables.",
+             short_help="List, verify, show and convert checkpoints.")
 def command() -> None:
     """Group of commands. Each command imports its modules when it is called."""
 

@@ -19,7 +19,8 @@ _ENVIRONMENTS = "installed packages"
 _WHEELS = "wheels"  # folder of `make ranks` in the user's cache
 
 
-@click.command("clean", help="Remove the files of dead daemons, and compiled kernels of other versions.")
+@click.command("clean", help="Remove the files of dead daemons, and compiled kernels of other versions.",
+               short_help="Remove files of dead daemons and old kernels.")
 @click.option("--dry-run", is_flag=True, help="Only list the files that would be removed.")
 @click.option("--all-kernels", is_flag=True,
               help="Also remove kernels of other versions that were used in the last 24 hours.")

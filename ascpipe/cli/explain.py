@@ -23,7 +23,8 @@ An error without a *Data* line changed nothing, and a running session continues.
 _UNCHANGED = ("Nothing was changed.", "The session is not affected.")
 
 
-@click.command("explain", help="Explain an error code, such as E122; without a code, list all codes.")
+@click.command("explain", help="Explain an error code, such as E122; without a code, list all codes.",
+               short_help="Explain an error code, such as E122.")
 @click.argument("code", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", is_flag=True, help="Print all codes as Markdown, for the documentation.")

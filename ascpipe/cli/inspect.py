@@ -8,6 +8,7 @@ from ascpipe import eviction_log
 from ascpipe.cli import printing
 from ascpipe.cli.chosen import name_option
 from ascpipe.cli.readers import table_reader
+from ascpipe.layout.ticket import sequence_of
 from ascpipe.shm.table_reader import KeyState
 
 KEY = click.IntRange(-2**63, 2**63 - 1)
@@ -17,6 +18,7 @@ _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned b
 
 @click.command("inspect", help="Show the count, the last batch and the row location of each key, and when it was "
                                "evicted or deleted (eviction_log).",
+               short_help="Show counts and row locations of keys.",
                context_settings={"ignore_unknown_options": True})  # keys may be negative
 @click.argument("table")
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True, type=KEY)
@@ -72,4 +74,12 @@ def _row(one: Dict[str, Any]) -> List[str]:
 
 
 def _batches(tickets: List[int]) -> str:
-    return ", ".join(printing.ticket_text(ticket) for ticket in tickets) or "-"
+    """Format sorted tickets. Consecutive batches are a range, as in ``"10685:117-120, 10685:125"``."""
+    ranges: List[List[int]] = []
+    for ticket in sorted(tickets):
+        if ranges and ticket == ranges[-1][1] + 1:
+            ranges[-1][1] = ticket
+        else:
+            ranges.append([ticket, ticket])
+    return ", ".join(printing.ticket_text(first) + ("-{}".format(sequence_of(last)) if last > first else "")
+                     for first, last in ranges) or "-"

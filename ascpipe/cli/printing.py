@@ -22,7 +22,7 @@ def show(lines: Iterable[str], tables: Sequence[Table]) -> None:
 
 
 def ticket_text(ticket: int) -> str:
-    """Format a ticket as ``"3:117"`` (run 3, batch 117). Ticket 0 is a dash."""
+    """Format a ticket as ``"10685:117"`` (run 10685, batch 117). Ticket 0 is a dash."""
     return "{}:{}".format(ticket >> SEQUENCE_BITS, sequence_of(ticket)) if ticket else "-"
 
 

@@ -18,10 +18,12 @@ def setting_options(command: _Command) -> _Command:
     """Decorator that adds options to a command: ``--config``, ``--set``, and dedicated options of some settings."""
     for option in reversed((
             config_option,
-            click.option("--workers", type=int, default=None, help="Number of key workers."),
-            click.option("--table-workers", type=int, default=None, help="Number of table workers."),
-            click.option("--ring-bytes", default=None, help="Size of each stream's ring, such as 128MiB."),
-            click.option("--bind-cpu", default=None, help="Processors for the workers, such as 2,4-7."),
+            click.option("--workers", type=int, default=None, help="Number of key workers.  [default: 1]"),
+            click.option("--table-workers", type=int, default=None, help="Number of table workers.  [default: 1]"),
+            click.option("--ring-bytes", default=None,
+                         help="Size of each stream's ring, such as 128MiB.  [default: 256MiB]"),
+            click.option("--bind-cpu", default=None,
+                         help="Processors for the workers, such as 2,4-7. Default: the kernel chooses."),
             click.option("--set", "others", multiple=True, metavar="NAME=VALUE",
                          help="Set any setting; repeatable. `ascpipe config show` lists the settings."))):
         command = option(command)

@@ -11,7 +11,8 @@ from ascpipe.cli.setting_options import given, setting_options
 
 @click.command("start", help="Start a daemon and return when it is ready.")
 @click.option("--name", default=None, help="Name of the new daemon. Default: $ASCPIPE_NAME, otherwise 'default'.")
-@click.option("--metrics-port", type=int, default=None, help="Port for Prometheus scrapes; 0 disables the port.")
+@click.option("--metrics-port", type=int, default=None,
+              help="Port for Prometheus scrapes; 0 disables the port.  [default: 0]")
 @click.option("--metrics-address", default=None, help="Address of the metrics port. Default: 127.0.0.1.")
 @click.option("--metrics-file", type=click.Path(resolve_path=True), default=None,
               help="File (*.prom) for the Prometheus textfile collector.")

@@ -19,7 +19,8 @@ _COLUMNS = (("steps/s", 9), ("ids/s", 12), ("device hit", 11), ("host hit", 9), 
             ("read/s", 9), ("ring", 9), ("step waits", 11))
 
 
-@click.command("stats", help="Print the throughput of a daemon, one line per interval, until Ctrl-C.")
+@click.command("stats", help="Print the throughput of a daemon, one line per interval, until Ctrl-C.",
+               short_help="Print throughput, one line per interval.")
 @name_option
 @click.option("-i", "--interval", type=click.FloatRange(0.1, 86400), default=1.0, show_default=True, metavar="SECONDS",
               help="Interval between lines.")

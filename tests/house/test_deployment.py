@@ -53,10 +53,11 @@ def health_checks():
     yield re.search(r"HEALTHCHECK .* CMD (\[.*\])", DOCKERFILE).group(1)
     yield str(COMPOSE["services"]["train"]["healthcheck"]["test"][1:])
     yield str(CONTAINER["livenessProbe"]["exec"]["command"])
+    yield str(CONTAINER["startupProbe"]["exec"]["command"])
 
 
 def test_every_health_check_is_the_command_that_fails_where_no_daemon_answers():
-    assert [yaml.safe_load(check) for check in health_checks()] == [["ascpipe", "status"]] * 3
+    assert [yaml.safe_load(check) for check in health_checks()] == [["ascpipe", "status"]] * 4
     assert CliRunner().invoke(main.main, ["status"]).exit_code == 3
 
 
@@ -83,6 +84,11 @@ def test_the_pod_has_shared_memory_and_no_variables_of_services_and_no_kernels_t
     mounts = {mount["mountPath"]: mount["name"] for mount in CONTAINER["volumeMounts"]}
     assert volumes[mounts["/dev/shm"]]["emptyDir"]["medium"] == "Memory"
     assert set(mounts.values()) == set(volumes) and "/home/ascpipe/.cache" not in mounts
+    assert POD["securityContext"]["fsGroup"] == POD["securityContext"]["runAsGroup"] == 1000
+    assert POD["shareProcessNamespace"] is True
+    probe = CONTAINER["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 600 and "initialDelaySeconds" not in CONTAINER[
+        "livenessProbe"]
     assert POD["securityContext"]["runAsNonRoot"] is True and POD["securityContext"]["runAsUser"] == 1000
     assert "--uid 1000" in DOCKERFILE and not CONTAINER["image"].endswith(":latest")
 

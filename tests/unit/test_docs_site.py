@@ -31,6 +31,17 @@ def test_documents_are_laid_out_with_all_that_they_link_to(tmp_path):
         assert (tmp_path / "docs" / name).is_file(), name
 
 
+def test_a_link_whose_text_is_the_name_of_a_page_gets_the_title_of_the_page(tmp_path, monkeypatch):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("see [a.md](docs/a.md) and [this](docs/a.md), [b.md](docs/b.md)\n")
+    (tmp_path / "docs/a.md").write_text("# Page A\n\ntext\n")
+    (tmp_path / "docs/b.md").write_text("no title\n")
+    monkeypatch.setattr(docs_site, "ROOT", tmp_path)
+    assert docs_site.lay_out(str(tmp_path / "out")) == 0
+    assert (tmp_path / "out/README.md").read_text() == (
+        "see [Page A](docs/a.md) and [this](docs/a.md), [b.md](docs/b.md)\n")
+
+
 def test_a_document_that_is_linked_to_and_not_there_is_named(tmp_path, monkeypatch, capsys):
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text("[a](docs/nothing.md)\n```\n[b](docs/code.md)\n```\n")

@@ -172,6 +172,9 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
     Unlike in TensorFlow, any integer is an id, any bag may be empty, and ids must be sorted by bag. The result for an
     empty bag is zeros, and an empty bag trains no row.
 
+    The arguments ``training``, ``trainable``, ``max_keys``, ``access_threshold``, ``eviction_threshold`` and ``name``
+    are the same as in ``sparse_lookup``.
+
     Args:
         table: a table of ``create_table``.
         ids: SparseTensor [bags, any] or RaggedTensor [bags, (ids)] of integers, or a FeatureSpec of this table with
@@ -184,7 +187,6 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
         max_norm: maximum norm of a row, above 0. Rows with a larger norm are scaled to ``max_norm`` before they are
             combined.
         batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
-        training, trainable, max_keys, access_threshold, eviction_threshold, name: the same as in ``sparse_lookup``.
         default_value: row of a key without a row, as in ``sparse_lookup``.
 
     Returns:

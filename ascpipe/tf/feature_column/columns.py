@@ -211,11 +211,11 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
                              host_vocabulary_size: int = 0) -> List[Any]:
     """Like ``tf.compat.v1.feature_column.shared_embedding_columns``, return columns that share one table of embeddings.
 
+    Other arguments are the same as in ``embedding_column``.
+
     Args:
         categorical_columns: categorical columns of one kind with equal numbers of buckets.
         shared_embedding_collection_name: name of the table. By default, it is derived from the names of the columns.
-        dimension, combiner, initializer, max_norm, trainable, device_vocabulary_size, host_vocabulary_size: the same as
-            in ``embedding_column``.
 
     Returns:
         One column per categorical column.
@@ -240,7 +240,8 @@ def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[
 
     Args:
         categorical_column: categorical column. The function returns it.
-        device_vocabulary_size, host_vocabulary_size: the same as in ``embedding_column``.
+        device_vocabulary_size: the same as in ``embedding_column``.
+        host_vocabulary_size: the same as in ``embedding_column``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.

@@ -154,7 +154,7 @@ class Table:
             Number of deleted keys, with and without rows.
 
         Raises:
-            The same errors as ``assign``.
+            Exception: an error of ``assign``.
         """
         return self._live_rows().delete(self.table_name, keys)
 

@@ -115,7 +115,9 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
         is_dp: has no effect. Each rank has a shard of every table, and training has the same result as with full
             copies.
         all2all_gradients_op: selects the sum or the average over ranks as the gradient of a row.
-        shard_num, fusion_optimizer_var, hashtable_threshold: are checked, but have no effect.
+        shard_num: is checked, but has no effect.
+        fusion_optimizer_var: is checked, but has no effect.
+        hashtable_threshold: is checked, but has no effect.
         older: arguments of other versions, such as ``optimizer_list`` and ``mode``. They are ignored with a warning.
 
     Raises:

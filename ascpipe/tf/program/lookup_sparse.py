@@ -21,7 +21,9 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
 
     Args:
         request: lookup of the ids, which are a FeatureSpec or bags.
-        weights, combiner, max_norm: the same as in ``ascpipe.tf.lookup_sparse``.
+        weights: the same as in ``ascpipe.tf.lookup_sparse``.
+        combiner: the same as in ``ascpipe.tf.lookup_sparse``.
+        max_norm: the same as in ``ascpipe.tf.lookup_sparse``.
         of_column: True to compute splits and weights in the dataset. The batch then contains splits and weights.
 
     Raises:

@@ -142,8 +142,10 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
         use_dynamic_expansion: bool, default False. True makes all tables expansion tables. Expansion tables have no
             size, are trained in host memory, and need optimizers ``by_address``.
         if_load: bool, default False. True means that the program will restore a checkpoint.
-        max_steps, train_steps, eval_steps, save_steps: int in [-1, 2147483647], default -1. The numbers need not be
-            correct.
+        max_steps: int in [-1, 2147483647], default -1. The number need not be correct.
+        train_steps: like ``max_steps``.
+        eval_steps: like ``max_steps``.
+        save_steps: like ``max_steps``.
         is_incremental_checkpoint: bool, default False. If it is True, hooks save a full checkpoint every
             ``save_checkpoint_due_time`` seconds and a delta every ``save_delta_checkpoints_secs`` seconds. The two
             intervals are then required. They are ints in [1, 2147483647].

@@ -96,10 +96,13 @@ def export_saved_model(estimator: Any, export_dir_base: Any, serving_input_recei
                        every_s: float = EVERY_S, **options: Any) -> bytes:
     """Call ``estimator.export_saved_model``, and choose the ops and the dtype of the exported tables.
 
+    The arguments ``ops``, ``dtype``, ``watch`` and ``every_s`` are the same as in ``serving_tables``.
+
     Args:
         estimator: an Estimator with tables.
-        export_dir_base, serving_input_receiver_fn, options: arguments of ``estimator.export_saved_model``.
-        ops, dtype, watch, every_s: the same as in ``serving_tables``.
+        export_dir_base: argument of ``estimator.export_saved_model``.
+        serving_input_receiver_fn: argument of ``estimator.export_saved_model``.
+        **options: other arguments of ``estimator.export_saved_model``.
 
     Returns:
         The directory of the SavedModel.

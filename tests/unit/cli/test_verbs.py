@@ -5,7 +5,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from ascpipe.cli import inspect
 from ascpipe.cli.main import main
+from ascpipe.config import load_settings
+from ascpipe.layout.ticket import SEQUENCE_BITS
 from tests.support import tree
 
 CONTEXT = click.Context(main)
@@ -43,6 +46,21 @@ def test_the_help_has_every_verb_once_below_the_title_of_its_group():
                       "Training data:", "This machine:", "Help:"]
 
 
+def test_no_line_of_the_help_is_cut():
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(main, ["--help"])
+    assert "..." not in done.output.partition("Options:")[2]
+
+
+def test_options_of_start_show_the_defaults_of_the_settings():
+    done = " ".join(CliRunner().invoke(main, ["start", "--help"]).output.split())
+    settings = load_settings({}, {})
+    assert settings.ring_bytes == 256 << 20
+    for words in ("Number of key workers. [default: {}]".format(settings.workers),
+                  "Number of table workers. [default: {}]".format(settings.table_workers),
+                  "such as 128MiB. [default: 256MiB]", "[default: {}]".format(settings.metrics_port)):
+        assert words in done
+
+
 @pytest.mark.parametrize("words, command", ALL, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 def test_every_verb_that_prints_figures_takes_json(words, command):
     options = {option for parameter in command.params for option in parameter.opts}
@@ -75,6 +93,12 @@ def test_a_daemon_that_there_is_not_is_3_and_said_in_one_line(words):
 @pytest.mark.parametrize("words", [["trace", "start", "--all"], ["trace", "stop", "--all"]], ids=" ".join)
 def test_all_daemons_where_none_runs_are_3(words):
     assert CliRunner().invoke(main, words).exit_code == 3
+
+
+def test_batches_that_pin_a_key_are_printed_as_ranges():
+    tickets = [(7 << SEQUENCE_BITS) + sequence for sequence in (13, 12, 11, 20, 31, 30)]
+    assert inspect._batches(tickets) == "7:11-13, 7:20, 7:30-31"
+    assert inspect._batches([]) == "-"
 
 
 def test_clean_tells_json_of_what_it_would_remove(tmp_path, monkeypatch):
