@@ -1,24 +1,41 @@
 """Functions that print lines and tables to a terminal, file or pipe. Markup and control characters have no effect."""
+import os
 import sys
 from typing import Any, Iterable, List, Sequence, Tuple
 
+from ascpipe.cli.fitting import fitted
 from ascpipe.layout.ticket import SEQUENCE_BITS, sequence_of
 from ascpipe.logs import one_line
 
 Table = Tuple[str, List[str], List[List[str]]]  #: (title, column names, rows of cells)
 
-_WIDTH = 160  # line width for files and pipes
+_WIDTH = 160  # line width for files and pipes, unless COLUMNS is set
+_WIDEST = 10_000
 
 
 def show(lines: Iterable[str], tables: Sequence[Table]) -> None:
     """Print lines, followed by tables."""
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
+    is_known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    console = Console(highlight=False, soft_wrap=True, width=None if is_known else _WIDTH)
     for line in lines:
         console.print(one_line(line), markup=False)
     for title, columns, rows in tables:
-        console.print(rich_table(title, columns, rows))
+        _show_table(console, title, columns, rows)
+
+
+def _show_table(console: Any, title: str, columns: List[str], rows: List[List[str]]) -> None:
+    """Print a table. A table that is too wide for the console is stacked, so no text is cut."""
+    from rich.measure import Measurement
+
+    table = rich_table(title, columns, rows)
+    if Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum <= console.width:
+        console.print(table)
+        return
+    told = fitted(columns, [list(map(one_line, row)) for row in rows], console.width)
+    for line in ["", *([title] if title else []), *told.head, *(line for row in told.rows for line in row)]:
+        console.print(line, markup=False)
 
 
 def ticket_text(ticket: int) -> str:

@@ -1,7 +1,7 @@
 """Command ``ascpipe stats``. It prints throughput and the bottleneck of a daemon, one line per interval."""
 import json
 import time
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import click
 
@@ -43,8 +43,14 @@ def command(name: Optional[str], interval: float, count: Optional[int], as_json:
         click.echo(err=True)  # newline after the terminal's ^C
 
 
-def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
+def watched(run: RunDir, interval_s: float,
+            pause: Optional[Callable[[float], None]] = None) -> Iterator[List[Dict[str, Any]]]:
     """Query a daemon repeatedly. For each interval, yield the answers from its start to its end, inclusive.
+
+    Args:
+        run: run directory of the daemon.
+        interval_s: interval in seconds.
+        pause: function that waits for a number of seconds. It defaults to ``time.sleep``.
 
     Raises:
         NotRunningError, NoAnswerError: the daemon has exited, or does not answer.
@@ -56,7 +62,7 @@ def watched(run: RunDir, interval_s: float) -> Iterator[List[Dict[str, Any]]]:
         due += interval_s
         while True:
             left_s = due - time.monotonic()
-            time.sleep(max(0.0, min(pause_s, left_s)))
+            (pause or time.sleep)(max(0.0, min(pause_s, left_s)))
             looks.append(ask(run, messages.Status()))
             if left_s <= pause_s:
                 break

@@ -1,80 +1,99 @@
 """Command ``ascpipe top``. It shows a live view of a daemon, refreshed every second."""
 import contextlib
+import json
+import os
 import select
+import shutil
 import sys
 import termios
+import time
 import tty
 from typing import Any, Dict, Iterator, List, Optional
 
 import click
 
-from ascpipe.cli import printing
 from ascpipe.cli.chosen import chosen, name_option
-from ascpipe.cli.rates import busy
-from ascpipe.cli.stats import limit, percent, summary, watched
-from ascpipe.cli.status import headlines, state_of
-
-_TABLE_COLUMNS = ["table", "batches/s", "ids/s", "device hit", "host hit", "in/s", "out/s", "read/s", "written/s"]
-
-_READING_COLUMNS = ["readers", "records/s", "MB/s", "skipped/s", "busy", "of it reads", "full", "program waits"]
+from ascpipe.cli.keys import names_in
+from ascpipe.cli.stats import summary, watched
+from ascpipe.cli.top_screen import SORTS, View, drawn, pressed, printed
+from ascpipe.names import RunDir
 
 
 @click.command("top", help="Show a live view of a daemon; q or Ctrl-C quits.")
 @name_option
-def command(name: Optional[str]) -> None:
-    """Show the view on a terminal. For files and pipes, use ``ascpipe stats``."""
-    if not (sys.stdout.isatty() and sys.stdin.isatty()):
-        raise click.UsageError("top needs a terminal. Use `ascpipe stats` for a file or a pipe")
-    from rich.live import Live
-
+@click.option("--once", is_flag=True, help="Print all figures of one second, also to a file or a pipe.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per second, like `ascpipe stats --json`.")
+@click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True, help="Order of the tables.")
+@click.option("--filter", "query", default="", metavar="TEXT", help="Show only tables whose names contain TEXT.")
+def command(name: Optional[str], once: bool, as_json: bool, sort: str, query: str) -> None:
+    """Show the view on a terminal, or print the figures."""
+    view = View(sort=sort, query=query)
+    if not (once or as_json or (sys.stdout.isatty() and sys.stdin.isatty())):
+        raise click.UsageError("top needs a terminal. Use `ascpipe top --once` or `ascpipe stats` for a file or a pipe")
     run = chosen(name)
-    with contextlib.suppress(KeyboardInterrupt), _single_keys(), Live(screen=True, auto_refresh=False) as live:
-        for looks in watched(run, 1.0):
-            live.update(_drawn({**looks[-1], "logs": run.path}, looks), refresh=True)
-            if _is_left():
+    with contextlib.suppress(KeyboardInterrupt):
+        if once or as_json:
+            for looks in watched(run, 1.0):
+                _print(run, looks, view, as_json=as_json)
+                if once:
+                    return
+        else:
+            _Live(run, view).run()
+
+
+def _print(run: RunDir, looks: List[Dict[str, Any]], view: View, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(summary(looks)))
+    else:
+        width = shutil.get_terminal_size().columns  # 80 for a pipe, unless COLUMNS is set
+        click.echo("\n".join(printed({**looks[-1], "logs": run.path}, looks, view, width)))
+
+
+class _LeftError(Exception):
+    """The user has pressed the key that ends the command."""
+
+
+class _Live:
+    """Screen of a terminal that shows a daemon until the user presses q."""
+
+    def __init__(self, run: RunDir, view: View) -> None:
+        self._run = run
+        self._view = view
+        self._looks: List[Dict[str, Any]] = []
+        self._live: Any = None
+
+    def run(self) -> None:
+        from rich.live import Live
+
+        with _single_keys(), Live(screen=True, auto_refresh=False) as self._live, contextlib.suppress(_LeftError):
+            for looks in watched(self._run, 1.0, self._wait):
+                self._looks = looks
+                self._draw()
+
+    def _draw(self) -> None:
+        from rich.console import Group
+        from rich.text import Text
+
+        if self._looks:
+            width, height = self._live.console.size
+            status = {**self._looks[-1], "logs": self._run.path}
+            lines, self._view = drawn(status, self._looks, self._view, width, height)
+            self._live.update(Group(*(Text(text, style, no_wrap=True) for text, style in lines)), refresh=True)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, and show the effect of each key immediately. Raise ``_LeftError`` if the user ends the command."""
+        end = time.monotonic() + seconds
+        while True:
+            left_s = end - time.monotonic()
+            if not select.select([sys.stdin], [], [], max(0.0, left_s))[0]:
                 return
-
-
-def screen(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> List[Any]:
-    """Return (title, column names, rows of cells) for each table to draw. Empty tables are omitted."""
-    told = summary(looks)
-    awake = busy(looks)
-    waits = {wait["who"]: wait["waits_for"] for wait in status["waits"]}
-    processes = [("{} worker {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"),
-                  state_of(worker, status["state"])) for worker in status["workers"]]
-    if status["trainer"] is not None:
-        processes.insert(0, ("trainer", str(status["trainer"]["pid"]), ""))
-    found = [
-        ("", ["steps/s", "ids/s", "step waits", "bottleneck"], [
-            ["{:.1f}".format(told["steps"]), "{:,.0f}".format(told["ids"]), percent(told["step_waits"]),
-             limit(told)]]),
-        ("tables", _TABLE_COLUMNS, [
-            [table["table"], "{:.1f}".format(table["batches"]), "{:,.0f}".format(table["ids"]),
-             percent(table["device_hit_rate"]), percent(table["host_hit_rate"]),
-             *("{:,.0f}".format(table[name]) for name in ("rows_in", "rows_out", "rows_read", "rows_written"))]
-            for table in told["tables"]]),
-        ("rings", ["stream", "steps/s", "depth", "of", "parked"], [
-            [str(ring["stream"]), "{:.1f}".format(ring["steps"]), str(ring["depth"]), str(ring["frames"]),
-             str(ring["parked"])] for ring in told["rings"]]),
-        ("asc.data.read", _READING_COLUMNS, [] if told["reading"] is None else [_reading_cells(told["reading"])]),
-        ("processes", ["process", "pid", "state", "awake", "waits for"], [
-            [name, pid, state, percent(awake.get(name)), waits.get(name, "-")] for name, pid, state in processes]),
-    ]
-    return [part for part in found if part[2]]
-
-
-def _reading_cells(rates: Dict[str, float]) -> List[str]:
-    return [str(rates["readers"]), "{:,.0f}".format(rates["records"]), "{:.1f}".format(rates["bytes"] / 1e6),
-            "{:,.0f}".format(rates["skipped"]),
-            *(percent(rates[name]) for name in ("busy", "reading", "full", "waited"))]
-
-
-def _drawn(status: Dict[str, Any], looks: List[Dict[str, Any]]) -> Any:
-    from rich.console import Group
-    from rich.text import Text
-
-    lines = [Text(printing.one_line(text)) for text in headlines(status)]
-    return Group(*lines, *(printing.rich_table(*part) for part in screen(status, looks)), Text("q ends"))
+            page = max(1, self._live.console.size[1] // 2)
+            for key in names_in(os.read(sys.stdin.fileno(), 1024)):
+                view = pressed(self._view, key, page)
+                if view is None:
+                    raise _LeftError
+                self._view = view
+            self._draw()
 
 
 @contextlib.contextmanager
@@ -87,11 +106,3 @@ def _single_keys() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
-
-
-def _is_left() -> bool:
-    """Return whether q was pressed or the input has ended."""
-    while select.select([sys.stdin], [], [], 0)[0]:
-        if sys.stdin.read(1) in ("q", "Q", ""):
-            return True
-    return False

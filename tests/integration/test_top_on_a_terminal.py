@@ -1,12 +1,17 @@
 """``ascpipe top`` on a terminal: figures move while a program trains, any size will do, all is as before afterwards."""
+import contextlib
+import json
 import os
 import re
 import signal
+import string
+import subprocess
 import sys
 
 import pytest
 
-from tests.support.daemons import ROOT, DaemonProcess, use_standins
+from ascpipe.control import trainer_link
+from tests.support.daemons import LAYOUT, ROOT, DaemonProcess, small_session, use_standins
 from tests.support.programs import running
 from tests.support.terminals import SHOWN, USUAL, Terminal
 from tests.support.watched_training import trained_by
@@ -50,8 +55,9 @@ def training():
 
 
 def row_of(screen, first):
-    """The cells of the row that begins with a word."""
-    return next(line.split() for line in screen.splitlines() if line.split()[:1] == [first])
+    """The cells of the row that begins with a word, or with a mark and the word."""
+    rows = [line.lstrip("> ").split() for line in screen.splitlines()]
+    return next(row for row in rows if row[:1] == [first])
 
 
 def test_figures_move_from_one_screen_to_the_next_while_a_program_trains_and_q_ends_it(training):
@@ -102,3 +108,51 @@ def test_a_daemon_that_ends_ends_it_with_one_line_and_3(monkeypatch):
             assert line.startswith("ascpipe: E212: No ascpipe daemon named 'ending' is running")
     finally:
         daemon.end()
+
+
+NAMES = ["user_profile_long_term_interests_tower_{}_embedding".format(letter) for letter in string.ascii_lowercase]
+
+
+@pytest.mark.usefixtures("training")
+def test_80_by_24_shows_26_tables_with_whole_names_by_arrows_filter_and_detail(monkeypatch):
+    use_standins(monkeypatch)
+    daemon = DaemonProcess("many")
+    try:
+        with contextlib.closing(trainer_link.connect("many", layout=LAYOUT)) as link, top("many", 80, 24) as terminal:
+            link.start(*small_session(*NAMES))
+
+            def wait_for(*words):
+                """Screen with all words."""
+                return terminal.wait_until(lambda: [screen for screen in terminal.screens()[-3:-1]
+                                                    if all(word in screen for word in words)])[0]
+
+            def then(key):
+                terminal.press(key)
+                return terminal.wait_until(lambda: terminal.screens()[:-1])[-1]
+
+            seen = wait_for("> " + NAMES[0], "key worker 0")
+            for _ in NAMES[1:]:
+                then("\x1b[B")
+            seen = wait_for("> " + NAMES[25])
+            assert all(len(line) <= 80 for line in seen.splitlines()) and len(seen.splitlines()) <= 24
+            then("/")
+            then("tower_m")
+            then("\r")
+            seen = wait_for("> " + NAMES[12], "'tower_m' in the name")
+            assert NAMES[25] not in seen
+            then("\r")
+            assert "rows on the device, at most" in wait_for("table " + NAMES[12])
+            ends_with_q(terminal)
+    finally:
+        daemon.end()
+
+
+def test_once_and_json_need_no_terminal(training):
+    done = subprocess.run([sys.executable, "-m", "ascpipe", "top", "--name", "unit", "--once"], cwd=ROOT,
+                          env=dict(os.environ, COLUMNS="40"), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 40 and "table worker 0" in done.stdout
+    done = subprocess.run([sys.executable, "-m", "ascpipe", "top", "--name", "unit", "--once", "--json"], cwd=ROOT,
+                          capture_output=True, text=True, timeout=60)
+    told = json.loads(done.stdout)
+    assert [table["table"] for table in told["tables"]] == ["ids"] and told["tables"][0]["batches"] > 0

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from ascpipe import names
-from ascpipe.cli import main, rates, stats, top
+from ascpipe.cli import main, rates, stats, top_screen
 
 SENTENCES = {
     "keys": "the key worker to deduplicate its keys", "plan": "the table worker to plan it",
@@ -149,13 +149,13 @@ def test_stats_as_json_has_an_object_in_each_line(answers):
 
 def test_top_has_a_table_for_all_for_tables_for_rings_and_for_processes():
     looks = [look(0.0), look(1.0, trained=20, ids=300)]
-    parts = top.screen({**looks[-1], "workers": [
+    parts = top_screen.screen({**looks[-1], "workers": [
         {"kind": "key", "index": 0, "pid": 6, "attached": True, "hangs_s": 0.0}]}, looks)
-    assert [title for title, _, _ in parts] == ["", "tables", "rings", "processes"]
-    assert [row[0] for row in parts[3][2]] == ["trainer", "key worker 0"]
-    assert parts[1][2][0][:3] == ["user", "0.0", "300"]
+    assert [title for title, _, _ in parts] == ["", "processes", "rings", "tables"]
+    assert [row[0] for row in parts[1][2]] == ["trainer", "key worker 0"]
+    assert parts[3][2][0][:3] == ["user", "0.0", "300"]
 
 
 def test_top_without_a_terminal_is_wrong_usage():
     done = CliRunner().invoke(main.main, ["top"])
-    assert (done.exit_code, "Use `ascpipe stats`" in done.output) == (2, True)
+    assert (done.exit_code, "Use `ascpipe top --once` or `ascpipe stats`" in done.output) == (2, True)

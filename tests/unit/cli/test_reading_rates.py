@@ -1,7 +1,7 @@
 """Rates of ``asc.data.read``, and whether it or the program's own pipeline is the slow input."""
 import pytest
 
-from ascpipe.cli import reading, stats, status, top
+from ascpipe.cli import reading, stats, status, top_screen
 from tests.unit.cli.test_rates import look
 from tests.unit.cli.test_status_text import STATUS, shown
 
@@ -57,7 +57,7 @@ def test_the_bottleneck_input_names_its_slow_part_and_other_bottlenecks_do_not()
 def test_top_and_status_show_the_readers(monkeypatch):
     seen = looks(readers=2, records=600, bytes=25 * 10**6, skipped=20, read_s=8.0, parse_s=9.0, full_s=6.0,
                  waited_s=2.5)
-    parts = {title: rows for title, _, rows in top.screen(seen[-1], seen)}
+    parts = {title: rows for title, _, rows in top_screen.screen(seen[-1], seen)}
     assert parts["asc.data.read"] == [["2", "50", "2.5", "2", "60.0 %", "25.0 %", "30.0 %", "25.0 %"]]
     cells = [["2", "4", "600", "25.0", "3", "8.0", "9.0", "6.0", "2.5"]]
     counted = {"readers": 2, "batches": 4, "records": 600, "bytes": 25 * 10**6, "skipped": 3, "read_s": 8.0,
