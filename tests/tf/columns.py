@@ -15,6 +15,7 @@ from tensorflow.python.framework import random_seed
 from tensorflow.python.training import training_util
 
 import ascpipe.tf as asc
+from tests.support.programs import models_to_take_over
 from tests.tf import programs
 from tests.tf.estimators import Losses, event_files
 
@@ -211,6 +212,19 @@ CANNED = {
         linear_feature_columns=few_wide(), dnn_feature_columns=few_deep(), dnn_hidden_units=HIDDEN,
         dnn_optimizer="Adagrad",
         linear_optimizer=tf.compat.v1.train.GradientDescentOptimizer(0.001), **given)}
+
+
+def deep_fm(**given):
+    """DeepFM, written by hand with columns. Its rows have 16 elements, for which the Adagrad of TensorFlow 2.15 rounds differently."""
+    names = ("user", "item", "site", "tags")
+    ids = [categorical()[name] for name in names]
+    rows = [tf.feature_column.embedding_column(each, 16, initializer=tf.compat.v1.constant_initializer(0.05 * place))
+            for place, each in enumerate(ids, 1)]
+    return tf.compat.v1.estimator.Estimator(models_to_take_over.deep_fm(
+        ids, rows, lambda: tf.compat.v1.train.AdagradOptimizer(0.02)), **given)
+
+
+PROGRAMS = {**CANNED, "DeepFM": deep_fm}
 
 
 class EachLoss(Losses):

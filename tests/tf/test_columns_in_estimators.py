@@ -1,4 +1,4 @@
-"""Canned Estimators on tables have the losses, metrics and predictions that they have on the columns of TensorFlow."""
+"""Estimators on tables have the losses, metrics and predictions that they have on the columns of TensorFlow."""
 import functools
 import os
 
@@ -12,6 +12,7 @@ STEPS = 30
 WHOLE = "DNNLinearCombinedClassifier"  #: has columns of all kinds, in both towers
 SMALL = "LinearRegressor"  #: few columns, and slots of FTRL
 PROBED = (WHOLE, SMALL)  #: both heads
+BY_HAND = "DeepFM"  #: with a linear model and embeddings of the same columns
 BOTH_TOWERS = "DNNLinearCombinedRegressor"  #: few columns, Adagrad and gradient descent
 
 
@@ -30,7 +31,7 @@ def trained(tmp_path_factory):
     """Trains a kind of Estimator, once; what is asked of the probes is there for those that are ``PROBED``."""
     @functools.lru_cache(maxsize=None)
     def train(kind, side, steps, probed):
-        return columns.Trained(columns.CANNED[kind], side, tmp_path_factory.mktemp(side), steps, probed=probed)
+        return columns.Trained(columns.PROGRAMS[kind], side, tmp_path_factory.mktemp(side), steps, probed=probed)
 
     return lambda kind, side="tensorflow", steps=STEPS, probed=False: train(kind, side, steps, probed or kind in PROBED)
 
@@ -40,7 +41,7 @@ def largest_variable(folder):
     return max(shape[0] for _, shape in tf.train.list_variables(str(folder)) if shape)
 
 
-@pytest.mark.parametrize("kind", kinds(PROBED))
+@pytest.mark.parametrize("kind", kinds((*PROBED, BY_HAND)))
 def test_losses_are_those_of_tensorflow(kind, trained):
     expected = trained(kind).losses
     assert len(expected) == STEPS and len(set(expected)) > STEPS / 2
@@ -56,7 +57,7 @@ def test_metrics_and_predictions_are_those_of_tensorflow_also_for_keys_that_were
 
 @pytest.mark.long
 @pytest.mark.timeout_s(400)
-@pytest.mark.parametrize("kind", columns.CANNED)
+@pytest.mark.parametrize("kind", columns.PROGRAMS)
 def test_losses_of_300_steps_are_those_of_tensorflow(kind, trained):
     assert columns.difference(trained(kind, "device", 300).losses, trained(kind, steps=300).losses) <= 1e-5
 
