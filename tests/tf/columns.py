@@ -215,7 +215,10 @@ CANNED = {
 
 
 def deep_fm(**given):
-    """DeepFM, written by hand with columns. Its rows have 16 elements, for which the Adagrad of TensorFlow 2.15 rounds differently."""
+    """DeepFM, written by hand with columns.
+
+    Rows have 16 elements: from 8 on, the Adagrad of TensorFlow 2.15 rounds differently.
+    """
     names = ("user", "item", "site", "tags")
     ids = [categorical()[name] for name in names]
     rows = [tf.feature_column.embedding_column(each, 16, initializer=tf.compat.v1.constant_initializer(0.05 * place))

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from ascpipe.errors import NoAnswerError
 from ascpipe.tf import Saver
+from ascpipe.tf.running.hold_between_steps import hold
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from tests.support.programs.counted import CountedTable, Feed, two_tiers
@@ -157,11 +158,18 @@ def killed_workers(kinds: str, kills: str, seed: str = "1", by: signal.Signals =
                 check.step(running)
         for table in tables:
             table.require_truth()
+        _require_no_lease()
         wanted = sum(kind != "template" for kind in itertools.islice(itertools.cycle(kinds.split("+")), killer.killed))
         wait_until(lambda: sum(_restarts().values()) == wanted)
         late = {wait["who"]: wait["late"] for wait in status()["waits"]}
         return {"last_kill_at": last_kill_at, "restarts": _restarts(), "late": late, "longest_s": longest_s,
                 "recovered_s": killer.recovered_s}
+
+
+def _require_no_lease() -> None:
+    """Take an exclusive hold. It waits until no step has the lease or a share, so a lease left behind hangs."""
+    with hold(alone=True):
+        pass
 
 
 def _restarts() -> Dict[str, int]:
@@ -188,6 +196,7 @@ def killed_between_plan_and_retire(rounds: str) -> Dict[str, Any]:
             feed.took(step.join().returned())
         for table in tables:
             table.require_truth()
+        _require_no_lease()
     return {"in_between": in_between}
 
 
@@ -207,6 +216,7 @@ def killed_workers_and_changed_rows(kinds: str, kills: str, seed: str = "1") -> 
             feed.step(running)
         for table in tables:
             table.require_truth()
+        _require_no_lease()
         return {"changes": changes, "killed": killer.killed}
 
 
