@@ -29,8 +29,8 @@ Pieces = Callable[[TableSpec], Sequence[Piece]]  #: function that returns pieces
 #: function of the index of a first row and a count of rows; for each part of a row, it returns the array into which the
 #: rows are read, or None if the reader allocates the array
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
-#: function that returns for each key of a block, int64[n], whether it is yielded, as bool[n]; called once for each block,
-#: in their order, possibly in another thread
+#: function that returns for each key of a block, int64[n], whether it is yielded, as bool[n]; called once for each
+#: block, in their order, possibly in another thread
 Kept = Callable[[np.ndarray], np.ndarray]
 
 _BLOCK_BYTES = 4 << 20  #: small enough that most of a block stays in the CPU cache until the block is used

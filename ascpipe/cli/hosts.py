@@ -155,8 +155,12 @@ def filled(places: Sequence[Place], count: int) -> List[Place]:
     return taken
 
 
-def check_addresses(names: Sequence[str]) -> None:
-    """Raise ``RanksError`` if a host or this machine's own name has no address that other machines can reach."""
+def check_addresses(names: Sequence[str]) -> bool:
+    """Check the addresses of hosts. Return whether other machines are among them.
+
+    Raises:
+        RanksError: a host or this machine's own name has no address that other machines can reach.
+    """
     import psutil
 
     here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
@@ -167,12 +171,13 @@ def check_addresses(names: Sequence[str]) -> None:
         except OSError as error:
             raise RanksError("host {} has no address: {}".format(name, error)) from error
     if set(addresses.values()) <= here | {"127.0.0.1"}:
-        return
+        return False
     for name, address in addresses.items():
         if address.startswith("127."):
             raise RanksError("host {} resolves to {}, which other machines cannot reach. Use the name that they "
                              "know".format(name, address))
     check_own_name()
+    return True
 
 
 def _exit_code(command: Sequence[str], out: IO[bytes], err: IO[bytes]) -> int:

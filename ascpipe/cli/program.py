@@ -109,10 +109,11 @@ def _end_with_the_shell(shell: int) -> None:
 
 
 def _run_as_rank(program: Callable[[], None]) -> None:
-    from ascpipe import ranks
+    from ascpipe import rank_lifeline, ranks
 
     os.environ.update(ranks.told(os.environ))
     try:
+        rank_lifeline.end_with_launcher(os.environ)
         program()
     except KeyboardInterrupt:
         raise  # not a failure of the program

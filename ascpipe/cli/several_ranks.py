@@ -25,6 +25,7 @@ from ascpipe.cli.ranks_folder import ranks_folder
 from ascpipe.daemon.run_directory import sweep_dead_runs
 from ascpipe.errors import RanksError
 from ascpipe.logs import one_line
+from ascpipe.rank_lifeline import PORT_VARIABLE, Lifeline
 from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, LOCAL_RANK, causes, check_horovod
 
 _HOROVODRUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "horovodrun.py")
@@ -65,6 +66,7 @@ class Ranks:
         self._hosts = hosts
         self._mpi = mpi
         self._daemon = daemon
+        self._has_others = False
         self._places = self._chosen()
 
     def _chosen(self) -> List[Place]:
@@ -76,7 +78,7 @@ class Ranks:
                                          self._daemon, self._daemon + "-" + LOCAL_RANK),
                                      param_hint="--daemon or ASCPIPE_NAME")
         check_horovod()
-        check_addresses([place.host for place in places])
+        self._has_others = check_addresses([place.host for place in places])
         return places
 
     def _number(self) -> int:
@@ -112,8 +114,9 @@ class Ranks:
         """Run the ranks once. Return (exit code, whether a signal to this process caused the exit)."""
         # makes sums of dense gradients reproducible
         unfused = {"HOROVOD_FUSION_THRESHOLD": "0"} if self._number() >= _FUSED_FROM else {}
-        with ranks_folder() as folder:
-            launcher = _Launcher(self.command(), {**unfused, **environment, FOLDER_VARIABLE: folder})
+        with ranks_folder() as folder, Lifeline(self._number()) as lifeline:
+            added = {FOLDER_VARIABLE: folder, **({PORT_VARIABLE: str(lifeline.port)} if self._has_others else {})}
+            launcher = _Launcher(self.command(), {**unfused, **environment, **added})
             code, first = launcher.wait()
             with contextlib.suppress(FileNotFoundError):  # no daemon has been started
                 sweep_dead_runs("")  # a launcher that kills a rank may also kill its daemon

@@ -30,7 +30,8 @@ while [ $# -gt 0 ]; do
     *) [ -z "$host" ] || break; host=$1; shift ;;
   esac
 done
-exec ip netns exec {prefix}$host bash -c "$*"
+setsid ip netns exec {prefix}$host bash -c "$*" &
+wait $!  # like a real server of ssh, the other machine does not end what it has begun when this client is killed
 """
 
 PROGRAM = """\
@@ -84,13 +85,17 @@ class Machines:
 
     def lose(self, name):
         """Take the cable of a machine away and kill all of its processes, as a loss of power does."""
-        space = self._spaces[name]
-        _ip("-n", space, "link", "set", "eth7", "down")
-        found = subprocess.run(["ip", "netns", "pids", space], check=True, stdout=subprocess.PIPE).stdout.split()
+        _ip("-n", self._spaces[name], "link", "set", "eth7", "down")
+        found = self.processes(name)
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         return len(found)
+
+    def processes(self, name):
+        """The PIDs of a machine."""
+        found = subprocess.run(["ip", "netns", "pids", self._spaces[name]], check=True, stdout=subprocess.PIPE)
+        return [int(pid) for pid in found.stdout.split()]
 
 
 @pytest.fixture
@@ -158,7 +163,7 @@ def test_a_run_goes_on_with_fewer_ranks_when_a_machine_is_lost(machines, tmp_pat
                           options=["--hosts-script", str(hosts), "--restarts", "2"])
     process = started(machines.on_the_first(command), PATH=machines.path())
     try:
-        wait_until(lambda: process.poll() is not None or list(model.glob("model.ckpt-10*")), seconds=90)
+        wait_until(lambda: process.poll() is not None or list(model.glob("model.ckpt-10*")), timeout_s=90)
         offer(["ma:2"])
         assert machines.lose("mb") > 0
         out, err = process.communicate()
@@ -171,3 +176,20 @@ def test_a_run_goes_on_with_fewer_ranks_when_a_machine_is_lost(machines, tmp_pat
         (line,) = said(out, rank)
         first = int(re.fullmatch(r"rank {} of 2 steps ([0-9]+) to 60 keys [0-9]+".format(rank), line).group(1))
         assert 10 <= first < 60 and first % 5 == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.long)])
+def test_ranks_of_other_machines_end_with_their_launcher(machines, tmp_path, number):
+    program, up = tmp_path / "waiting.py", tmp_path / "up"
+    program.write_text("import os, time\nopen({!r}, 'w').close()\nwhile True:\n    time.sleep(60)\n".format(str(up)))
+    command = ascpipe_run(2, program, options=["--hosts", "mb:2"])
+    process = started(machines.on_the_first(command), PATH=machines.path())
+    try:
+        wait_until(lambda: up.exists() or process.poll() is not None, timeout_s=60)
+        assert machines.processes("mb")
+        process.send_signal(number)
+        process.communicate()
+        wait_until(lambda: not machines.processes("mb"), timeout_s=30)
+    finally:
+        process.kill()
+        process.communicate()

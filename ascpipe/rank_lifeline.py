@@ -1,0 +1,81 @@
+"""Connection from each rank to the launcher of ranks on another machine, which ends the rank with the launcher.
+
+The launcher starts ranks on other machines by ssh. If the client of ssh exits, the server of ssh does not end the
+processes that it started. So the launcher listens on a port, and each rank connects to it. The launcher never accepts
+the connections: the kernel completes them, and resets them when the launcher closes its socket or dies. Keepalive
+messages of the kernel detect a machine that no longer answers.
+"""
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from typing import Mapping, Optional
+
+from ascpipe.errors import RanksError
+
+PORT_VARIABLE = "ASCPIPE_LAUNCHER_PORT"  #: environment variable of ranks: port of the launcher
+_ADDRESS_VARIABLE = "HOROVOD_GLOO_RENDEZVOUS_ADDR"  # Horovod's launcher sets it to its own address
+_CONNECT_S = 30.0
+_IDLE_S, _INTERVAL_S, _PROBES = 10, 5, 4  # a machine that does not answer is detected after 30 s
+_LOOK_S = 60.0
+_END_S = 10.0  # seconds from SIGTERM to SIGKILL, as in Horovod's launcher
+
+
+class Lifeline:
+    """Listening socket of the launcher, as a context manager.
+
+    Args:
+        ranks: number of ranks that will connect.
+
+    Attributes:
+        port: TCP port, on all addresses of this machine.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.bind(("", 0))
+        self._socket.listen(2 * ranks)
+        self.port: int = self._socket.getsockname()[1]
+
+    def __enter__(self) -> "Lifeline":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._socket.close()
+
+
+def end_with_launcher(environment: Mapping[str, str]) -> Optional[threading.Thread]:
+    """Start a thread that ends this process when the launcher exits, with SIGTERM, and after 10 s with SIGKILL.
+
+    Returns:
+        The thread, or None if the launcher runs all ranks on its own machine.
+
+    Raises:
+        RanksError: the launcher cannot be reached.
+    """
+    port, address = environment.get(PORT_VARIABLE), environment.get(_ADDRESS_VARIABLE)
+    if port is None or address is None:
+        return None
+    try:
+        connection = socket.create_connection((address, int(port)), _CONNECT_S)
+        for option, value in ((socket.TCP_KEEPIDLE, _IDLE_S), (socket.TCP_KEEPINTVL, _INTERVAL_S),
+                              (socket.TCP_KEEPCNT, _PROBES)):
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    except (OSError, ValueError) as error:
+        raise RanksError("this rank cannot connect to its launcher at {}:{}: {}. The launcher has exited, or a "
+                         "firewall rejects the connection".format(address, port, error)) from error
+    thread = threading.Thread(target=_watch, args=(connection,), name="asc-launcher", daemon=True)
+    thread.start()
+    return thread
+
+
+def _watch(connection: socket.socket) -> None:
+    with connection:
+        while not select.select([connection], [], [], _LOOK_S)[0]:
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_END_S)
+    os.kill(os.getpid(), signal.SIGKILL)
