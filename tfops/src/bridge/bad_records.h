@@ -16,7 +16,7 @@ void SkipRecord(const ReadSettings& settings, std::int64_t number, const std::st
 // Skips a record that does not have the features of the dataset, or returns the error.
 tensorflow::Status OnUnfitRecord(const ReadSettings& settings, std::int64_t number, const std::string& why);
 
-// Returns the error of a batch without records that have the features. `first` is one of its records.
+// Returns the error of a batch in which no record has the features of the dataset. `first` is one of its records.
 tensorflow::Status NoFitRecord(const ReadSettings& settings, std::int64_t first);
 
 }  // namespace ascpipe

@@ -58,9 +58,9 @@ class RowOrder {
   RowOrder(const RowGroups& groups, const BatchPlanArguments& plan, std::int64_t epoch);
 
   std::int64_t epoch() const { return epoch_; }
-  // Number of the row group at place 0, 1, ... of the epoch.
+  // Returns the number of the row group at place 0, 1, ... of the epoch.
   std::size_t GroupAt(std::size_t place) const { return order_[place]; }
-  // Place of the row group that has a position of the sequence of the epoch.
+  // Returns the place of the row group that contains a position of the epoch's sequence.
   std::size_t PlaceOf(std::int64_t position) const;
   // Position after the last row of the row group at a place.
   std::int64_t EndOf(std::size_t place) const { return firsts_[place + 1]; }
