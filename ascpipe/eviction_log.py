@@ -7,6 +7,7 @@ import datetime
 import errno
 import fcntl
 import os
+import re
 import stat
 import time
 from typing import Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -23,6 +24,7 @@ OLD_FILES = 3  #: number of older files that are kept
 _LINES = 8192  # lines of one write; they are smaller than the smallest limit
 _COLUMNS = 6
 _BLOCK_BYTES = 1 << 24  # part of a file that is searched at a time
+_RANK_OF_STEM = re.compile("-[0-9]{1,4}$")
 _TRIES = 100
 _PAUSE_S = 0.01  # between two attempts to lock the file
 
@@ -55,7 +57,8 @@ class EvictionLog:
     Args:
         path: path of the file.
         limit_bytes: size at which the file is renamed.
-        warn: function that receives a sentence when the first line is lost.
+        warn: function that receives a sentence when the first line is lost, and the number of lost lines when the
+            file can be written again.
 
     Attributes:
         lost: number of lines that were not written.
@@ -92,6 +95,9 @@ class EvictionLog:
             written = _append(self._path, self._limit, told + text)
             if written < len(told + text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if self._untold:
+                self._warn("{} can be written again. {} lines were lost, and the file has a line with this number"
+                           .format(self._path, self._untold))
             self._untold = 0
         except OSError as error:
             if written >= len(told):
@@ -122,6 +128,20 @@ def path_of_rank(path: str, rank: int) -> str:
     return "{}-{}{}".format(stem, rank, suffix)
 
 
+def paths_of_ranks(path: str) -> List[str]:
+    """Return the paths of the logs of all ranks that exist. ``path`` is the path of the setting or of one rank."""
+    stem, suffix = os.path.splitext(path)
+    stems = {re.escape(stem), re.escape(_RANK_OF_STEM.sub("", stem))}
+    folder = os.path.dirname(path)
+    is_log = re.compile("(?:{})(?:-[0-9]{{1,4}})?{}".format("|".join(sorted(stems)), re.escape(suffix)))
+    try:
+        there = os.listdir(folder or os.curdir)
+    except OSError:
+        return [path]
+    return sorted({path, *(other for other in (os.path.join(folder, name) for name in there)
+                           if is_log.fullmatch(other))})
+
+
 def files_of(path: str) -> List[str]:
     """Return the paths of the file and of the older files, newest first."""
     return [path, *("{}.{}".format(path, number) for number in range(1, OLD_FILES + 1))]
@@ -146,7 +166,16 @@ def parsed(line: bytes) -> Optional[Loss]:
 
 
 def newest(path: str, table: str, keys: Sequence[int]) -> Dict[int, Loss]:
-    """Return the newest line of each key that the log contains. Files that cannot be read are ignored."""
+    """Return the newest line of each key that the logs of all ranks contain. Files that cannot be read are ignored."""
+    newest_of: Dict[int, Loss] = {}
+    for log in paths_of_ranks(path):
+        for key, loss in _newest_of_rank(log, table, keys).items():
+            if key not in newest_of or newest_of[key].time < loss.time:
+                newest_of[key] = loss
+    return newest_of
+
+
+def _newest_of_rank(path: str, table: str, keys: Sequence[int]) -> Dict[int, Loss]:
     found: Dict[int, Loss] = {}
     for file in files_of(path):
         for block in _blocks_from_the_end(file):

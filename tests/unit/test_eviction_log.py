@@ -108,7 +108,9 @@ def test_a_full_disk_loses_lines_which_are_counted_and_said_once(tmp_path, monke
     writer.write("user", TICKET, EVICTED, keys(5))
     writer.write("user", TICKET, EVICTED, keys(6))
     assert path.read_bytes().splitlines()[1 + complete] == b"# %d lines were lost" % (9 - complete)
-    assert key_column(path)[-2:] == [5, 6] and len(told) == 1 and path.read_bytes().count(b"#") == 1
+    assert told[1:] == ["{} can be written again. {} lines were lost, and the file has a line with this number".format(
+        path, 9 - complete)]
+    assert key_column(path)[-2:] == [5, 6] and path.read_bytes().count(b"#") == 1
 
 
 def test_a_file_that_another_process_has_locked_does_not_stop_the_writer(tmp_path, monkeypatch):
@@ -175,6 +177,16 @@ def test_a_path_that_cannot_be_written_is_refused_before_anything_starts(tmp_pat
 def test_each_rank_has_a_file():
     assert eviction_log.path_of_rank("/a.b/evicted.tsv", 3) == "/a.b/evicted-3.tsv"
     assert eviction_log.path_of_rank("/a.b/evicted", 0) == "/a.b/evicted-0"
+
+
+def test_the_newest_line_of_a_key_is_found_in_the_files_of_all_ranks(tmp_path, monkeypatch):
+    for moment, name in enumerate(["lost-1.tsv", "lost.tsv", "lost-2.tsv", "lost-x.tsv", "other-2.tsv"]):
+        monkeypatch.setattr(eviction_log.time, "time", lambda now=moment: 100.0 + now)
+        log(tmp_path / name)[0].write("user", TICKET, EVICTED, keys(moment, 9))
+    for path in ("lost.tsv", "lost-0.tsv", "lost-1.tsv"):
+        found = newest(str(tmp_path / path), "user", [0, 1, 2, 3, 4, 9])
+        assert {key: loss.time[-3:] for key, loss in found.items()} == {0: "40Z", 1: "41Z", 2: "42Z", 9: "42Z"}
+    assert set(newest(str(tmp_path / "no" / "lost.tsv"), "user", [1])) == set()
 
 
 def test_the_private_daemon_of_a_rank_writes_the_file_of_the_rank(monkeypatch):
