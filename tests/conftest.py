@@ -255,6 +255,7 @@ def pytest_terminal_summary(terminalreporter, config):
         costs.write(RESULTS, costs.Result(config.stash[_suite_key], outcomes,
                                           costs.of_process(time.monotonic() - _began), _costs))
     if _costs:
-        terminalreporter.section("seconds per file")
-    for file, cost in sorted(_costs.items(), key=lambda row: -row[1].wall_s):
-        terminalreporter.write_line("{:8.2f}  {:4d} tests  {}".format(cost.wall_s, cost.tests, file))
+        terminalreporter.section("seconds and processor seconds per file")
+    for file, cost in sorted(_costs.items(), key=lambda row: -row[1].processor_s):
+        terminalreporter.write_line("{:8.2f}{:8.2f}  {:4d} tests  {}".format(
+            cost.wall_s, cost.processor_s, cost.tests, file))

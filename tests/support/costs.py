@@ -11,7 +11,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple
 
+from tests.support import leaks
+
 OUTCOMES = ("passed", "failed", "error", "skipped")
+_TICKS = os.sysconf("SC_CLK_TCK")
 _DAEMON = "ascpipe.daemon.start"
 _STAND_IN_DAEMON = "tests.support.standin_daemon"
 
@@ -23,7 +26,8 @@ class Cost(NamedTuple):
         tests: number of tests.
         wall_s: seconds from the start of the first fixture to the end of the last one.
         own_s: seconds of processor time of the pytest process.
-        children_s: seconds of processor time of processes that ended and were waited for.
+        children_s: seconds of processor time of processes that ended and were waited for, and of those that serve
+            several tests.
         processes: number of processes that the pytest process started, without forks.
         daemons: how many of these were daemons.
     """
@@ -37,7 +41,7 @@ class Cost(NamedTuple):
 
     @property
     def processor_s(self) -> float:
-        """Seconds of processor time of the process tree, without processes that still run."""
+        """Seconds of processor time of the process tree, without other processes that still run."""
         return self.own_s + self.children_s
 
     def plus(self, other: "Cost") -> "Cost":
@@ -122,4 +126,15 @@ def of_process(wall_s: float) -> Cost:
 
 def _processor_seconds() -> "tuple[float, float]":
     own, children = (resource.getrusage(kind) for kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime
+    # When a process that serves several tests ends, its seconds move from the second term to the first one.
+    return own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime + sum(map(_of_tree, leaks.lasting()))
+
+
+def _of_tree(pid: int) -> float:
+    """Seconds of processor time of a process, of its descendants that run, and of those that it has waited for."""
+    try:
+        fields = Path("/proc/{}/stat".format(pid)).read_text().rpartition(")")[2].split()
+        children = "".join(path.read_text() for path in Path("/proc/{}/task".format(pid)).glob("*/children"))
+    except OSError:
+        return 0.0  # it has ended
+    return sum(map(int, fields[11:15])) / _TICKS + sum(_of_tree(int(child)) for child in children.split())

@@ -52,6 +52,11 @@ def overlook(pid: int) -> None:
     _OVERLOOKED.add(pid)
 
 
+def lasting() -> List[int]:
+    """Pids of the processes that live longer than a test, without their descendants."""
+    return [*_SPARED, *_OVERLOOKED]
+
+
 def snapshot(run_home: Path) -> Snapshot:
     """Look now.
 

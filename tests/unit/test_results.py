@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tests import results
-from tests.support import costs, patience
+from tests.support import costs, leaks, patience
 from tests.support.costs import Cost, Result
 
 
@@ -40,8 +40,17 @@ def test_the_exit_code_tells_failures_and_suites_without_a_result(tmp_path, monk
     assert "3 passed, 0 failed, 0 skipped" in capsys.readouterr().out
 
 
-def test_rows_of_costs_are_sorted_by_wall_time():
-    files = {"tests/a.py": Cost(1, 1.0, 0.5, 0.25, 2, 1), "tests/b.py": Cost(2, 7.0, 3.0, 1.0, 0, 0)}
+def test_a_summary_names_the_files_above_the_bound_the_longest_first():
+    files = {"tests/a.py": Cost(1, 9.0, 15.0, 6.0), "tests/b.py": Cost(1, 99.0, 15.0, 5.0),
+             "tests/c.py": Cost(1, 9.0, 0.5, 40.0)}
+    lines = results.summary({"unit": result(of_files=files), "cpp": result("cpp")}, ["unit", "cpp"])
+    assert lines[3:-1] == ["files that took more than 20 s of processor time:", "      40  tests/c.py (unit)",
+                           "      21  tests/a.py (unit)"]
+    assert len(results.summary({"cpp": result("cpp")}, ["cpp"])) == 3
+
+
+def test_rows_of_costs_are_sorted_by_processor_time():
+    files = {"tests/a.py": Cost(1, 8.0, 0.5, 0.25, 2, 1), "tests/b.py": Cost(2, 7.0, 3.0, 1.0, 0, 0)}
     lines = results.cost_tables({"unit": result(of_files=files)})
     assert lines[2] == "| unit | 3 | 9 | 5 | 1 | 2 | 1 |"
     assert [line.split("`")[1] for line in lines if "`" in line] == ["tests/b.py", "tests/a.py"]
@@ -59,6 +68,23 @@ def test_a_meter_counts_processes_and_daemons_of_a_test():
     cost = found["tests/a.py"]
     assert (cost.tests, cost.processes, cost.daemons) == (1, 2, 1)
     assert cost.wall_s > 0 and cost.children_s > 0
+
+
+def test_a_test_has_the_processor_time_of_processes_that_serve_several_tests():
+    work = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+    serve = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', {!r}])".format(work)
+    server = subprocess.Popen([sys.executable, "-c", serve], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    leaks.spare(server.pid, "")
+    try:
+        meter, found = costs.Meter(), {}
+        for _ in meter.measured(found, "tests/a.py"):
+            server.stdout.readline()
+        for _ in meter.measured(found, "tests/b.py"):
+            server.communicate(b"\n")
+    finally:
+        leaks.spare_no_more(server.pid)
+    assert found["tests/a.py"].children_s > 0.25
+    assert found["tests/b.py"].children_s < 0.15
 
 
 @pytest.mark.parametrize("load, cores, factor", [(0.0, 2, 1.0), (2.0, 2, 1.0), (3.0, 2, 1.5), (30.0, 2, 15.0)])
