@@ -96,6 +96,7 @@ def kill_writers(directory, random, row_bytes, buffered, kills, n=3000):
 @pytest.mark.parametrize("buffered", [False, True])
 @pytest.mark.parametrize("row_bytes", [128, 9000])
 @pytest.mark.timeout_s(180)
+@pytest.mark.each_value
 def test_after_a_kill_every_row_is_the_old_one_or_the_new_one(tmp_path, seed, row_bytes, buffered):
     kill_writers(tmp_path, np.random.RandomState(seed % 2**32), row_bytes, buffered, kills=2)
 

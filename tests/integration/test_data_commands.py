@@ -120,6 +120,7 @@ def test_check_finds_features_with_different_types(folder):
 @pytest.mark.parametrize(("file", "said"), [
     ("nothing", "E277: nothing does not exist"), (".", "E277: . is a directory"),
     ("hdfs://a/b", "E277: hdfs://a/b is a remote path")])
+@pytest.mark.each_value
 def test_other_files_are_an_error_of_one_line(folder, verb, file, said):
     code, text, error = ascpipe(verb, file)
     assert (code, text, error.count("\n")) == (1, "", 1) and error.startswith("ascpipe: " + said)

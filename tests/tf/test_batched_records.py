@@ -133,6 +133,7 @@ def records(paths):
     lambda d, p: d.map(p).apply(tf.data.experimental.shuffle_and_repeat(13, 3, seed=2)).batch(6),
         lambda d, p: d.map(p).map(lambda parsed: (parsed["dense"] * 2., parsed["label"])).batch(5),
 ])
+@pytest.mark.each_value
 def test_datasets_of_programs(files, chain, one_shot):
     graphs = require_same(lambda: chain(records(files[0]), parsing(SPECS)), one_shot)
     if not one_shot:  # the graph of a one-shot iterator has the datasets in a function

@@ -81,6 +81,7 @@ def tickets(graph):
 
 @pytest.mark.parametrize("iterator", ITERATORS)
 @pytest.mark.parametrize("stages", GOOD)
+@pytest.mark.each_value
 def test_the_ticket_is_found_behind(stages, iterator, graph):
     make, expected = GOOD[stages]
     iterator(make(tf.data.Dataset.range(10))).get_next()
@@ -89,6 +90,7 @@ def test_the_ticket_is_found_behind(stages, iterator, graph):
 
 @pytest.mark.parametrize("iterator", ITERATORS)
 @pytest.mark.parametrize("stage", BAD)
+@pytest.mark.each_value
 def test_a_stage_that_breaks_the_order_is_named(stage, iterator, graph):
     iterator(BAD[stage](tf.data.Dataset.range(10))).get_next()
     with pytest.raises(ValueError, match=stage):
@@ -137,6 +139,7 @@ AHEAD = {
 
 @pytest.mark.parametrize("iterator", ITERATORS)
 @pytest.mark.parametrize("stages", AHEAD)
+@pytest.mark.each_value
 def test_how_far_batches_are_read_ahead_is_known_for(stages, iterator, graph):
     make, expected = AHEAD[stages]
     get_next = iterator(make(tf.data.Dataset.range(10))).get_next()

@@ -42,6 +42,7 @@ def test_what_is_written_need_not_be_there(tmp_path):
     ("/etc/passwd", "directory of the system"), ("/usr/lib/census", "directory of the system"),
     ("../../../../../../../../../../../../etc/passwd", "directory of the system"), ("/", "directory of the system"),
     ("", "length is less than 1"), ("a" * 1025, "length is bigger than 1024"), (None, "is not str"), (b"x", "is not")])
+@pytest.mark.each_value
 def test_a_path_that_is_refused_is_a_value_error(check, path, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=said):

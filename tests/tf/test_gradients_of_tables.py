@@ -306,6 +306,7 @@ def check(kind, changes, tier, mode, folder, only=None):
     *(pytest.param([change], marks=pytest.mark.long) for change in [
         *LINEAR, *NOT_LINEAR, in_a_conditional, densified_and_taken_again])],
     ids=lambda changes: changes[0].__name__ if len(changes) == 1 else "{} and others".format(changes[0].__name__))
+@pytest.mark.each_value
 def test_a_gradient_that_stays_one_of_this_step_trains_as_in_tensorflow(changes, tier, tmp_path):
     assert not check("lazy_adam" if tier == "host" else "adagrad", changes, tier, "tensors", tmp_path)
 

@@ -68,6 +68,7 @@ def test_the_op_gives_what_lookups_and_a_concat_give(threads):
 
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("ids", [0, 1, 3])
+@pytest.mark.each_value
 def test_ids_side_by_side_are_columns_side_by_side(ids, threads):
     random = np.random.RandomState(3)
     grad = random.randn(BATCH, 20).astype(np.float32)
@@ -109,6 +110,7 @@ def test_the_gradient_op_sums_columns_as_it_sums_gradients(threads):
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("partial", [True, False])
+@pytest.mark.each_value
 def test_the_gradients_of_several_tables_in_one_op_are_those_of_each(partial, threads):
     random = np.random.RandomState(4)
     grad = random.randn(BATCH + 5, 40).astype(np.float32)

@@ -46,6 +46,7 @@ def wanted(rows, keys, found, kind, pool=None):
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("kind", [CONSTANT, UNIFORM, NORMAL, TRUNCATED_NORMAL, POOL])
+@pytest.mark.each_value
 def test_keys_without_a_row_get_that_of_their_seed_bit_by_bit(kind, dtype):
     pool = POOL_ROWS if kind == POOL else None
     found, rows = completed(keys=KEYS.astype(dtype), kind=kind, pool=pool)

@@ -83,6 +83,7 @@ def gradient(slots, restores, grads, dim):
 
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("dim", [1, 5, 8, 16, 32, 64, 128])
+@pytest.mark.each_value
 def test_the_gradient_is_bit_equal_to_unsorted_segment_sum(dim, threads):
     random = np.random.RandomState(dim)
     distinct = 40

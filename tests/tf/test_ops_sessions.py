@@ -94,6 +94,7 @@ def test_running_the_initializer_of_an_evaluation_graph_changes_nothing():
 
 @pytest.mark.parametrize("rewrite", [True, False])
 @pytest.mark.parametrize("relaxed", [True, False])
+@pytest.mark.each_value
 def test_the_variable_ends_over_the_rows_of_the_table_whatever_assign_does(relaxed, rewrite):
     config = tf.compat.v1.ConfigProto()
     if not rewrite:

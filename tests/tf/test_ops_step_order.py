@@ -63,6 +63,7 @@ def ran(opened, fetches):
 
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.each_value
 def test_a_slow_evaluation_reads_rows_before_the_step_moves_and_updates_them(tier, threads):
     table, keys = TIERS[tier], [[1, 2], [3, 1], [2, 4], [1, 2]]
     with FakeDaemon([table], [TRAIN, EVAL]):

@@ -28,6 +28,7 @@ def waits_for(daemon, what):
 
 @pytest.mark.parametrize("prefetch", [0, 100])
 @pytest.mark.parametrize("frames", [2, 64])
+@pytest.mark.each_value
 def test_closing_the_session_ends_a_step_that_awaits_its_plan(frames, prefetch):
     with FakeDaemon([TABLE], [TRAIN], frames=frames) as daemon:
         daemon.pause()

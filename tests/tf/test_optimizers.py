@@ -72,6 +72,7 @@ def random_gradients(unique):
 
 @pytest.mark.parametrize("unique", [True, False], ids=["unique rows", "repeated rows"])
 @pytest.mark.parametrize("name", PEERS)
+@pytest.mark.each_value
 def test_equals_tensorflows_own_bit_by_bit_with_a_learning_rate_read_at_each_step(name, unique):
     ours, theirs = PEERS[name]
     rate = tf.compat.v1.placeholder_with_default(np.float32(0.1), [])

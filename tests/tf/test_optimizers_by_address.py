@@ -84,6 +84,7 @@ KINDS = {
 @pytest.mark.filterwarnings("ignore:Converting sparse IndexedSlices:UserWarning")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.each_value
 def test_rows_follow_the_formula_whatever_a_gradient_is_made_of_with_a_rate_read_at_each_step(name, kind):
     (create, model), (convert, times) = FORMULAS[name], KINDS[kind]
     lookup, rate = Lookup(), tf.compat.v1.placeholder(tf.float32, [])

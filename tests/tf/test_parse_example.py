@@ -170,6 +170,7 @@ def test_a_batch_of_several_blocks_has_them_too():
 
 @pytest.mark.parametrize("size", [1, 3, 5, 25])
 @pytest.mark.parametrize("spec", [tf.io.VarLenFeature(tf.float32), tf.io.FixedLenFeature([], tf.float32)], ids=str)
+@pytest.mark.each_value
 def test_packed_floats_with_a_part_of_a_float_have_them_too(size, spec):
     require_same({"rate": spec}, [example([("rate", field(2, field(1, b"x" * size)))])])
 

@@ -62,6 +62,7 @@ def test_a_path_where_nothing_can_be_saved_is_an_error_after_which_the_program_s
 
 @pytest.mark.parametrize("kind", [ValueError, tf.errors.NotFoundError, tf.errors.OpError, FileNotFoundError])
 @pytest.mark.parametrize("has_folder", [False, True])
+@pytest.mark.each_value
 def test_a_missing_checkpoint_is_e520_and_an_error_that_programs_of_tensorflow_catch(has_folder, kind, tmp_path,
                                                                                       running):
     path = str((tmp_path if has_folder else tmp_path / "none") / "model-7")

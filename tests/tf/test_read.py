@@ -62,6 +62,7 @@ def users(found):
 
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("specs", [DENSE, SPECS], ids=["dense", "sparse"])
+@pytest.mark.each_value
 def test_batches_equal_those_of_tensorflow(files, specs, drop):
     found = elements(lambda: asc.data.read(files, specs, 16, drop_remainder=drop))
     require_same(found, parsed(files, specs, 16, drop=drop))
@@ -70,6 +71,7 @@ def test_batches_equal_those_of_tensorflow(files, specs, drop):
 
 @pytest.mark.parametrize("readers", [1, 3])
 @pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.each_value
 def test_the_order_is_that_of_the_plan(files, readers, ranks, monkeypatch):
     plan = BatchPlan(70, 8, ranks=ranks, epochs=2, seed=5)
     for rank in range(ranks):
@@ -122,6 +124,7 @@ def test_the_batch_dimension_is_known_if_all_batches_are_full(files):
 
 @pytest.mark.parametrize("shape", [[1], None], ids=["fixed", "any number"])
 @pytest.mark.parametrize("buckets", [1, 1000, 2 ** 40, 2 ** 62])
+@pytest.mark.each_value
 def test_hashed_strings_equal_those_of_tensorflow(files, buckets, shape):
     found = elements(lambda: asc.data.read(files, {"ad": asc.data.hashed("query", buckets, shape)}, 70))
     spec = {"ad": tf.io.VarLenFeature(tf.string) if shape is None else tf.io.FixedLenFeature(shape, tf.string)}

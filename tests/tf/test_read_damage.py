@@ -115,7 +115,7 @@ def require_named(texts, path):
         assert str(path) in text, text
 
 
-@pytest.mark.parametrize("mutations", [60, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.timeout_s(2400)])])
+@pytest.mark.parametrize("mutations", [30, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.timeout_s(2400)])])
 def test_mutated_files_are_errors_or_skipped_and_never_wrong(tmp_path, seed, mutations):
     draw = random.Random(seed)
     good = b"".join(RECORDS)
@@ -217,6 +217,7 @@ def test_a_feature_that_occurs_twice_has_the_last_value_as_in_tensorflow(tmp_pat
 
 @pytest.mark.parametrize("how", ["replaced", "grown", "truncated", "deleted", "index deleted", "index changed"])
 @pytest.mark.parametrize("readers", [1, 3])
+@pytest.mark.each_value
 def test_files_that_change_while_they_are_read(tmp_path, how, readers):
     path = tmp_path / "a.tfrecord"
     more = example([("more", feature("string", [b"x" * 60_000]))])  # a reader has not buffered the whole file

@@ -56,6 +56,7 @@ def users(found):
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.each_value
 def test_the_order_is_a_function_of_the_seed(files, shuffle, size, drop, monkeypatch):
     sequences = [sequence_of(11, epoch) if shuffle else list(range(41)) for epoch in range(3)]
     assert all(sorted(sequence) == list(range(41)) for sequence in sequences)

@@ -54,6 +54,7 @@ def settled():
 @pytest.mark.parametrize("readers", [1, 4])
 @pytest.mark.parametrize("batches", [0, 1, 3])
 @pytest.mark.usefixtures("no_thread_is_left")
+@pytest.mark.each_value
 def test_sessions_that_end_in_the_middle(files, readers, batches):
     for _ in range(10):
         use(files, batches, readers=readers, read_ahead=2)

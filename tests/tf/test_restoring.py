@@ -85,6 +85,7 @@ def test_timestamps_come_back_so_that_an_eviction_drops_the_same_keys(tier, tmp_
 @pytest.mark.parametrize("batches", [
     [batch(), batch(), batch(3, 4), batch(3)],
     [batch(5, 6, time=100), batch(time=900), batch(3, 4, time=901), batch(3, time=902)]], ids=["unused", "evicted"])
+@pytest.mark.each_value
 def test_a_table_without_a_key_is_restored_as_it_was_saved(batches, tier, tmp_path):
     evicts = "time" in batches[0]
     settings = {"spec": {"access_threshold": 0, "eviction_threshold": 10} if evicts else {}, "asked": [3, 4, 5],

@@ -169,6 +169,7 @@ def require_dict(tier, threshold, seed, folder, steps=24):
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("threshold", [1, 3])
+@pytest.mark.each_value
 def test_rows_are_those_of_a_dict_whatever_is_trained_and_changed(tier, threshold, seed, tmp_path):
     require_dict(tier, threshold, seed % 2**32, tmp_path)
 

@@ -364,6 +364,7 @@ def test_an_iterator_that_the_pipeline_does_not_read_is_saved(tmp_path, monkeypa
 
 @pytest.mark.parametrize("kind", [Saver, tf.compat.v1.train.Saver])
 @pytest.mark.parametrize("step", [None, 3])
+@pytest.mark.each_value
 def test_a_path_that_ends_with_a_slash_has_the_names_of_tensorflow(kind, step, tmp_path, monkeypatch):
     with tf.Graph().as_default(), tf.compat.v1.Session() as plain:
         tf.compat.v1.get_variable("v", [1])

@@ -126,6 +126,7 @@ def test_a_path_where_nothing_can_be_saved_is_refused_before_the_pipeline_starts
 @pytest.mark.parametrize("make", [
     lambda folder: tf.compat.v1.train.Supervisor(logdir=folder),
     lambda folder: tf.compat.v1.train.MonitoredTrainingSession(checkpoint_dir=folder)], ids=["supervisor", "monitored"])
+@pytest.mark.each_value
 def test_a_folder_where_nothing_can_be_saved_is_refused_before_training(make, folder, tmp_path):
     with event_files(), programs.ascpipe():
         programs.Program(SOURCE, lambda: lazy_adam.create_hash_optimizer(0.05))

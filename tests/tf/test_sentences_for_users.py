@@ -52,6 +52,7 @@ REFUSED = "an input of a Keras model. fit, evaluate and predict of Keras are not
 
 @pytest.mark.parametrize("tensors", [False, True])
 @pytest.mark.parametrize("cast", [False, True])
+@pytest.mark.each_value
 def test_a_lookup_in_a_layer_of_a_keras_model_says_that_fit_is_not_supported(tensors, cast):
     with programs.ascpipe():
         spec = FeatureSpec("user_ids", table_name="t")

@@ -98,8 +98,9 @@ def without_padding(name, expansion):
 
 
 @pytest.mark.parametrize("name, tier", [
-    ("gradient_descent", "device"), *((name, "host") for name in OPTIMIZERS),
-    *((name, "expansion") for name in programs.BY_ADDRESS)])
+    ("gradient_descent", "device"), ("adagrad", "host"), ("ftrl", "host"), ("lazy_adam", "expansion"),
+    *(pytest.param(name, "host", marks=pytest.mark.long) for name in ("gradient_descent", "lazy_adam")),
+    *(pytest.param(name, "expansion", marks=pytest.mark.long) for name in ("gradient_descent", "adagrad"))])
 def test_rows_of_padding_keys_are_looked_up_and_never_updated(name, tier):
     looked_up, rows, size = with_twos(name, tier, padding_keys=[0, -1], padding_keys_mask=True, padding_keys_len=2)
     unpadded = without_padding(name, tier == "expansion")
@@ -167,8 +168,9 @@ class TestSparseIds:
                 trained = [run.run([rows[0][1], loss, train], {step: i})[:2] for i in range(2)]
                 return trained, [run.run(rows[1]) for _ in range(2)]
 
-    @pytest.mark.parametrize("kind, mode", [("sparse", "features"), ("ragged", "features"), ("sparse", "expansion"),
-                                            ("sparse", "tensors"), ("ragged", "tensors")])
+    @pytest.mark.parametrize("kind, mode", [
+        ("sparse", "features"), ("sparse", "expansion"), ("ragged", "tensors"),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in [("ragged", "features"), ("sparse", "tensors")])])
     def test_they_give_and_train_what_dense_ids_do_and_zeros_where_there_are_none(self, kind, mode):
         (trained, read), (dense_trained, dense_read) = (
             trained_by_descent(k, mode) for k in (kind, "dense"))

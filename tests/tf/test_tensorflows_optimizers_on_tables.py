@@ -113,5 +113,6 @@ def test_a_table_whose_rows_are_only_counted_stays_as_it_began():
 @pytest.mark.parametrize("op", [
     lambda model: tf.no_op(), lambda model: tf.gradients(model.loss, list(model.rows.values())),
     lambda model: tf.gradients(model.loss, v1.trainable_variables())], ids=["", "of rows", "of variables"])
+@pytest.mark.each_value
 def test_a_program_without_an_optimizer_may_look_at_rows(op, mode):
     assert not require_equal_or_refused(twin_programs.ours(op, mode=mode), twin_programs.plain(op))

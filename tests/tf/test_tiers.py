@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.core.embedding import create_table
+from tests.support.covering import some
 from tests.tf import programs
 from tests.tf.one_table import OneTable, batch
 
@@ -52,7 +53,7 @@ def results(optimizer, monkeypatch, user=(KEYS, 0), item=(KEYS, 0), prefetch=40,
             return losses, [row.tobytes() for row in rows], (program.user.size(), program.item.size()), between
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", some(OPTIMIZERS, "gradient_descent", "lazy_adam"))  # without slots and with most
 def test_a_device_of_one_batchs_keys_gives_the_losses_and_rows_of_a_large_one_bit_by_bit(name, monkeypatch):
     expected = on_the_device(name)
     cached = results(OPTIMIZERS[name], monkeypatch, user=(LARGEST, KEYS), item=(LARGEST, KEYS))
@@ -66,8 +67,8 @@ def test_rows_used_at_home_give_the_losses_and_rows_of_a_large_device_bit_by_bit
 
 
 @pytest.mark.parametrize("kwargs", [
-    {"user": (LARGEST, KEYS)}, {"item": (LARGEST, KEYS)}, {"user": (KEYS, KEYS)}, {"user": (60, KEYS), "prefetch": 0},
-    {"user": (2 * LARGEST, KEYS), "item": (7, 1000)}])
+    {"item": (LARGEST, KEYS)}, {"user": (60, KEYS), "prefetch": 0}, {"user": (2 * LARGEST, KEYS), "item": (7, 1000)},
+    *(pytest.param({"user": (rows, KEYS)}, marks=pytest.mark.long) for rows in (LARGEST, KEYS))])
 def test_tables_of_one_program_mix_tiers_and_sizes(kwargs, monkeypatch):
     assert results(OPTIMIZERS["adagrad"], monkeypatch, **kwargs)[:3] == on_the_device("adagrad")[:3]
 

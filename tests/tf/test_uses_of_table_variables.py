@@ -112,6 +112,7 @@ def averages(chosen):
     averaged_by_an_optimizer, averaged_without_a_list, averages(lambda model: model.everything()),
     averages(lambda model: [model.tables["user"]]), averages(lambda model: [model.tables["user"].variable])],
     ids=["optimizer", "optimizer without a list", "everything", "table", "variable"])
+@pytest.mark.each_value
 def test_a_moving_average_of_a_table_is_an_error_that_says_what_to_write(train, tier):
     found = twin_programs.ours(train, tier)
     assert require_equal_or_refused(found, None)
@@ -150,6 +151,7 @@ def test_an_op_that_is_made_after_the_first_run_is_refused_at_the_next():
 @pytest.mark.parametrize("begun, text", [
     (twin_programs.ascpipe, r"'user'.*asc\.sparse_lookup\(table, ids\).*asc\.lookup_sparse"),
     (programs.ascpipe, r"'user'.*call sparse_lookup\(table, ids, modify_graph=True\)")], ids=["plain", "incumbent"])
+@pytest.mark.each_value
 def test_a_table_that_is_given_to_a_lookup_of_tensorflow_is_refused(begun, text, look_up):
     with begun():
         with pytest.raises(ValueError, match=text):

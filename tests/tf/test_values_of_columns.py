@@ -47,6 +47,7 @@ def test_columns_of_the_same_sizes_are_equal(make):
 @MAKERS
 @pytest.mark.parametrize("other", [{"device_vocabulary_size": 101}, {}, {
     "device_vocabulary_size": 100, "host_vocabulary_size": 200}])
+@pytest.mark.each_value
 def test_columns_that_differ_in_sizes_alone_are_not_equal(make, other):
     first, second = make(device_vocabulary_size=100), make(**other)
     assert not are_equal(first, second)

@@ -296,6 +296,7 @@ def test_another_version_of_the_format_says_so(prefix, version):
     b"", b"{}", b"[" * 100000, b'{"seal":' * 50000, b"9" * 1000, b'{"seal": ' + b"9" * 5000 + b"}", b"\xff",
     b'{"a":1,"a":1,"seal":""}', b"nan", b'{"seal": NaN}'])
 @pytest.mark.parametrize("name", ["PAIR.json", "MANIFEST.json"])
+@pytest.mark.each_value
 def test_a_record_that_is_none_is_an_error_and_no_crash(prefix, name, record):
     write(os.path.join(files_of(prefix)[0], name), record)
     with pytest.raises(DamagedCheckpointError, match=name):

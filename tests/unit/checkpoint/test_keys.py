@@ -60,6 +60,7 @@ def test_a_key_belongs_to_the_rank_that_its_exact_absolute_value_names(seed, ran
 
 @pytest.mark.parametrize("cached", [1, COUNT + 1])
 @pytest.mark.parametrize("spread", sorted(SPREADS))
+@pytest.mark.each_value
 def test_places_of_keys_are_those_of_a_dictionary(seed, spread, cached, monkeypatch):
     monkeypatch.setattr(key_sets, "_CACHED", cached)
     dice = np.random.RandomState(seed)

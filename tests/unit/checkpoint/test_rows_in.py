@@ -56,6 +56,7 @@ def exported(tmp_path_factory):
 
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.each_value
 def test_an_export_that_is_imported_into_an_empty_table_is_the_same_table(tmp_path, exported, file_format, ranks):
     folder, one = exported
     into = test_slices.save(tmp_path, 5, ranks, [EMPTY, ITEM])
@@ -102,6 +103,7 @@ def merged(old, new, merge, given, counts=True):
 @pytest.mark.parametrize("merge", ["keep", "replace"])
 @pytest.mark.parametrize("is_bare", [False, True])
 @pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.each_value
 def test_rows_are_merged_into_a_table_as_into_a_dictionary(tmp_path, exported, merge, is_bare, ranks):
     folder, new = exported
     keys = new.block.keys

@@ -105,6 +105,7 @@ def part_bytes(request, monkeypatch):
 
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.each_value
 def test_an_export_has_what_a_dictionary_has(tmp_path, file_format, ranks, part_bytes):
     prefix, one = chain(tmp_path, ranks)
     found = export_rows(prefix, "user", str(tmp_path / "out"), format=file_format, slots=True, counts=True)
@@ -145,6 +146,7 @@ def test_tables_without_rows_or_with_one_are_exported(tmp_path, file_format, row
     ("key == -9223372036854775808", lambda key, count, timestamp: key == -(1 << 63)),
     ("count < 0", lambda key, count, timestamp: False),
 ])
+@pytest.mark.each_value
 def test_a_condition_chooses_rows(tmp_path, text, keep, part_bytes):
     prefix, one = chain(tmp_path, 1)
     found = export_rows(prefix, "user", str(tmp_path / "out"), format="npy", where=text)

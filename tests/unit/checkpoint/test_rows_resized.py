@@ -34,6 +34,7 @@ def resized(one, dim):
 
 @pytest.mark.parametrize("dim, option", [(2, "truncate"), (5, "truncate"), (7, "pad"), (30, "pad")])
 @pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.each_value
 def test_an_export_is_padded_or_truncated_with_its_slots(tmp_path, file_format, dim, option):
     one = table(6, rows=20)
     prefix = checkpoints.save(tmp_path / "old", 5, [one])
@@ -59,6 +60,7 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("dim", [3, 6])
+@pytest.mark.each_value
 def test_rows_of_other_programs_are_padded_or_truncated_on_request_only(tmp_path, name, dim):
     rows = np.random.RandomState(dim).randn(4, dim).astype(np.float32)
     source = FILES[name](rows)(tmp_path)

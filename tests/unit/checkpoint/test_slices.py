@@ -160,6 +160,7 @@ def test_a_key_in_the_slice_of_another_rank_is_damage(tmp_path):
 
 @pytest.mark.parametrize("name", ["key", "embedding", "LazyAdam_momentum", "count", "candidate_key"])
 @pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.each_value
 def test_a_changed_byte_in_any_slice_is_damage(tmp_path, name, rank):
     prefix = save(tmp_path, 3, 2, [content()])
     path = tmp_path / "sparse-model.ckpt-3" / "user" / name / "slice_{}.data".format(rank)

@@ -107,6 +107,7 @@ def test_any_sequence_of_puts_drops_and_takes_equals_a_sorted_list(steps, late):
 
 @pytest.mark.parametrize("stride", [1, 50, 1365, 102400])
 @pytest.mark.parametrize("late", [None, 21])
+@pytest.mark.each_value
 def test_a_long_life_equals_a_sorted_list(stride, late):
     rng = np.random.RandomState(stride)
     pair = Pair(200, late)
@@ -243,6 +244,7 @@ def test_slots_are_put_and_dropped_one_by_one():
 
 @pytest.mark.parametrize("spread", [0, 1, 3000, 2**31 - 2])
 @pytest.mark.parametrize("sign", [False, True])
+@pytest.mark.each_value
 def test_a_run_of_many_slots_is_sorted_by_score_and_slot(spread, sign):
     rng = np.random.RandomState(6)
     pair = Pair(3000)
