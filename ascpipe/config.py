@@ -23,7 +23,7 @@ METRICS_SUFFIX = ".prom"  #: suffix of files that the node exporter reads
 
 #: variables that are not settings; see names.py, ascpipe/checkpoint, ascpipe/ranks.py and FAST_INPUT
 OTHER_VARIABLES = frozenset(ENVIRONMENT_PREFIX + name for name in (
-    "NAME", "CONFIG", "ALLOW_UNVERIFIED", "ALLOW_MISSING", "RANKS_FOLDER", "LAUNCHER_PORT", "FAST_INPUT"))
+    "NAME", "CONFIG", "ALLOW_UNVERIFIED", "ALLOW_MISSING", "RANKS_FOLDER", "LAUNCHER_PORT", "FAST_INPUT", "PLAN"))
 FAST_INPUT = ENVIRONMENT_PREFIX + "FAST_INPUT"  #: read by tfops/src/graph/input_pass.cc
 FREE_PREFIX = ENVIRONMENT_PREFIX + "X_"  #: prefix of user variables, which daemons inherit and ascpipe ignores
 

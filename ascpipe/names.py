@@ -15,6 +15,8 @@ from ascpipe.errors import EndpointTooLongError, NameRefusedError, RunDirError
 
 DEFAULT_NAME = "default"
 NAME_VARIABLE = "ASCPIPE_NAME"
+#: `ascpipe plan --program` sets it to the file for the tables of the program, which then stops before its first step
+PLAN_VARIABLE = "ASCPIPE_PLAN"
 ENDPOINT_BYTES = 107  #: maximum length of a unix socket path, without its final NUL
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,47}")

@@ -1,12 +1,12 @@
 """Command ``ascpipe run``. It runs a program that was written for Ascend servers on other machines."""
-import json
 import os
 import sys
-from typing import Dict, Mapping, Optional, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 import click
 
 from ascpipe import names
+from ascpipe.cli.column_options import column_options, settings_of
 from ascpipe.cli.hosts import GivenHosts, HostScript, RankCount, RankCountType
 from ascpipe.cli.setting_options import config_option
 from ascpipe.control import messages
@@ -42,14 +42,7 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 @click.option("--daemon", "daemon", default=None, metavar="NAME",
               help="Running daemon to use. Each rank of a machine needs its own daemon, such as "
                    "'NAME-{local_rank}'.")
-@click.option("--columns", is_flag=True,
-              help="Replace large variables of TensorFlow's feature columns by tables.")
-@click.option("--min-buckets", type=click.IntRange(min=1), default=None,
-              help="With --columns: a column needs this many buckets to get a table.  [default: 10000]")
-@click.option("--device-vocabulary-size", type=click.IntRange(1, 10 ** 9), default=None,
-              help="With --columns: device rows of each table. Default: the number of buckets.")
-@click.option("--host-vocabulary-size", type=click.IntRange(0, 10 ** 9), default=None,
-              help="With --columns: host rows of each table that has fewer device rows than buckets.")
+@column_options
 @click.option("--take-over", is_flag=True,
               help="With --columns: continue from checkpoints that the program wrote without ascpipe.")
 @config_option
@@ -59,11 +52,7 @@ def command(ranks: RankCount, hosts: Optional[str], hosts_script: Optional[str],
             daemon: Optional[str], columns: bool, script: str, args: Tuple[str, ...],
             **of_columns: Optional[int]) -> None:
     """Run the program. With one rank, the program replaces this process, so it has the same PID and output."""
-    sizes = {name: value for name, value in of_columns.items() if value not in (None, False)}
-    if sizes and not columns:
-        raise click.UsageError("--{} is for --columns".format(next(iter(sizes)).replace("_", "-")))
-    settings = json.dumps(sizes) if columns else ""
-    program = [sys.executable, _STARTER, _STANDINS, settings, script, *args]
+    program = command_of(settings_of(columns, of_columns), script, args)
     if hosts is not None and hosts_script is not None:
         raise click.UsageError("--hosts and --hosts-script exclude each other")
     if ranks.most > 1:
@@ -84,6 +73,11 @@ def command(ranks: RankCount, hosts: Optional[str], hosts_script: Optional[str],
         ask(run, messages.Status())  # fail before the program builds its graph
         environment["ASCPIPE_NAME"] = run.name
     os.execve(sys.executable, program, environment)  # noqa: S606
+
+
+def command_of(columns: str, script: str, args: Sequence[str]) -> List[str]:
+    """Return the command that runs a program with stand-ins. ``columns`` is the result of ``settings_of``."""
+    return [sys.executable, _STARTER, _STANDINS, columns, script, *args]
 
 
 def environment_of(given: Mapping[str, str]) -> Dict[str, str]:

@@ -104,7 +104,8 @@ def drawn(status: Dict[str, Any], looks: List[Dict[str, Any]], view: View, width
     parts = screen(status, looks, view)
     above += _part_lines(parts[0], width)
     if view.detail and tables:
-        body, at = _details(status, tables[view.selected], width), (0, 0)
+        body = _details(status, tables[view.selected], width)
+        at = (0, 0)
     else:
         body, at = _body(status, parts[1:], view, width)
     room = max(1, height - len(above) - 1)

@@ -27,6 +27,7 @@
     +-- MessageError           E230  a control message does not match the schema
     |   +-- ConnectionClosedError E231 the peer has closed a socket
     |   `-- MessageTimeoutError E232 a message was not received or sent completely in time
+    +-- ProgramPlanError       E233  a program did not start the pipeline that should be planned
     +-- SegmentError           E302  shared memory has invalid content
     |   `-- OutOfSharedMemoryError E401 too little memory, detected at start
     +-- WorkerError            E120  a worker process exited
@@ -147,6 +148,7 @@ from ascpipe.errors.others import (
     OtherProductError,
     OtherRankRowsError,
     OutOfSharedMemoryError,
+    ProgramPlanError,
     RanksDisagreeError,
     RanksError,
     SegmentError,
@@ -239,6 +241,7 @@ __all__ = [
     "OutOfSharedMemoryError",
     "ParquetMissingError",
     "PeerRefusedError",
+    "ProgramPlanError",
     "RanksDisagreeError",
     "RanksError",
     "RemoteError",
@@ -249,7 +252,6 @@ __all__ = [
     "SaverError",
     "SegmentError",
     "ServingError",
-    "UnsupportedTensorFlowError",
     "SupervisorGoneError",
     "TableError",
     "TableLookupError",
@@ -257,6 +259,7 @@ __all__ = [
     "TableWorkerDiedError",
     "TransformError",
     "UnexpectedArgumentError",
+    "UnsupportedTensorFlowError",
     "UntrainedTableError",
     "UsageError",
     "VersionError",

@@ -146,6 +146,10 @@ _OTHERS: Dict[str, Explanation] = {
     "E232": Explanation(
         "The other process (trainer or daemon) did not send or receive a control message in time.", _SESSION,
         "Read the daemon's log (`ascpipe logs`)."),
+    "E233": Explanation(
+        "`ascpipe plan --program` runs a program until it starts its pipeline. The program failed or ended before, or "
+        "took longer than `--timeout`.", "No step was trained, and no daemon was started.",
+        "Check that `ascpipe run` trains the program. For a program with feature columns, pass `--columns`."),
     "E240": Explanation(
         "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
     "E241": Explanation("Horovod cannot be imported. Several ranks need Horovod and TensorFlow 1.15.", NOTHING, _RANKS),

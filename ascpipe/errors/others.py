@@ -85,6 +85,15 @@ class MessageTimeoutError(MessageError):
     template = "{peer} {reason}"
 
 
+class ProgramPlanError(AscpipeError):
+    """`ascpipe plan --program` ran a program, which did not start a pipeline."""
+
+    code = "E233"
+    fields: ClassVar[Tuple[str, ...]] = ("program", "reason")
+    template = ("The tables of {program} are not known: {reason}. No step was trained. Check that "
+                "`ascpipe run {program}` trains")
+
+
 class SegmentError(AscpipeError):
     """Shared memory has invalid content. It was not mapped."""
 

@@ -9,6 +9,7 @@ import logging
 import os
 from typing import Any, Callable, ClassVar, Iterator, List, Optional, Set
 
+from ascpipe import names
 from ascpipe.control import trainer_link
 from ascpipe.errors import ArgumentError, CallOrderError, InitializationError, UnsupportedTensorFlowError, api_names
 from ascpipe.tf import internals, patches
@@ -67,8 +68,11 @@ class Process:
         return is_first
 
     def expect_pipeline(self) -> None:
-        """Start a private daemon early if the pipeline will use a private daemon. Later calls have no effect."""
-        if not self._expects_pipeline:
+        """Start a private daemon early if the pipeline will use a private daemon. Later calls have no effect.
+
+        If `ascpipe plan` runs the program, no pipeline starts.
+        """
+        if not self._expects_pipeline and names.PLAN_VARIABLE not in os.environ:
             self._expects_pipeline = True
             self._begun = trainer_link.begin(self.configuration.daemon)
 

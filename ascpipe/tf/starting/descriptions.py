@@ -35,6 +35,13 @@ def table_message(shape: TableShape, state: GraphState) -> messages.Table:
                           said.access, said.coefficient, said.eviction, shape.disk_rows, shape.directories)
 
 
+def sizes_of(shape: TableShape) -> Dict[str, Any]:
+    """Return name and sizes of a table, for `ascpipe plan`."""
+    return {"name": shape.name, "dim": shape.dim, "row_floats": shape.row_floats, "device_rows": shape.device_rows,
+            "home_rows": shape.home_rows, "disk_rows": shape.disk_rows, "directories": shape.directories,
+            "expands": shape.expands}
+
+
 def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
     """Return the description of a stream for the native library. All tables must exist."""
     names = [name for name in stream.table_names() if name in state.tables]

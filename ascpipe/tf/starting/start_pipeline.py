@@ -9,6 +9,7 @@ from typing import Any, Set
 import tensorflow as tf
 
 from ascpipe.control import trainer_link
+from ascpipe.control.planned_program import stop_if_planned
 from ascpipe.errors import CallOrderError, api_names
 from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
@@ -31,6 +32,7 @@ from ascpipe.tf.starting.descriptions import (
     collectives,
     known_tables,
     signature,
+    sizes_of,
     stream_shape,
     table_message,
     with_homes,
@@ -159,16 +161,17 @@ def _mark_started(state: GraphState, graph: tf.Graph) -> None:
 
 def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
     native.ops()  # raises an error for a missing library before a daemon is started
+    ranks = process.configuration.rank_size
+    streams = [stream_shape(state, stream) for stream in state.streams()]
+    tables = [with_homes(table.shape, state.slots.get(table.table_name, ())) for table in state.tables.values()]
+    rings = {stream.number: ring_messages(stream, ranks) for stream in streams}
+    stop_if_planned(list(map(sizes_of, tables)), sum(map(len, rings.values())))
     with contextlib.ExitStack() as undo:
         link = trainer_link.connect(process.configuration.daemon, layout=structs.layout_hash(),
                                     begun=process.take_begun())
         undo.callback(link.close)
-        streams = [stream_shape(state, stream) for stream in state.streams()]
-        tables = [with_homes(table.shape, state.slots.get(table.table_name, ())) for table in state.tables.values()]
         warn_of_short_run_ahead(state, link.settings.read_ahead)
-        ranks = process.configuration.rank_size
         joined = horovod.started() if ranks > 1 else None
-        rings = {stream.number: ring_messages(stream, ranks) for stream in streams}
         segments = link.start([ring for of_stream in rings.values() for ring in of_stream],
                               [table_message(table, state) for table in tables])
         running = native.NativePipeline(link.run, segments.session[0], link.lifeline_fd, link.settings.spin_us,
