@@ -245,7 +245,7 @@ def _rows_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
 
 
 def _spread(found: Dict[str, tf.Tensor], outputs: Any) -> None:
-    """Add outputs of consumers to ``found`` until none is missing: ``outputs(op, tensor)`` of each consumer ``op``."""
+    """Extend ``found`` repeatedly: for each tensor in it, add ``outputs(op, tensor)`` of each consumer ``op``."""
     waiting = list(found.values())
     while waiting:
         tensor = waiting.pop()

@@ -170,7 +170,7 @@ def require_trains(state: GraphState, stand_in: StandIn) -> None:
 
 
 def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
-    """Return the tensor that replaces a stand-in when a loss is differentiated, as a list.
+    """Return a list with the tensor that replaces a stand-in when a loss is differentiated.
 
     It is the variable of the table, or the local rows of an expansion table. The list is empty if no lookup trains the
     expansion table.

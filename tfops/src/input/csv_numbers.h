@@ -126,7 +126,7 @@ inline double Scaled(double digits, int exponent) {
   return exponent < 0 ? digits / kPowersOfTen[-exponent] : digits * kPowersOfTen[exponent];
 }
 
-// Computes digits * 10^exponent with the numbers of 80 bits that x86 has. Returns false if the rounded result is not
+// Computes digits * 10^exponent with the 80-bit numbers of x86. Returns false if the rounded result is not
 // certain.
 inline bool ScaleWide(std::uint64_t digits, int exponent, double* value) {
 #if LDBL_MANT_DIG == 64

@@ -11,8 +11,8 @@
 
 namespace ascpipe {
 
-// Decodes a row group into arguments->array and arguments->schema, a struct with the columns. Returns 0. In case of an
-// error, writes a text to arguments->text and returns the number of its code, for example 330.
+// Decodes a row group into arguments->array and arguments->schema, which describe a struct with the columns. Returns 0.
+// In case of an error, writes a text to arguments->text and returns the number of its code, for example 330.
 using LoadRowGroup = int (*)(const RowGroupArguments* arguments);
 
 // Registers the function. Null ends the use of Arrow in this process. The call then waits, at most a minute, until no
