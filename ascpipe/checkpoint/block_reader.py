@@ -29,7 +29,7 @@ Pieces = Callable[[TableSpec], Sequence[Piece]]  #: function that returns pieces
 #: function of the index of a first row and a count of rows; for each part of a row, it returns the array into which the
 #: rows are read, or None if the reader allocates the array
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
-#: function that returns for each key of a block, int64[n], whether it is yielded, as bool[n]; called once for each
+#: function that returns for each key of a block whether it is yielded: int64[n] -> bool[n]; it is called once for each
 #: block, in their order, possibly in another thread
 Kept = Callable[[np.ndarray], np.ndarray]
 

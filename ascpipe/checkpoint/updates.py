@@ -15,6 +15,7 @@ from ascpipe.checkpoint.paths import checked_directory
 from ascpipe.checkpoint.reader import open_checkpoint, open_delta
 from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.checkpoint.table_file import Source, shown_blocks, source_of
+from ascpipe.checkpoint.tables_writer import Progress
 from ascpipe.checkpoint.tree import Tree, open_tree, why
 from ascpipe.checkpoint.update_file import TEMPORARY, Update, Version, read_update, sequences, write_update
 
@@ -63,7 +64,8 @@ class _Member(NamedTuple):
     thresholds: Dict[str, int]
 
 
-def export_updates(checkpoint: str, to: str, keep: int = KEEP) -> List[ExportedUpdate]:
+def export_updates(checkpoint: str, to: str, keep: int = KEEP,
+                   progress: Optional[Progress] = None) -> List[ExportedUpdate]:
     """Write the changes since the newest update of a directory, one file for each delta checkpoint.
 
     One file with all rows (a full update) is written instead if the newest update is not an ancestor of the checkpoint,
@@ -74,6 +76,7 @@ def export_updates(checkpoint: str, to: str, keep: int = KEEP) -> List[ExportedU
         checkpoint: ``dir/base-step``, or a directory of checkpoints, whose newest checkpoint is used.
         to: directory of the updates. It is created if it is missing.
         keep: maximum number of deltas after a full update; 0 means that all updates are full.
+        progress: called with (rows so far, all rows) of the file that is being written.
 
     Raises:
         UpdateNotExportedError: the files cannot be written, or the checkpoint has no step.
@@ -84,7 +87,7 @@ def export_updates(checkpoint: str, to: str, keep: int = KEEP) -> List[ExportedU
     try:
         disk.make_path(to)
         with disk.closing(disk.open_directory(to)) as fd, _locked(fd, prefix, to):
-            return _export(prefix, to, fd, keep)
+            return _export(prefix, to, fd, keep, progress)
     except OSError as error:
         if isinstance(error, NoCheckpointError):
             raise
@@ -114,7 +117,7 @@ def _locked(directory_fd: int, prefix: str, to: str) -> Iterator[None]:
         yield
 
 
-def _export(prefix: str, to: str, fd: int, keep: int) -> List[ExportedUpdate]:
+def _export(prefix: str, to: str, fd: int, keep: int, progress: Optional[Progress]) -> List[ExportedUpdate]:
     known = sequences(disk.names(fd))
     last: Optional[Update] = None
     with contextlib.suppress(ValueError, OSError, IndexError):  # a full update follows a damaged update
@@ -129,7 +132,7 @@ def _export(prefix: str, to: str, fd: int, keep: int) -> List[ExportedUpdate]:
     for member in members:
         sequence = max(sequence + 1, int(time.time() * 1000))
         update = Update(sequence, None if last is None else last.version, member.version, member.thresholds)
-        written.append(_write(member, to, fd, update))
+        written.append(_write(member, to, fd, update, progress))
         if last is None:
             for name in known:
                 disk.try_unlink(fd, name)
@@ -175,16 +178,43 @@ def _continues(last: Update, members: Sequence[_Member], are_full: Sequence[bool
             and all(member.thresholds == last.thresholds for member in members))
 
 
-def _write(member: _Member, to: str, fd: int, update: Update) -> ExportedUpdate:
+def _write(member: _Member, to: str, fd: int, update: Update, progress: Optional[Progress]) -> ExportedUpdate:
     is_full = update.base is None
     with open_checkpoint(member.prefix) if is_full else open_delta(member.prefix) as checkpoint:
         if checkpoint.link is None or checkpoint.link.manifest != member.version.checkpoint:
             raise UpdateNotExportedError(member.prefix, to, "another checkpoint has replaced it. Export again")
         source: Callable[[Checkpoint, TableSpec], Source] = source_of if is_full else _changes
-        written = write_update(fd, update, {spec.name: source(checkpoint, spec) for spec in checkpoint.tables.values()})
+        counter = _Counter(progress, sum(spec.rows for spec in checkpoint.tables.values()))
+        written = write_update(fd, update, {spec.name: counter.counted(source(checkpoint, spec))
+                                            for spec in checkpoint.tables.values()})
     return ExportedUpdate(
         os.path.join(to, update.name), member.prefix, "full" if is_full else "delta",
         None if update.base is None else update.base.step, update.version.step, *written)
+
+
+class _Counter:
+    """Counter of the rows that are written.
+
+    Args:
+        progress: called after each block.
+        total: number of all rows. Rows that servers do not look up are not written.
+    """
+
+    def __init__(self, progress: Optional[Progress], total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def counted(self, source: Source) -> Source:
+        """Return a source with the same content, whose rows are counted."""
+        return source if self._progress is None else source._replace(blocks=lambda parts: self._blocks(source, parts))
+
+    def _blocks(self, source: Source, parts: int) -> Iterator[List[np.ndarray]]:
+        for arrays in source.blocks(parts):
+            yield arrays
+            if parts and self._progress is not None:
+                self._done += len(arrays[0])
+                self._progress(self._done, self._total)
 
 
 def _changes(checkpoint: Checkpoint, spec: TableSpec) -> Source:

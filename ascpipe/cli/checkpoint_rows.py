@@ -2,7 +2,7 @@
 import contextlib
 import json
 import sys
-from typing import Any, Callable, Iterator, Optional, Tuple
+from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
 
 import click
 
@@ -37,13 +37,11 @@ def export_command(checkpoint: str, as_json: bool, **given: Any) -> None:
     request = Request(checkpoint, **given)
     with bar("export") as progress:
         found = exported(request, progress)
-    if as_json:
-        click.echo(json.dumps({"directory": request.to, **manifest.described(found)}, indent=2))
-        return
     size = sum(file.size for file in found.files.values())
-    click.echo(one_line("{}  {}  {} of table {}, {:.1f} MiB, columns {}".format(
+    line = "{}  {}  {} of table {}, {:.1f} MiB, columns {}".format(
         found.file_format, request.to, counted(found.rows, "row"), found.table, size / _MIB,
-        ", ".join(column.name for column in found.columns))))
+        ", ".join(column.name for column in found.columns))
+    shown({"directory": request.to, **manifest.described(found)}, [line], as_json=as_json)
 
 
 @click.command("import", help="Write a new checkpoint that has the content of CHECKPOINT, DIR/BASE-STEP, and rows of "
@@ -66,11 +64,9 @@ def import_command(source: str, as_json: bool, **given: Any) -> None:
 
     with bar("import") as progress:
         found = imported(Request(source=source, **given), progress)
-    if as_json:
-        click.echo(json.dumps(found._asdict(), indent=2))
-        return
-    click.echo(one_line("{}  table {}: {} added, {} replaced, {} kept, {} in total".format(
-        found.checkpoint, found.table, counted(found.added, "row"), found.replaced, found.kept, found.rows)))
+    shown(found._asdict(), ["{}  table {}: {} added, {} replaced, {} kept, {} in total".format(
+        found.checkpoint, found.table, counted(found.added, "row"), found.replaced, found.kept, found.rows)],
+        as_json=as_json)
 
 
 @click.command("rename", help="Write a new full checkpoint that has the content of CHECKPOINT, DIR/BASE-STEP, in which "
@@ -90,11 +86,8 @@ def rename_command(checkpoint: str, names: Tuple[str, ...], to: Optional[str], a
             raise click.UsageError("{!r} is not OLD=NEW, or OLD occurs twice.".format(name))
     with bar("rename") as progress:
         found = renamed(checkpoint, {old: new for old, _, new in pairs}, to, progress)
-    if as_json:
-        click.echo(json.dumps(found._asdict(), indent=2))
-        return
-    click.echo(one_line("{}  {}".format(found.checkpoint, ", ".join(
-        "{} is now {}".format(old, new) for old, new in found.tables.items()))))
+    shown(found._asdict(), ["{}  {}".format(found.checkpoint, ", ".join(
+        "{} is now {}".format(old, new) for old, new in found.tables.items()))], as_json=as_json)
 
 
 @click.command("export-delta", help="Write the rows that changed since the last call into a directory, for servers "
@@ -110,15 +103,21 @@ def export_delta_command(checkpoint: str, to: str, keep: int, as_json: bool) -> 
     """Export updates and print one line for each file."""
     from ascpipe.checkpoint.updates import export_updates
 
-    found = export_updates(checkpoint, to, keep)
+    with bar("export-delta") as progress:
+        found = export_updates(checkpoint, to, keep, progress)
+    lines = ["{}  {}  step {}, {}, {} deleted, {:.1f} MiB".format(
+        one.kind, one.path, one.step, counted(one.rows, "row"), one.deleted, one.size / _MIB) for one in found]
+    shown([one._asdict() for one in found], lines or ["{} has the rows of this checkpoint already".format(to)],
+          as_json=as_json)
+
+
+def shown(content: Any, lines: Sequence[str], *, as_json: bool) -> None:
+    """Print the result of a command: ``content`` as JSON, or ``lines``."""
     if as_json:
-        click.echo(json.dumps([one._asdict() for one in found], indent=2))
+        click.echo(json.dumps(content, indent=2))
         return
-    for one in found:
-        click.echo(one_line("{}  {}  step {}, {}, {} deleted, {:.1f} MiB".format(
-            one.kind, one.path, one.step, counted(one.rows, "row"), one.deleted, one.size / _MIB)))
-    if not found:
-        click.echo(one_line("{} has the rows of this checkpoint already".format(to)))
+    for line in lines:
+        click.echo(one_line(line))
 
 
 @contextlib.contextmanager

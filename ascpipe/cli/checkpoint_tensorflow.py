@@ -1,11 +1,10 @@
 """Commands ``ascpipe checkpoint from-tensorflow`` and ``to-tensorflow``. They need neither TensorFlow nor a daemon."""
-import json
-from typing import Optional, Tuple
+from typing import Optional, Sequence, Tuple
 
 import click
 
-from ascpipe.cli.checkpoint_rows import as_json_option, bar
-from ascpipe.logs import counted, one_line
+from ascpipe.cli.checkpoint_rows import as_json_option, bar, shown
+from ascpipe.logs import counted
 
 
 @click.command("from-tensorflow",
@@ -39,13 +38,11 @@ def from_command(checkpoint: str, names: Tuple[str, ...], tables: Tuple[str, ...
     variables = [Variable(name, table, kind, partition_strategy) for name, table, kind in zip(names, tables, kinds)]
     with bar("from-tensorflow") as progress:
         found = taken_over(Request(checkpoint, variables, to), progress)
-    if as_json:
-        click.echo(json.dumps(found._asdict(), indent=2))
-        return
-    for table, rows in found.tables.items():
-        click.echo(one_line("{}  table {}: {}, slots {}".format(
-            found.checkpoint, table, counted(rows, "row"), ", ".join(found.slots[table]) or "(none)")))
-    click.echo(one_line("{}  {} copied".format(found.checkpoint, counted(len(found.variables), "variable"))))
+    lines = ["{}  table {}: {}, slots {}".format(
+        found.checkpoint, table, counted(rows, "row"), _names(found.slots[table]))
+        for table, rows in found.tables.items()]
+    shown(found._asdict(), [*lines, "{}  {} copied".format(
+        found.checkpoint, counted(len(found.variables), "variable"))], as_json=as_json)
 
 
 @click.command("to-tensorflow",
@@ -72,10 +69,10 @@ def to_command(checkpoint: str, tables: Tuple[str, ...], names: Tuple[str, ...],
     wanted = [Table(*each) for each in zip(tables, names, rows or [None] * len(tables))]
     with bar("to-tensorflow") as progress:
         found = given_back(Request(checkpoint, wanted, to), progress)
-    if as_json:
-        click.echo(json.dumps(found._asdict(), indent=2))
-        return
-    for name, count in found.rows.items():
-        click.echo(one_line("{}  variable {}: {}, {} without a key, slots {}".format(
-            found.checkpoint, name, counted(count, "row"), found.zeros[name],
-            ", ".join(found.slots[name]) or "(none)")))
+    shown(found._asdict(), ["{}  variable {}: {}, {} without a key, slots {}".format(
+        found.checkpoint, name, counted(count, "row"), found.zeros[name], _names(found.slots[name]))
+        for name, count in found.rows.items()], as_json=as_json)
+
+
+def _names(slots: Sequence[str]) -> str:
+    return ", ".join(slots) or "(none)"

@@ -120,8 +120,8 @@ def _ordered(number: int) -> bytes:
 
 def _handle(data: bytes, place: int) -> Tuple[Tuple[int, int], int]:
     """Return (offset, size) of a block, and the place after it."""
-    offset, place = _varint(data, place)
-    size, place = _varint(data, place)
+    offset, place = varint(data, place)
+    size, place = varint(data, place)
     return (offset, size), place
 
 
@@ -145,9 +145,9 @@ def _items(block: bytes) -> Iterator[Tuple[bytes, bytes]]:
     place = 0
     key = b""
     while place < end:
-        shared, place = _varint(block, place)
-        own, place = _varint(block, place)
-        size, place = _varint(block, place)
+        shared, place = varint(block, place)
+        own, place = varint(block, place)
+        size, place = varint(block, place)
         if shared > len(key) or place + own + size > end:
             raise ValueError("a block has invalid lengths")
         key = key[:shared] + block[place:place + own]
@@ -218,15 +218,15 @@ def _fields(message: bytes) -> Iterator[Tuple[int, Union[int, bytes]]]:
     """Yield (number of the field, value) of a protocol buffer."""
     place = 0
     while place < len(message):
-        tag, place = _varint(message, place)
+        tag, place = varint(message, place)
         kind = tag & 7
         if kind == 0:
-            number, place = _varint(message, place)
+            number, place = varint(message, place)
             yield tag >> 3, number
             continue
         size = {1: 8, 5: 4}.get(kind)
         if kind == 2:
-            size, place = _varint(message, place)
+            size, place = varint(message, place)
         if size is None or place + size > len(message):
             raise ValueError("an entry is not a valid protocol buffer")
         value = message[place:place + size]
@@ -246,8 +246,12 @@ def _signed(value: Optional[Union[int, bytes]]) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _varint(data: bytes, place: int) -> Tuple[int, int]:
-    """Return a number, and the place after it."""
+def varint(data: bytes, place: int) -> Tuple[int, int]:
+    """Return the number at a place, and the place after it.
+
+    Raises:
+        ValueError: the number is truncated or too long.
+    """
     number = 0
     for shift in range(0, 70, 7):
         if place >= len(data):

@@ -1,14 +1,17 @@
 """Parquet files with rows, which pyarrow reads."""
 import contextlib
 import functools
+import os
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import TableSpec
+from ascpipe.checkpoint.errors import RowsNotImportedError
 from ascpipe.data.parquet import failures, required
 from ascpipe.rows.columns import COUNT, KEY, ROW, SLOT, TIMESTAMP
+from ascpipe.rows.parquet_pages import Chunk, LargePageError, check_pages
 from ascpipe.rows.sources import Part, Source, Wrong, block_rows, check_columns, widths_of
 
 _BUFFER_BYTES = 1 << 20  #: of a column that are read at a time
@@ -63,7 +66,7 @@ class ParquetRows(Source):
                 pass
 
     def _looked_at(self, path: str, spec: TableSpec) -> _File:
-        with _opened(self, path) as (file, stamp):
+        with _opened(self, path) as (file, stamp, _):
             return _File(path, stamp, file.metadata.num_row_groups, self._fields(path, file.schema_arrow, spec))
 
     def _fields(self, path: str, schema: Any, spec: TableSpec) -> Dict[str, List[str]]:
@@ -104,23 +107,21 @@ class ParquetRows(Source):
         """Yield the rows. See ``Source.parts``."""
         wrong = Wrong()
         for one in self._parquet_files:
-            with _opened(self, one.path, one.stamp) as (file, _):
+            with _opened(self, one.path, one.stamp) as (file, _, fd):
                 for group in range(one.groups):
+                    self._check_group(file, fd, one, group, [KEY, *columns])
                     yield from self._parts_of_group(file, one, group, [KEY, *columns], wrong)
         wrong.raise_if_any(self)
 
     def _parts_of_group(self, file: Any, one: _File, group: int, columns: Sequence[str],
                         wrong: Wrong) -> Iterator[Part]:
         fields = [field for name in columns for field in one.fields[name]]
-        where = "row group {} of {}".format(group, one.path)
+        where = _where(one, group)
         try:
-            metadata = file.metadata.row_group(group)
-            counts = {column.path_in_schema: column.num_values
-                      for column in map(metadata.column, range(metadata.num_columns))}
+            rows = file.metadata.row_group(group).num_rows
             batches = file.iter_batches(self._block_rows, row_groups=[group], columns=fields, use_threads=False)
         except failures() as error:
             raise self.damaged(where, str(error)) from error
-        self._check_counts(counts, metadata.num_rows, fields, where)
         first = 0
         while True:
             try:
@@ -136,22 +137,30 @@ class ParquetRows(Source):
             if wrong.count == 0:
                 yield Part({name: values for name, (values, _) in found.items()}, place)
             first += batch.num_rows
-        if first != metadata.num_rows:
-            raise self.damaged(where, "it has {} rows, but {} are expected".format(first, metadata.num_rows))
+        if first != rows:
+            raise self.damaged(where, "it has {} rows, but {} are expected".format(first, rows))
 
-    def _check_counts(self, counts: Dict[str, int], rows: int, fields: Sequence[str], where: str) -> None:
-        """Check that the lists of a row group do not have many times as many values as the table.
-
-        Args:
-            counts: number of values of each column.
-            rows: number of rows.
-            fields: names of the columns to read.
-        """
-        most = rows * max(self._widths.values())
-        for name, count in counts.items():
-            if count > 2 * most + _FEW and any(name == field or name.startswith(field + ".") for field in fields):
-                raise self.refused(where, "column {!r} has {} values in {} rows, expected at most {}".format(
-                    name, count, rows, most), rows)
+    def _check_group(self, file: Any, fd: int, one: _File, group: int, columns: Sequence[str]) -> None:
+        """Check that no page is large, and that lists do not have many times as many values as the table."""
+        fields = [field for name in columns for field in one.fields[name]]
+        where = _where(one, group)
+        try:
+            metadata = file.metadata.row_group(group)
+            rows = metadata.num_rows
+            most = rows * max(self._widths.values())
+            for name, chunk in _chunks(metadata):
+                if not any(name == field or name.startswith(field + ".") for field in fields):
+                    continue
+                if chunk.values > 2 * most + _FEW:
+                    raise self.refused(where, "column {!r} has {} values in {} rows, expected at most {}".format(
+                        name, chunk.values, rows, most), rows)
+                check_pages(lambda start, count: os.pread(fd, count, start), chunk)
+        except LargePageError as error:
+            raise self.refused(where, "column {!r}: {}".format(name, error)) from error
+        except RowsNotImportedError:
+            raise
+        except failures() as error:
+            raise self.damaged(where, str(error)) from error
 
     def _values(self, batch: Any, fields: Sequence[str], name: str) -> Tuple[np.ndarray, np.ndarray]:
         """Return the values of a column, and for each row whether it is null or has another length."""
@@ -182,9 +191,22 @@ class ParquetRows(Source):
                   "column {!r} is null".format(name), int(bad.sum()))
 
 
+def _where(one: _File, group: int) -> str:
+    return "row group {} of {}".format(group, one.path)
+
+
+def _chunks(metadata: Any) -> Iterator[Tuple[str, Chunk]]:
+    """Yield the name and the place of each column of a row group."""
+    for column in map(metadata.column, range(metadata.num_columns)):
+        start = column.data_page_offset
+        if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
+            start = column.dictionary_page_offset
+        yield column.path_in_schema, Chunk(start, column.num_values)
+
+
 @contextlib.contextmanager
-def _opened(owner: Source, path: str, stamp: Optional[disk.Stamp] = None) -> Iterator[Tuple[Any, disk.Stamp]]:
-    """Context manager that opens a file, and yields its ``pyarrow.parquet.ParquetFile`` and its stamp.
+def _opened(owner: Source, path: str, stamp: Optional[disk.Stamp] = None) -> Iterator[Tuple[Any, disk.Stamp, int]]:
+    """Context manager that opens a file, and yields its ``pyarrow.parquet.ParquetFile``, its stamp and its descriptor.
 
     Raise ``DamagedRowsError`` if the footer cannot be read, or if the file has another ``stamp``.
     """
@@ -203,7 +225,7 @@ def _opened(owner: Source, path: str, stamp: Optional[disk.Stamp] = None) -> Ite
         except failures() as error:
             raise owner.damaged(path, str(error)) from error
         with source:
-            yield file, found
+            yield file, found, fd
     finally:
         owner.close()
 
@@ -216,7 +238,7 @@ def dim_of_parquet(path: str, file: str) -> Optional[int]:
         file: path of the file.
     """
     required(path)
-    with _opened(Source(path), file) as (opened, _):
+    with _opened(Source(path), file) as (opened, _, _):
         schema = opened.schema_arrow
         names = _row_columns(schema)
         kind = schema.field(names[0]).type if names else None

@@ -8,6 +8,7 @@ import numpy as np
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, TableSpec
 from ascpipe.checkpoint.errors import DamagedRowsError, RowsNotImportedError
+from ascpipe.checkpoint.memory_room import memory_for
 from ascpipe.rows.columns import COUNT, KEY, ROW, SLOT, TIMESTAMP
 
 _PART_BYTES = 4 << 20
@@ -147,12 +148,14 @@ def checked_parts(source: Source, spec: TableSpec, columns: Sequence[str]) -> It
     Raises:
         RowsNotImportedError: a value is invalid. All rows were checked.
         DamagedRowsError: a file is damaged or cannot be read.
+        NoMemoryToReadError: a block does not fit into memory.
     """
     wrong = Wrong()
-    for part in source.parts(columns):
-        _check(part, spec, wrong)
-        if wrong.count == 0:
-            yield part
+    with memory_for(source.path, "a block of rows", 0):
+        for part in source.parts(columns):
+            _check(part, spec, wrong)
+            if wrong.count == 0:
+                yield part
     wrong.raise_if_any(source)
 
 

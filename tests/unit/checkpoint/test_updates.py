@@ -127,6 +127,14 @@ def test_a_full_update_is_written_if_the_newest_is_no_ancestor_and_older_files_a
         assert max(names) not in before
 
 
+def test_progress_counts_the_rows_of_each_file(tmp_path):
+    prefix = chain(tmp_path / "model", 2)[-1]
+    seen = []
+    found = export_updates(prefix, str(tmp_path / "out"), progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == found[0].rows <= seen[-1][1]
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
 def test_at_most_keep_deltas_follow_a_full_update(tmp_path):
     prefixes = chain(tmp_path, 5)
     to = tmp_path / "updates"

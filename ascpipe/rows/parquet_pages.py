@@ -1,0 +1,105 @@
+"""Sizes of the pages of Parquet files. pyarrow decompresses a whole page at a time, and trusts the sizes in its header.
+
+The header of a page is in Thrift's compact protocol. The numbers of fields are the numbers of ``parquet.thrift``.
+"""
+from typing import Callable, Dict, NamedTuple, Tuple, Union
+
+from ascpipe.rows.bundle_format import varint
+
+MAX_PAGE_BYTES = 1 << 28  #: maximum size of a page that is read, compressed and decompressed
+
+_HEADER_BYTES = 1 << 13  #: that are read to decode a header; the statistics of numbers are short
+_DICTIONARY = 2  #: type of a page
+_COUNTS = {0: 5, _DICTIONARY: 7, 3: 8}  #: type of a page -> field of its struct with the number of values
+_VALUE_BYTES = 4  #: minimum size of a value of a dictionary
+_DEEPEST = 4
+
+Fields = Dict[int, Union[int, "Fields"]]
+Read = Callable[[int, int], bytes]  #: (first byte, number of bytes) -> bytes, fewer at the end of the file
+
+
+class Chunk(NamedTuple):
+    """Values of one column in a row group, as described by the footer.
+
+    Attributes:
+        start: first byte of the first page.
+        values: number of values, with nulls.
+    """
+
+    start: int
+    values: int
+
+
+class LargePageError(ValueError):
+    """A page is larger than ``MAX_PAGE_BYTES``."""
+
+
+def check_pages(read: Read, chunk: Chunk) -> None:
+    """Check the headers of all pages that contain the values of a chunk.
+
+    Raises:
+        LargePageError: a page is too large.
+        ValueError: a header is damaged, or the pages do not have the number of values of the footer.
+    """
+    values = 0
+    place = chunk.start
+    while values < chunk.values:
+        fields, length = _struct(read(place, _HEADER_BYTES), 0, 0)
+        place += length + _number(fields, 3)
+        kind = _number(fields, 1)
+        sizes = (_number(fields, 2), _number(fields, 3))
+        if max(sizes) > MAX_PAGE_BYTES:
+            raise LargePageError("a page has {} bytes, and {} bytes when it is decompressed; the maximum is {}. Write "
+                                 "the file with smaller pages; 1 MiB is usual".format(sizes[1], sizes[0],
+                                                                                      MAX_PAGE_BYTES))
+        if kind not in _COUNTS:
+            continue
+        of_kind = fields.get(_COUNTS[kind])
+        count = _number(of_kind, 1) if isinstance(of_kind, dict) else -1
+        if count < 0 or (kind == _DICTIONARY and count * _VALUE_BYTES > sizes[0]):
+            raise ValueError("the header of a page has an invalid number of values")
+        values += count if kind != _DICTIONARY else 0
+    if values != chunk.values:
+        raise ValueError("its pages have {} values, but the footer has {}".format(values, chunk.values))
+
+
+def _struct(data: bytes, place: int, depth: int) -> Tuple["Fields", int]:
+    """Return the integer fields of a struct, its structs, and the place after it."""
+    fields: Fields = {}
+    field = 0
+    while depth <= _DEEPEST and place < len(data):
+        head = data[place]
+        place += 1
+        kind = head & 15
+        if kind == 0:
+            return fields, place
+        if head >> 4:
+            field += head >> 4
+        else:
+            number, place = varint(data, place)
+            field = _signed(number)
+        if kind in (4, 5, 6):
+            number, place = varint(data, place)
+            fields[field] = _signed(number)
+        elif kind == 12:
+            fields[field], place = _struct(data, place, depth + 1)
+        elif kind == 8:
+            size, place = varint(data, place)
+            place += size
+        elif kind in (1, 2, 3, 7):  # true, false, byte, double
+            place += {3: 1, 7: 8}.get(kind, 0)
+        else:
+            break
+    raise ValueError("the header of a page is damaged")
+
+
+def _number(fields: "Fields", field: int) -> int:
+    number = fields.get(field)
+    if not isinstance(number, int) or not 0 <= number < 1 << 31:
+        raise ValueError("the header of a page is damaged")
+    return number
+
+
+def _signed(number: int) -> int:
+    """Return the number whose zigzag encoding was passed."""
+    return number >> 1 ^ -(number & 1)
