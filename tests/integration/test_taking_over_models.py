@@ -13,7 +13,7 @@ STEPS = 200
 KINDS = ["DNNClassifier", "DNNParts", "LinearClassifier", "DNNLinear", "DNNLinearAdam", "DNNLinearAdamAdam", "DeepFM",
          "DeepFMAdam"]
 
-pytestmark = pytest.mark.timeout_s(900)
+pytestmark = [pytest.mark.timeout_s(900), pytest.mark.usefixtures("forked_programs")]
 
 
 def require_same_losses(folder, steps, *kinds):
