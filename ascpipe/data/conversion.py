@@ -237,4 +237,4 @@ def _text(name: str, one: FeatureValues) -> bytes:
 
 
 def _checksum(data: bytes) -> bytes:
-    return struct.pack("<I", native.library().asc_data_masked_crc(data, len(data)))
+    return struct.pack("<I", native.masked(native.crc32c(data)))

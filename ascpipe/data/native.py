@@ -68,7 +68,7 @@ _CALLS: Dict[str, Tuple[Any, ...]] = {
 _OTHERS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "asc_data_close": (None, (c_void_p,)),
     "asc_data_compression": (c_int, (c_void_p,)),
-    "asc_data_masked_crc": (c_uint32, (c_char_p, c_int64)),
+    "asc_data_crc": (c_uint32, (c_char_p, c_int64, c_uint32)),
     "asc_data_index_end": (None, (c_void_p,)),
     "asc_data_index_close": (None, (c_void_p,)),
     "asc_data_index_records": (c_int64, (c_void_p,)),
@@ -102,6 +102,16 @@ def library() -> ctypes.CDLL:
         getattr(loaded, name).restype = result
         getattr(loaded, name).argtypes = arguments
     return loaded
+
+
+def crc32c(content: bytes, before: int = 0) -> int:
+    """Return the CRC-32C of bytes. ``before`` is the CRC-32C of the bytes before them."""
+    return int(library().asc_data_crc(content, len(content), before))
+
+
+def masked(crc: int) -> int:
+    """Return the form of a CRC-32C that TFRecord files and checkpoints of TensorFlow contain."""
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def call(name: str, *arguments: Any) -> None:

@@ -10,6 +10,7 @@
 
 #include "core/calls.gen.h"
 #include "core/core_status.h"
+#include "core/crc32c.h"
 #include "core/error_codes.gen.h"
 #include "input/batch_plan.h"
 #include "input/example_schema.h"
@@ -55,9 +56,9 @@ ASC_EXPORT int asc_data_open(const char* path, const RecordFormat* format, int c
   return Give(status, std::move(opened), file, err, err_bytes);
 }
 
-// Returns the masked CRC-32C of TFRecord files.
-ASC_EXPORT std::uint32_t asc_data_masked_crc(const char* data, std::int64_t size) {
-  return ascpipe::MaskedCrc(data, static_cast<std::size_t>(size));
+// Continues a CRC-32C. `before` is the CRC-32C of the earlier bytes, and 0 at the beginning.
+ASC_EXPORT std::uint32_t asc_data_crc(const char* data, std::int64_t size, std::uint32_t before) {
+  return ascpipe::Crc32c(data, static_cast<std::size_t>(size), before);
 }
 
 ASC_EXPORT void asc_data_close(RecordReader* file) { delete file; }
