@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 import numpy as np
 
 from ascpipe.checkpoint.keys import belongs
-from ascpipe.errors import OtherRankRowsError, TableError
+from ascpipe.errors import CallOrderError, OtherRankRowsError, TableError
 from ascpipe.tf.checkpoints.own_rows import edited, load_edited, read_rows
 from ascpipe.tf.checkpoints.table_copy import Edit, EditedTable
 from ascpipe.tf.running.asking import Handler, RefusedError, asked
@@ -18,7 +18,8 @@ from ascpipe.tf.running.hold_between_steps import hold
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.row_access import TableRows
 
-READ = "read of rows"  #: name of the request for rows
+READ = "read of rows"  #: name of the request that sends the keys of rows
+ROWS = "part of the rows that were read"  #: name of the request for rows
 PART = "part of a change of rows"  #: name of the request that sends keys and rows of a change
 CHANGE = "change of rows"  #: name of the request to execute the change
 
@@ -55,11 +56,20 @@ def read_other_rows(pipeline: Pipeline, table: str, found: TableRows) -> None:
         tf.errors.OpError: a rank has failed.
     """
     floats = found.rows.shape[1]
-    step = max(1, _PART_BYTES // (_KNOWN_BYTES + 4 * floats))
     wanted = found.keys[~belongs(found.keys, 0, pipeline.ranks)]
-    for start in range(0, len(wanted), step):
+    step = max(1, _PART_BYTES // _KEY_BYTES)
+    starts = range(0, len(wanted), step)
+    for start in starts:
+        _answers(pipeline, table, {
+            "what": READ, "table": table, "keys": _text(wanted[start:start + step]), "is_first": start == 0,
+            "is_last": start == starts[-1]}, changes=False)
+    step = max(1, _PART_BYTES // (_KNOWN_BYTES + 4 * floats))
+    starts = range(0, len(wanted), step)
+    for start in starts:
+        part = wanted[start:start + step]
         for answer in _answers(pipeline, table, {
-                "what": READ, "table": table, "keys": _text(wanted[start:start + step])}, changes=False):
+                "what": ROWS, "table": table, "first": int(part[0]), "last": int(part[-1]),
+                "is_last": start == starts[-1]}, changes=False):
             other = _unpacked(answer, floats)
             where = np.searchsorted(found.keys, other.keys)
             for mine, given in zip(found[1:5], other[1:5]):
@@ -104,18 +114,40 @@ class RowRequests:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
+        self._keys: List[np.ndarray] = []
+        self._read: Optional[TableRows] = None
         self._parts: List[Edit] = []
         self._ready: Dict[str, EditedTable] = {}
 
     def handlers(self) -> Dict[str, Handler]:
         """Return the handlers by name of the request."""
-        return {READ: self._read, PART: self._prepare, CHANGE: self._change}
+        return {READ: self._find, ROWS: self._rows, PART: self._prepare, CHANGE: self._change}
 
-    def _read(self, number: int, request: Mapping[str, Any]) -> str:
+    def _find(self, number: int, request: Mapping[str, Any]) -> str:
+        """Store keys. After the last keys, read the rows of all of them, because each read scans the table."""
+        if request["is_first"]:
+            self._keys.clear()
+            self._read = None
         keys = _array(request["keys"], np.int64)
-        keys = keys[belongs(keys, self._pipeline.rank, self._pipeline.ranks)]
-        with hold(alone=False) as held:
-            return _packed(read_rows(self._pipeline, held, request["table"], keys))
+        self._keys.append(keys[belongs(keys, self._pipeline.rank, self._pipeline.ranks)])
+        if request["is_last"]:
+            wanted = np.concatenate(self._keys)
+            self._keys.clear()
+            with hold(alone=False) as held:
+                self._read = read_rows(self._pipeline, held, request["table"], wanted)
+        return ""
+
+    def _rows(self, number: int, request: Mapping[str, Any]) -> str:
+        """Return the rows of a range of keys."""
+        read = self._read
+        if read is None:
+            raise CallOrderError("No rows of table {!r} were read. Nothing was changed. Read them again".format(
+                request["table"]))
+        part = slice(np.searchsorted(read.keys, request["first"]), np.searchsorted(read.keys, request["last"], "right"))
+        if request["is_last"]:
+            self._read = None
+        return _packed(TableRows(read.keys[part], read.rows[part], read.found[part], read.counts[part],
+                                 read.timestamps[part], {}))
 
     def _prepare(self, number: int, request: Mapping[str, Any]) -> str:
         """Store a part. After the last part, write the edited copy, and return the number of keys that it deletes."""
