@@ -24,6 +24,12 @@ def user_cache() -> str:
     return os.path.join(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "ascpipe")
 
 
+def user_state() -> str:
+    """Return the state directory of this user. It is ``~/.local/state/ascpipe`` unless XDG_STATE_HOME is set."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return os.path.join(state if os.path.isabs(state) else os.path.expanduser("~/.local/state"), "ascpipe")
+
+
 def make_safe_dir(path: str) -> str:
     """Create a directory with mode 0700, or check that only this user and root can change an existing directory.
 

@@ -9,7 +9,7 @@ import shutil
 from typing import List, NamedTuple
 
 from ascpipe import names
-from ascpipe.directories import refusing
+from ascpipe.directories import refusing, user_state
 from ascpipe.names import RunDir
 
 KEPT = 10  #: maximum number of directories
@@ -35,8 +35,7 @@ class KeptLogs(NamedTuple):
 
 def base_dir() -> str:
     """Return the parent of all log directories. The parent may not exist."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    return os.path.join(state if os.path.isabs(state) else os.path.expanduser("~/.local/state"), "ascpipe", "log")
+    return os.path.join(user_state(), "log")
 
 
 def make_base_dir() -> str:

@@ -15,6 +15,7 @@ from ascpipe.control import messages
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.control.server import Peer, Server
 from ascpipe.daemon import events, hangs, kernel_cache, statistics, table_readers
+from ascpipe.daemon.history import History
 from ascpipe.daemon.lifecycle import IDLE, Lifecycle
 from ascpipe.daemon.lifelines import Lifelines
 from ascpipe.daemon.run_directory import OwnedRunDir
@@ -64,7 +65,7 @@ class Daemon:
             events.StartWorker: self._start_worker, events.AttachWorkers: self._attach_workers,
             events.SendStream: self._hand_out_stream, events.SendTable: self._hand_out_table,
             events.ClearClaim: self._clear_claim, events.FailSession: self._fail_session,
-            events.EndWorkers: self._end_workers, events.CloseSession: lambda _: self._session.close_memory(),
+            events.EndWorkers: self._end_workers, events.CloseSession: self._close_session,
             events.Exit: self._exit}
         self._waker, self._wake_end = socket.socketpair()
         self._lifelines = Lifelines(run.lifeline)
@@ -76,6 +77,7 @@ class Daemon:
         owned.remember_sockets()
         self._watch = watch
         self._lost = ""
+        self._history = History(run.name, settings, lambda: self._status(messages.Status()))
 
     def serve(self, ready: Callable[[], None]) -> None:
         """Run until the daemon must exit. ``ready`` is called once, when the daemon answers requests."""
@@ -101,6 +103,8 @@ class Daemon:
             for peer, request in self._server.requests(self._session.connected_pid):
                 self._answer(peer, request)
             self._handle(events.Tick())
+            if self._memory is not None:
+                self._history.look(time.monotonic())
 
     def close(self) -> None:
         """Release all resources. The method may also be called after an exception in ``serve``."""
@@ -214,6 +218,10 @@ class Daemon:
         for pid in self._supervisor.end_all():
             self._log.error("a killed worker (pid %d) has not exited, because it waits for a disk. It exits when the "
                             "disk responds, and does not affect later sessions", pid)
+
+    def _close_session(self, action: events.CloseSession) -> None:
+        self._history.end()
+        self._session.close_memory()
 
     def _exit(self, action: events.Exit) -> None:
         self._is_over = True

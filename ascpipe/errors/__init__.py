@@ -28,6 +28,7 @@
     |   +-- ConnectionClosedError E231 the peer has closed a socket
     |   `-- MessageTimeoutError E232 a message was not received or sent completely in time
     +-- ProgramPlanError       E233  a program did not start the pipeline that should be planned
+    +-- RecordError            E234  a run has no record for a report
     +-- SegmentError           E302  shared memory has invalid content
     |   `-- OutOfSharedMemoryError E401 too little memory, detected at start
     +-- WorkerError            E120  a worker process exited
@@ -151,6 +152,7 @@ from ascpipe.errors.others import (
     ProgramPlanError,
     RanksDisagreeError,
     RanksError,
+    RecordError,
     SegmentError,
     TableUseError,
     UntrainedTableError,
@@ -244,6 +246,7 @@ __all__ = [
     "ProgramPlanError",
     "RanksDisagreeError",
     "RanksError",
+    "RecordError",
     "RemoteError",
     "RowFileError",
     "RowInitializerError",

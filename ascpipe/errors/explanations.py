@@ -150,6 +150,10 @@ _OTHERS: Dict[str, Explanation] = {
         "`ascpipe plan --program` runs a program until it starts its pipeline. The program failed or ended before, or "
         "took longer than `--timeout`.", "No step was trained, and no daemon was started.",
         "Check that `ascpipe run` trains the program. For a program with feature columns, pass `--columns`."),
+    "E234": Explanation(
+        "`ascpipe report` or `ascpipe tune` has no record of the run, or the record is damaged or has less than two "
+        "samples.", "No report was written.",
+        "Run `ascpipe report` to list the recorded runs. The last ten runs of this user are kept."),
     "E240": Explanation(
         "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
     "E241": Explanation("Horovod cannot be imported. Several ranks need Horovod and TensorFlow 1.15.", NOTHING, _RANKS),

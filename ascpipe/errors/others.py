@@ -94,6 +94,15 @@ class ProgramPlanError(AscpipeError):
                 "`ascpipe run {program}` trains")
 
 
+class RecordError(AscpipeError):
+    """There is no record of a run, or it cannot be used for a report."""
+
+    code = "E234"
+    fields: ClassVar[Tuple[str, ...]] = ("record", "reason")
+    template = ("There is no report of the run {record}: {reason}. Nothing was written. `ascpipe report` lists the "
+                "runs")
+
+
 class SegmentError(AscpipeError):
     """Shared memory has invalid content. It was not mapped."""
 

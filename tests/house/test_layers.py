@@ -22,7 +22,8 @@ MAY_IMPORT = {
     "ascpipe.tfops": {"ascpipe.control", "ascpipe.shm"},
     "ascpipe.__main__": {"ascpipe.cli"},
     "ascpipe.cli": {"ascpipe.daemon", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.tfops",
-                    "ascpipe.data", "ascpipe.rows"},
+                    "ascpipe.data", "ascpipe.rows", "ascpipe.report"},
+    "ascpipe.report": set(),
     "ascpipe.metrics": {"ascpipe.control"},
     "ascpipe.daemon": {"ascpipe.control", "ascpipe.shm", "ascpipe.disk"},
     "ascpipe.workers": {"ascpipe.tables", "ascpipe.kernels", "ascpipe.shm", "ascpipe.control", "ascpipe.disk"},
@@ -187,6 +188,7 @@ VERBS = [["--help"], ["start", "--help"], ["list"], ["list", "--json"], ["stats"
          ["checkpoint", "import", "/nothing/rows.tsv", "--into", "/nothing/model-1", "--table", "user"],
          ["inspect", "user", "1"], ["hotkeys", "user", "--json"], ["trace", "start"], ["trace", "stop", "--all"],
          ["timeline", "--output", "/nothing"], ["timeline", "--all", "--output", "/nothing"], ["warmup", "--help"],
+         ["report"], ["report", "--last", "--json"], ["tune"],
          ["library"], ["data", "--help"], ["data", "head", "/nothing"], ["data", "check", __file__],
          ["data", "index", "/nothing"]]
 

@@ -42,8 +42,8 @@ def test_the_help_has_every_verb_once_below_the_title_of_its_group():
               if line.startswith("  ") and line[2] != " "]
     assert listed == VERBS
     titles = [line for line in done.output.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert titles == ["Options:", "Daemons and programs:", "While it trains:", "Checkpoints and tables:",
-                      "Training data:", "This machine:", "Help:"]
+    assert titles == ["Options:", "Daemons and programs:", "While it trains:", "After a run:",
+                      "Checkpoints and tables:", "Training data:", "This machine:", "Help:"]
 
 
 def test_no_line_of_the_help_is_cut():

@@ -1,0 +1,94 @@
+"""Files with the counters of finished runs, from which `ascpipe report` and `ascpipe tune` compute their figures.
+
+The first line of a file describes the run. Each other line is a sample: the parts of an answer to ``status`` that
+change. The file is JSON lines, so that a killed daemon leaves all samples but the last one.
+"""
+import json
+import os
+from typing import Any, Dict, List, Mapping, NamedTuple
+
+from ascpipe.directories import user_state
+
+FORMAT = 1
+SUFFIX = ".jsonl"
+#: fields of a table in a sample
+TABLE_FIELDS = ("rows", "dim", "device_rows", "home_rows", "disk_slots", "batches", "ids", "hits", "misses", "loads",
+                "evicted", "fetches", "spills", "disk_rows", "host_bytes", "save_waits")
+_RING_FIELDS = ("stream", "channel", "depth", "frame_count", "trained", "parked")
+_WAIT_FIELDS = ("who", "asleep", "waits_for")
+_WORKER_FIELDS = ("kind", "index", "restarts")
+_MOST_BYTES = 64 << 20  # a daemon writes at most a few MB
+
+
+class Record(NamedTuple):
+    """Record of one run.
+
+    Attributes:
+        name: name of the record, ``DAEMON-RUN``.
+        head: description of the run: daemon, versions, settings, machine and program.
+        samples: answers to ``status`` in the order of time, with the fields of a sample only.
+    """
+
+    name: str
+    head: Dict[str, Any]
+    samples: List[Dict[str, Any]]
+
+
+def base_dir() -> str:
+    """Return the directory of all records. It may not exist."""
+    return os.path.join(user_state(), "runs")
+
+
+def packed(status: Mapping[str, Any], time_s: float) -> str:
+    """Return the line of a sample. ``time_s`` is the time in seconds since 1970."""
+    return json.dumps({
+        "time": round(time_s, 1), "up": round(status["uptime_s"], 2), "failure": status["failure"],
+        "tables": {table["name"]: [table[field] for field in TABLE_FIELDS] for table in status["tables"]},
+        "rings": [[ring[field] for field in _RING_FIELDS] for ring in status["rings"]],
+        "waits": [[wait[field] for field in _WAIT_FIELDS] for wait in status["waits"]],
+        "workers": [[worker[field] for field in _WORKER_FIELDS] for worker in status["workers"]],
+        "exchanges": status["exchanges"], "reading": status["reading"]}, separators=(",", ":"))
+
+
+def unpacked(line: str, run: int) -> Dict[str, Any]:
+    """Return the answer to ``status`` of a sample's line."""
+    told = json.loads(line)
+
+    def dicts(part: str, fields: Any) -> List[Dict[str, Any]]:
+        return [dict(zip(fields, one)) for one in told[part]]
+
+    return {"time": told["time"], "uptime_s": told["up"], "failure": told["failure"], "trainer": {"run": run},
+            "tables": [{"name": name, **dict(zip(TABLE_FIELDS, values))} for name, values in told["tables"].items()],
+            "rings": dicts("rings", _RING_FIELDS), "waits": dicts("waits", _WAIT_FIELDS),
+            "workers": dicts("workers", _WORKER_FIELDS), "exchanges": told["exchanges"], "reading": told["reading"]}
+
+
+def names() -> List[str]:
+    """Return the names of all records, newest first."""
+    base = base_dir()
+    files = [entry for entry in (os.scandir(base) if os.path.isdir(base) else []) if entry.name.endswith(SUFFIX)]
+    return [entry.name[:-len(SUFFIX)] for entry in sorted(files, key=lambda entry: -entry.stat().st_mtime)]
+
+
+def read(name: str) -> Record:
+    """Read a record. An incomplete last line is ignored.
+
+    Raises:
+        ValueError: the file is no record of this format.
+        OSError: the file cannot be read.
+    """
+    with open(os.path.join(base_dir(), name + SUFFIX), encoding="utf-8") as file:
+        lines = file.read(_MOST_BYTES).splitlines()
+    try:
+        head = json.loads(lines[0])
+        if head["format"] != FORMAT:
+            raise ValueError("the record has format {}, and this version reads format {}".format(
+                head["format"], FORMAT))
+        samples = [unpacked(line, head["run"]) for line in lines[1:-1]]
+    except (IndexError, KeyError, TypeError) as error:
+        raise ValueError("the record is damaged: {!r}".format(error)) from error
+    try:
+        samples += [unpacked(line, head["run"]) for line in lines[1:][-1:]]
+    except ValueError:
+        pass  # the daemon was killed while it wrote this line
+    return Record(name, head, samples)

@@ -1,0 +1,77 @@
+"""HTML page of a report: one file without scripts, which loads nothing."""
+import html
+import json
+from typing import Any, List, Mapping, Sequence, Tuple
+
+from ascpipe.report.advice import Advice
+from ascpipe.report.charts import bars, line_chart
+
+_MOST_CHARTS = 40  # tables with a chart; further tables are only in the list
+_STYLE = """
+:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}.wide{overflow-x:auto}
+th,td{padding:.2rem .7rem;text-align:right;border-bottom:1px solid #8886}th:first-child,td:first-child{text-align:left;
+overflow-wrap:anywhere}svg{width:100%;height:auto}figure{margin:1rem 0}figcaption{font-size:.9rem}
+.line{fill:none;stroke:#2a7ae2;stroke-width:2}.bar{fill:#2a7ae2}text{font:12px system-ui;fill:currentColor}
+.axis{text-anchor:end}pre{overflow-x:auto}
+"""
+
+
+def page(title: str, figures: Mapping[str, Any], advice: Sequence[Advice]) -> str:
+    """Return the page.
+
+    Args:
+        title: name of the run.
+        figures: figures of ``ascpipe report --json``.
+        advice: what to change.
+    """
+    run = figures["run"]
+    parts = [
+        "<h1>{}</h1>".format(html.escape(title)),
+        _table(["", ""], [[name, str(value)] for name, value in run.items()]),
+        "<h2>What to change</h2>", advice_list(advice),
+        "<h2>Throughput</h2>",
+        line_chart("Training steps", figures["steps"], "steps/s"), line_chart("Ids", figures["ids"], "ids/s"),
+        "<h2>Where the time went</h2>",
+        bars("Share of the samples by bottleneck", sorted(figures["bottlenecks"].items(), key=lambda one: -one[1])),
+        bars("Share of the samples in which a process was awake", sorted(figures["awake"].items())),
+        "<h2>Tables</h2>", _table(
+            ["table", "rows", "device rows", "host rows", "device hit", "swapped in", "evicted", "read from disk",
+             "waits for saves"],
+            [[table["name"], *("{:,}".format(table[name]) for name in ("rows", "device_rows", "home_rows")),
+              "-" if table["device_hit_rate"] is None else "{:.1f} %".format(100 * table["device_hit_rate"]),
+              *("{:,}".format(table[name]) for name in ("loads", "evicted", "fetches", "save_waits"))]
+             for table in figures["tables"]])]
+    for table in figures["tables"][:_MOST_CHARTS]:
+        parts.append(line_chart("Rows of {}".format(table["name"]), table["growth"], "rows"))
+    parts += ["<h2>Errors</h2>", "<p>{}</p>".format(html.escape(figures["failure"] or "The run had no error.")),
+              "<h2>Settings</h2>", "<pre>{}</pre>".format(html.escape(json.dumps(figures["settings"], indent=1)))]
+    return ("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><meta name=\"viewport\" "
+            "content=\"width=device-width\"><style>{}</style></head><body>{}</body></html>\n").format(
+                html.escape(title), _STYLE, "\n".join(parts))
+
+
+def advice_list(advice: Sequence[Advice]) -> str:
+    """Return the advice as an HTML list."""
+    if not advice:
+        return "<p>The figures of this run suggest no change.</p>"
+    return "<ol>{}</ol>".format("".join("<li><b>{}.</b> {}. {}</li>".format(
+        html.escape(one.change), html.escape(one.reason), gain_text(one)) for one in advice))
+
+
+def gain_text(advice: Advice) -> str:
+    """Return a sentence about the expected gain."""
+    if advice.gain <= 0:
+        return "Steps do not become faster."
+    return "Expected gain: at most {:.0f} % more steps per second.".format(100 * advice.gain)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def cells(kind: str, texts: Sequence[str]) -> str:
+        return "".join("<{0}>{1}</{0}>".format(kind, html.escape(text)) for text in texts)
+
+    lines: List[Tuple[str, Sequence[str]]] = [("td", row) for row in rows]
+    if any(columns):
+        lines.insert(0, ("th", columns))
+    return "<div class=\"wide\"><table>{}</table></div>".format("".join(
+        "<tr>{}</tr>".format(cells(kind, texts)) for kind, texts in lines))

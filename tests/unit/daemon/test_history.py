@@ -1,0 +1,117 @@
+"""Records of runs: what a daemon writes is what a report reads, files are bounded, a killed daemon loses one sample."""
+import json
+import os
+import time
+
+import pytest
+
+from ascpipe.cli import run_figures
+from ascpipe.config import load_settings
+from ascpipe.control import run_record
+from ascpipe.daemon import history
+from ascpipe.errors import RecordError
+from tests.unit.cli.test_rates import look
+
+TABLE = dict.fromkeys(run_record.TABLE_FIELDS, 0)
+
+
+def status(up, run=7, failure=None):
+    """An answer to status after ``up`` seconds, with ten steps per second."""
+    told = look(float(up), trained=10 * up, ids=100 * up, hits=3 * up, misses=up, rows=up)
+    return {**told, "tables": [{**TABLE, **table} for table in told["tables"]], "failure": failure,
+            "trainer": {"pid": os.getpid(), "run": run, "since": "noon"}}
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def recorded(seconds, run=7, failure=None, end=True):
+    now = [0]
+    record = history.History("unit", load_settings({}, {}), lambda: status(now[0], run, failure))
+    for second in range(seconds):
+        now[0] = second
+        record.look(float(second))
+    if end:
+        record.end()
+    return run_record.read("unit-{}".format(run))
+
+
+def test_samples_come_back_as_they_were():
+    record = recorded(5, end=False)
+    assert [sample["uptime_s"] for sample in record.samples] == [0, 1, 2, 3, 4]
+    told = record.samples[3]
+    expected = status(3)
+    for part in ("waits", "rings", "exchanges", "reading", "failure"):
+        for seen, given in zip(told[part] or [], expected[part] or []):
+            assert seen == {name: given[name] for name in seen}
+    assert told["tables"][0]["ids"] == 300 and told["trainer"] == {"run": 7}
+    assert record.head["program"] and record.head["settings"]["workers"] == 1
+
+
+def test_figures_of_a_record_are_the_rates_of_the_run():
+    figures = run_figures.figures_of(recorded(20))
+    assert figures["run"]["steps per second"] == 10.0 and figures["run"]["ids per second"] == 100
+    assert figures["steps"][4][1] == 10.0 and figures["tables"][0]["device_hit_rate"] == 0.75
+    assert sum(figures["bottlenecks"].values()) == pytest.approx(1.0)
+    assert figures["tables"][0]["growth"][-1][1] == 19
+    json.dumps(figures)
+
+
+def test_a_full_file_loses_every_second_sample_and_has_samples_of_the_whole_run(monkeypatch):
+    monkeypatch.setattr(history, "MOST", 16)
+    record = recorded(100)
+    times = [sample["uptime_s"] for sample in record.samples]
+    assert len(times) <= 17 and times[0] == 0 and times[-1] == 99
+    gaps = [later - earlier for earlier, later in zip(times[:-2], times[1:-1])]
+    assert max(gaps) <= 2 * min(gaps)
+
+
+def test_the_last_runs_are_kept(monkeypatch):
+    monkeypatch.setattr(history, "KEPT", 3)
+    for run in range(1, 6):
+        recorded(3, run)
+        path = os.path.join(run_record.base_dir(), "unit-{}.jsonl".format(run))
+        os.utime(path, (time.time() + run, time.time() + run))
+    assert run_record.names() == ["unit-5", "unit-4", "unit-3"]
+
+
+def test_a_killed_daemon_leaves_all_samples_but_the_last_one():
+    recorded(5, end=False)
+    path = os.path.join(run_record.base_dir(), "unit-7.jsonl")
+    os.truncate(path, os.path.getsize(path) - 40)
+    assert len(run_record.read("unit-7").samples) == 4
+
+
+def test_a_failure_is_in_the_figures():
+    assert run_figures.figures_of(recorded(4, failure="E122: torn"))["failure"] == "E122: torn"
+
+
+def test_a_state_directory_that_cannot_be_written_does_not_stop_the_daemon(tmp_path, monkeypatch, caplog):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    record = history.History("unit", load_settings({}, {}), lambda: status(1))
+    for second in range(5):
+        record.look(float(second))
+    record.end()
+    assert len([one for one in caplog.records if "not recorded" in one.getMessage()]) <= 1
+
+
+@pytest.mark.parametrize("text, words", [
+    ("", "damaged"), ("{}\n", "damaged"), ('{"format": 99}\n', "format 99"), ("nonsense\n", "Expecting value"),
+    ('{"format": 1, "run": 1}\n', "0 samples"), ('{"format": 1, "run": 1}\n{}\n{}\n', "damaged")])
+def test_a_damaged_record_is_e234(text, words):
+    os.makedirs(run_record.base_dir())
+    with open(os.path.join(run_record.base_dir(), "unit-1.jsonl"), "w") as file:
+        file.write(text)
+    with pytest.raises(RecordError, match="E234") as caught:
+        run_figures.record_of("unit-1", last=False)
+    assert words in str(caught.value)
+
+
+def test_a_record_that_there_is_not_is_e234_and_names_the_others():
+    recorded(3)
+    with pytest.raises(RecordError, match="unit-7"):
+        run_figures.record_of("other", last=False)
+    assert run_figures.record_of(None, last=True).name == "unit-7"
