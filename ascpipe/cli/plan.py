@@ -43,7 +43,8 @@ class Shape(NamedTuple):
 
 
 @click.command("plan", context_settings={"allow_interspersed_args": False},
-               help="Estimate the memory of a table, tier by tier, or of all tables of a program.")
+               help="Estimate the memory of a table, tier by tier, or of all tables of a program.",
+               short_help="Estimate the memory of tables, tier by tier.")
 @click.option("--keys", type=click.IntRange(1, 1 << 40), default=None, help="Number of keys.")
 @click.option("--dim", type=click.IntRange(1, 1 << 16), default=None, help="Dimension of an embedding.")
 @click.option("--optimizer", type=click.Choice(sorted(OPTIMIZERS)), default=None,
