@@ -71,14 +71,18 @@ class EvictionLog:
         self.lost = 0
         self._untold = 0  # lost lines that the file does not mention
 
-    def write(self, table: str, ticket: int, why: str, keys: Iterable[Keys]) -> None:
+    def write(self, table: str, ticket: int, why: str, keys: Iterable[Keys]) -> int:
         """Append a line for each key. After the first line that cannot be written, all lines are lost and counted.
 
         Args:
             ticket: last batch that the table has trained.
             why: EVICTED or DELETED.
+
+        Returns:
+            The number of lines that this call has lost.
         """
         fails = False
+        lost_before = self.lost
         for some, seen in keys:
             for start in range(0, len(some), _LINES):
                 part = slice(start, start + _LINES)
@@ -86,6 +90,7 @@ class EvictionLog:
                     self._lose(len(some[part]))
                 else:
                     fails = not self._append(lines_of(table, ticket, why, time.time(), (some[part], seen[part])))
+        return self.lost - lost_before
 
     def _append(self, text: bytes) -> bool:
         """Append lines. Return False if some of them were lost."""

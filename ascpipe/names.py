@@ -36,7 +36,8 @@ class RunDir:
         lifeline: socket that passes descriptors. End of file means that the peer has exited.
         owner: JSON description of the process that holds the lock.
         log: log of the daemon.
-        exchange_spans: spans of the trainer's exchanges with other ranks. The file exists if spans are recorded.
+        exchange_spans: spans of the trainer's exchanges with other ranks. The file exists if there are several ranks.
+        reading_spans: spans of the trainer's threads that read training data.
     """
 
     def __init__(self, name: str) -> None:
@@ -48,6 +49,7 @@ class RunDir:
         self.owner = os.path.join(self.path, "owner.json")
         self.log = os.path.join(self.path, "daemon.log")
         self.exchange_spans = os.path.join(self.path, "exchanges.spans")
+        self.reading_spans = os.path.join(self.path, "reading.spans")
 
     def worker_log(self, worker: str) -> str:
         """Return the log path of a worker such as ``"key-0"``. The log has the stderr of the worker's last process."""
@@ -65,7 +67,8 @@ class RunDir:
         """Return the names of existing files that a daemon creates in the directory. Callers delete only these files.
         """
         own = {os.path.basename(path) for path in (
-            self.lock, self.control, self.lifeline, self.owner, self.log, self.exchange_spans)}
+            self.lock, self.control, self.lifeline, self.owner, self.log, self.exchange_spans,
+            self.reading_spans)}
         return [name for name in sorted(os.listdir(self.path)) if name in own or _WORKER_LOG.fullmatch(name)
                 or _WORKER_SPANS.fullmatch(name)]
 

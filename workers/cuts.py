@@ -84,7 +84,8 @@ class Cuts:
         elif kind == CUT_EVICT:
             age = int(header["cut_argument"])
             if self._log is not None:  # before the eviction: after a kill, a line may be there twice, but is not lost
-                self._log.write(self._view.name, int(header["retired"]), EVICTED, old_keys(truth_of(self._view), age))
+                header["unlogged_evicted"] += self._log.write(
+                    self._view.name, int(header["retired"]), EVICTED, old_keys(truth_of(self._view), age))
             header["evicted"] += table.evict(age)
         self._store_applied()
 

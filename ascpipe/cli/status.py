@@ -9,6 +9,7 @@ from ascpipe.cli import printing
 from ascpipe.cli.chosen import chosen, name_option
 from ascpipe.control import messages
 from ascpipe.control.client import ask
+from ascpipe.logs import counted
 
 _TABLE_COLUMNS = [
     "table", "keys", "rows", "of", "on device", "dim", "batches", "hit rate", "swapped in", "evicted", "host MiB",
@@ -48,6 +49,8 @@ def headlines(status: Dict[str, Any]) -> List[str]:
     lines += _of_ranks(status["exchanges"])
     if status["failure"]:
         lines.append("failed: {}".format(status["failure"]))
+    lines += ["eviction log: {} of table {!r} could not be written".format(
+        counted(table["unlogged"], "line"), table["name"]) for table in status["tables"] if table.get("unlogged")]
     if status["trace"]["spans"]:
         lines.append("trace: {} spans of each worker are kept since {}".format(
             status["trace"]["spans"], time.strftime("%H:%M:%S", time.localtime(status["trace"]["since_ns"] // 10**9))))

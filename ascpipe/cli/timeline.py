@@ -1,11 +1,11 @@
-"""Command ``ascpipe timeline``. It writes the activity of workers and ranks as a Chrome trace.
+"""Command ``ascpipe timeline``. It writes the activity of workers, ranks and readers as a Chrome trace.
 
 The command can merge the activity into a trace of TensorFlow.
 """
 import contextlib
 import json
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 import click
 
@@ -14,7 +14,9 @@ from ascpipe.cli.chosen import chosen
 from ascpipe.control import messages
 from ascpipe.control.client import ask, running_daemons
 from ascpipe.errors import ConfigError, NotRunningError
-from ascpipe.shm import exchange_spans, spans
+from ascpipe.shm import spans, trainer_spans
+
+_Spans = TypeVar("_Spans", trainer_spans.RecordedExchanges, trainer_spans.RecordedReading)
 
 _MARGIN_US = 100000.0  # microseconds of activity to keep before and after a merged trace
 
@@ -25,15 +27,17 @@ class Recorded(NamedTuple):
     Attributes:
         name: name of the daemon.
         exchanges: exchanges of the trainer with other ranks, or None if there is only one rank.
+        reading: batches that the trainer has read with ``asc.data.read``, or None if it cannot record them.
         workers: workers with spans.
     """
 
     name: str
-    exchanges: Optional[exchange_spans.RecordedExchanges]
+    exchanges: Optional[trainer_spans.RecordedExchanges]
+    reading: Optional[trainer_spans.RecordedReading]
     workers: List[spans.Recorded]
 
 
-@click.command("timeline", help="Write the activity of workers and ranks as a Chrome trace.")
+@click.command("timeline", help="Write the activity of workers, ranks and readers of training data as a Chrome trace.")
 @click.option("--name", "given", multiple=True,
               help="Name of a daemon; repeatable. Default: the same daemon as for `ascpipe status`.")
 @click.option("--all", "of_all", is_flag=True,
@@ -77,37 +81,44 @@ def _of_daemon(name: str) -> Recorded:
     trace = ask(run, messages.Status())["trace"]
     try:
         workers = [spans.read(os.path.join(run.path, file)) for file in run.span_files()]
-        exchanges = exchange_spans.read(run.exchange_spans) if os.path.exists(run.exchange_spans) else None
-        exchanges = within(exchanges, trace["since_ns"], trace["until_ns"])
+        exchanges = within(_existing(trainer_spans.read_exchanges, run.exchange_spans), trace)
+        reading = within(_existing(trainer_spans.read_reading, run.reading_spans), trace)
     except FileNotFoundError:  # the daemon has just exited
         raise NotRunningError(run.name, run.path) from None
-    if not workers and exchanges is None:
+    if not workers and exchanges is None and (reading is None or not reading.spans):
         raise ConfigError(
             "timeline_spans", "daemon {!r}".format(run.name), 0, "it records no spans, or its workers have done "
             "nothing yet. Call `ascpipe trace start`, or start it with ASCPIPE_TIMELINE_SPANS=20000")
-    return Recorded(run.name, exchanges, workers)
+    return Recorded(run.name, exchanges, reading, workers)
 
 
-def within(recorded: Optional[exchange_spans.RecordedExchanges], since_ns: int,
-           until_ns: int) -> Optional[exchange_spans.RecordedExchanges]:
-    """Return the exchanges that started between ``since_ns`` and ``until_ns``. The file contains older exchanges, too.
+def _existing(read: Callable[[str], Optional[_Spans]], path: str) -> Optional[_Spans]:
+    return read(path) if os.path.exists(path) else None
 
-    Return None if ``since_ns`` is 0, because the daemon has not recorded.
+
+def within(recorded: Optional[_Spans], trace: Dict[str, Any]) -> Optional[_Spans]:
+    """Return the spans of a trainer that started while the daemon recorded. The file contains older spans, too.
+
+    ``trace`` is the state of recording in ``status``. Return None if the daemon has not recorded.
     """
-    if recorded is None or not since_ns:
+    if recorded is None or not trace["since_ns"]:
         return None
-    return recorded._replace(spans=[span for span in recorded.spans if span.start_ns >= since_ns and (
-        not until_ns or span.start_ns <= until_ns)])
+    return recorded._replace(spans=[span for span in recorded.spans if span.start_ns >= trace["since_ns"] and (
+        not trace["until_ns"] or span.start_ns <= trace["until_ns"])])
 
 
 def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:
-    """Return the events of the workers and exchanges of all daemons. The trace viewer shows daemons in rank order."""
+    """Return the events of the readers, workers and exchanges of all daemons. The trace viewer shows daemons in rank
+    order.
+    """
     rows = []
     for daemon in sorted(daemons, key=lambda one: -1 if one.exchanges is None else one.exchanges.rank):
         of = " of {}".format(daemon.name) if len(daemons) > 1 else ""
         if daemon.exchanges is not None:
             of = " of rank {}".format(daemon.exchanges.rank)
             rows.append(events_of_exchanges(daemon.exchanges))
+        if daemon.reading is not None:
+            rows += events_of_readers(daemon.reading, of)
         rows += [events_of(worker, of) for worker in daemon.workers]
     for place, events in enumerate(rows, 1):
         events.insert(1, {"ph": "M", "name": "process_sort_index", "pid": events[0]["pid"],
@@ -123,13 +134,39 @@ def events_of(worker: spans.Recorded, of: str = "") -> List[Dict[str, Any]]:
         for span in worker.spans]
 
 
-def events_of_exchanges(recorded: exchange_spans.RecordedExchanges) -> List[Dict[str, Any]]:
+def events_of_exchanges(recorded: trainer_spans.RecordedExchanges) -> List[Dict[str, Any]]:
     """Return an event that names a rank in the trace viewer, followed by one event per exchange of the rank."""
     return [_named(recorded.pid, "exchanges of rank {}".format(recorded.rank))] + [_event(
         recorded.pid, span, "{} {}".format(span.kind, span.ticket) if span.ticket else span.kind,
         {name: getattr(span, name) for name in (
             "kind", "sequence", "stream", "ticket", "bytes_sent", "bytes_received", "waited_us", "last")})
         for span in recorded.spans]
+
+
+def events_of_readers(recorded: trainer_spans.RecordedReading, of: str = "") -> List[List[Dict[str, Any]]]:
+    """Return a list of events for each reader: its name, and the events ``full``, ``read`` and ``parse`` of batches.
+
+    A reader is a thread of the trainer. Its thread id is the ``pid`` of the events, because exchanges have the PID of
+    the trainer. An event without duration is left out.
+    """
+    readers: Dict[int, List[Dict[str, Any]]] = {}
+    for span in recorded.spans:
+        if span.thread not in readers:
+            readers[span.thread] = [_named(span.thread, "reader {}{}".format(len(readers), of))]
+        start_ns = span.start_ns - 1000 * span.full_us
+        for what in ("full", "read", "parse"):
+            duration_ns = 1000 * getattr(span, what + "_us")
+            if duration_ns:
+                readers[span.thread].append(_event(
+                    span.thread, _Interval(start_ns, duration_ns), "{} {}".format(what, span.batch),
+                    {name: getattr(span, name) for name in ("batch", "epoch", "records", "source")}))
+            start_ns += duration_ns
+    return list(readers.values())
+
+
+class _Interval(NamedTuple):
+    start_ns: int
+    duration_ns: int
 
 
 def _named(pid: int, name: str) -> Dict[str, Any]:

@@ -34,12 +34,14 @@ class Segments(NamedTuple):
         streams: rings by stream number.
         tables: segments by table number.
         exchange_spans: file that records exchanges among ranks. The descriptor is -1 if exchanges are not recorded.
+        reading_spans: file that records the batches of ``asc.data.read``, or descriptor -1.
     """
 
     session: Piece
     streams: Dict[int, Piece]
     tables: Dict[int, Piece]
     exchange_spans: Piece
+    reading_spans: Piece
 
 
 class TrainerLink:
@@ -128,7 +130,7 @@ class TrainerLink:
                 raise errors.SupervisorGoneError(self.daemon_pid, self._run_dir.path) from error
             raise
         self._fds.extend(fds)
-        wanted += 1 if sizes.get("exchange_spans_bytes") else 0
+        wanted += sum(size > 0 for size in sizes.get("spans_bytes", ()))
         if message.get("verb") != "segments" or len(fds) != wanted:
             raise errors.MessageError("the daemon sent {} descriptors; expected {}".format(len(fds), wanted))
         return sizes, fds
@@ -323,9 +325,9 @@ def _expect(sock: socket.socket, name: str, verb: str) -> None:
 
 def _pieces(sizes: Dict[str, Any], fds: Sequence[int]) -> Segments:
     streams = sizes["streams"]
-    spans_bytes = sizes["exchange_spans_bytes"]
+    rest = list(fds[1 + len(streams) + len(sizes["tables"]):])
     return Segments(
         (fds[0], sizes["session_bytes"]),
         {stream["stream"]: (fd, stream["bytes"]) for stream, fd in zip(streams, fds[1:])},
         {table["table"]: (fd, table["bytes"]) for table, fd in zip(sizes["tables"], fds[1 + len(streams):])},
-        (fds[-1], spans_bytes) if spans_bytes else (-1, 0))
+        *((rest.pop(0), size) if size else (-1, 0) for size in sizes["spans_bytes"]))

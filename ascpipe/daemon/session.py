@@ -108,13 +108,13 @@ class Session:
         trainer = self._trainer_with("start", body.token)
         if self._life.state != REGISTERED:
             raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
-        with self._tracing.exchange_spans(body, self.pid) as (spans, spans_bytes):
+        with self._tracing.trainer_spans(body, self.pid) as spans:
             memory = self.memory = self._make_memory(body, self._number)
             memory.set_pid(structs.BELL_TRAINER, self.pid)
             memory.set_pid(structs.BELL_PUMP, self.pid)
             sizes = memory.sizes()
-            sizes["exchange_spans_bytes"] = spans_bytes
-            self._send_segments(trainer, memory.fds() + spans, self.close_memory)
+            sizes["spans_bytes"] = [size for _, size in spans]
+            self._send_segments(trainer, memory.fds() + [fd for fd, _ in spans if fd >= 0], self.close_memory)
         self._handle(events.SessionStarted(any(table.disk_rows for table in body.tables)))
         kind = "memfds ({} is too small or read-only)".format(SHM_DIR) if memory.use_memfd else SHM_DIR
         self._log.info("session started, streams: %d, tables: %d, segments in %s", len(body.streams),

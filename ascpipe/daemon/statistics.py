@@ -97,6 +97,7 @@ def _table(made: Segment, table: messages.Table) -> Dict[str, Any]:
     fields["host_bytes"] = _number(int(header["entries_ready"]) * structs.ENTRY.itemsize +
                                    int(header["homes_ready"]) * table.row_floats * 4)
     fields["save_waits"] = _number(int(header["save_waits"]) + int(header["snapshot_waits"]))
+    fields["unlogged"] = _number(int(header["unlogged_evicted"]) + int(header["unlogged_deleted"]))
     fields["hit_rate"] = hit_rate(fields)
     disk = made.view(structs.DISK_TABLE, shape_of(table).disk_offset)[0] if table.disk_rows else None
     fields["disk_slots"] = table.disk_rows

@@ -1,7 +1,7 @@
 """Class ``Tracing``, which starts and stops the recording of spans for ``ascpipe timeline``.
 
-Workers are notified when recording starts and stops, so recording has no overhead while it is off. A trainer with
-several ranks always records its exchanges, in a file that the trainer receives with its segments.
+Workers are notified when recording starts and stops, so recording has no overhead while it is off. A trainer always
+records the batches that it reads and, with several ranks, its exchanges. It receives the files with its segments.
 """
 import contextlib
 import logging
@@ -9,16 +9,20 @@ import os
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+import numpy as np
+
 from ascpipe.config import Settings
 from ascpipe.control import messages
 from ascpipe.daemon.worker_identity import DISK, Worker
 from ascpipe.errors import WrongStateError
+from ascpipe.layout import structs
 from ascpipe.names import RunDir
-from ascpipe.shm import exchange_spans
+from ascpipe.shm import trainer_spans
 
 _log = logging.getLogger("ascpipe.daemon")
 
 _EXCHANGES = 20_000  # number of spans of exchanges if the setting is 0
+_BATCHES = 4_000  # number of spans of read batches if the setting is 0
 
 
 class Tracing:
@@ -26,7 +30,6 @@ class Tracing:
 
     def __init__(self, run: RunDir, settings: Settings) -> None:
         self._run = run
-        self._exchanges = settings.timeline_spans or _EXCHANGES
         self._spans = settings.timeline_spans
         self._since_ns = time.time_ns() if self._spans else 0
         self._until_ns = 0
@@ -73,26 +76,29 @@ class Tracing:
         return {"path": self._run.worker_spans(str(worker)), "count": self._spans}
 
     @contextlib.contextmanager
-    def exchange_spans(self, body: messages.Start, trainer_pid: int) -> Iterator[Tuple[List[int], int]]:
-        """Context manager that creates the file for exchanges. It yields (list with the file's descriptor, size of the
-        file).
+    def trainer_spans(self, body: messages.Start, trainer_pid: int) -> Iterator[List[Tuple[int, int]]]:
+        """Context manager that creates the files for spans of the trainer, and closes their descriptors.
 
-        It yields an empty list and 0 if there is one rank, or if the file cannot be created and recording is off.
+        It yields the descriptor and the size of the file for exchanges and of the file for read batches. The
+        descriptor is -1 for exchanges of one rank, and for a file that cannot be created while recording is off.
         """
+        ranks = any(stream.rank_size > 1 for stream in body.streams)
+        with contextlib.ExitStack() as opened:
+            yield [self._create(self._run.exchange_spans, structs.EXCHANGE_SPAN, _EXCHANGES if ranks else 0,
+                                trainer_pid, opened),
+                   self._create(self._run.reading_spans, structs.READING_SPAN, _BATCHES, trainer_pid, opened)]
+
+    def _create(self, path: str, span: np.dtype, count: int, pid: int, opened: contextlib.ExitStack) -> Tuple[int, int]:
         with contextlib.suppress(FileNotFoundError):  # file of an earlier trainer
-            os.unlink(self._run.exchange_spans)
-        if all(stream.rank_size == 1 for stream in body.streams):
-            yield [], 0
-            return
+            os.unlink(path)
+        if not count:
+            return -1, 0
         try:
-            fd, size = exchange_spans.create(self._run.exchange_spans, self._exchanges, trainer_pid)
+            fd, size = trainer_spans.create(path, span, self._spans or count, pid)
         except OSError as error:
             if self._spans:
                 raise
-            _log.warning("exchanges cannot be recorded: %s", error)  # the user has not requested it, so continue
-            yield [], 0
-            return
-        try:
-            yield [fd], size
-        finally:
-            os.close(fd)
+            _log.warning("the trainer cannot record spans: %s", error)  # the user has not requested it, so continue
+            return -1, 0
+        opened.callback(os.close, fd)
+        return fd, size

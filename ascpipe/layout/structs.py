@@ -11,7 +11,7 @@ Kinds of memory:
 * a *table segment* per table: ``TABLE``, slots, entries, home rows and a log of ``IMAGE``. If rows are on disk, the
   segment also has ``DISK_TABLE``, a ring of numbers, and a ``REQUEST`` per home row. The header states for how many
   entries, home rows, images and requests memory is allocated; their other bytes are holes.
-* the *exchange spans* of a rank, if they are recorded: ``EXCHANGE_SPANS``, then ``EXCHANGE_SPAN`` x capacity
+* a file of *trainer spans*: ``TRAINER_SPANS``, then ``EXCHANGE_SPAN`` or ``READING_SPAN`` x capacity
 * a *frame*, inside the arena: ``PART`` per table, ``SPEC`` per feature, then the arrays of each part
 
 Each field's comment begins with its writers: P pump, K key worker, T trainer (plan op), W table worker, D disk worker,
@@ -19,11 +19,11 @@ S supervisor. The pump writes all offsets in a ``PART``; their comments name the
 """
 import hashlib
 
-from ascpipe.layout import reading
+from ascpipe.layout import reading, trainer_spans
 from ascpipe.layout.declaring import STRUCTS, struct
 from ascpipe.layout.words import WORD_NAMES
 
-VERSION = 11  #: increment this number with any change of the bytes below
+VERSION = 12  #: increment this number with any change of the bytes below
 MAGIC = 0x41534350  #: "PCSA" read as little-endian text
 CACHE_LINE = 64
 PAGE = 4096
@@ -111,32 +111,10 @@ MAX_DISKS = 6  #: number of disks that ``ascpipe status`` shows
 SESSION_EXCHANGES_OFFSET = 7168
 SESSION_READING_OFFSET = 7296  # READING of ascpipe/layout/reading.py
 READING = reading.READING
+TRAINER_SPANS = trainer_spans.TRAINER_SPANS  # header of a file of spans; one of the structs below per span
+EXCHANGE_SPAN = trainer_spans.EXCHANGE_SPAN
+READING_SPAN = trainer_spans.READING_SPAN
 SESSION_BYTES = 8192
-
-EXCHANGE_SPANS = struct(
-    "ExchangeSpans", 128,
-    version=("<u4", 0, "S, last"),
-    magic=("<u4", 4, "S"),
-    capacity=("<i8", 8, "S: maximum number of spans"),
-    pid=("<i4", 16, "S: of the trainer"),
-    rank=("<i4", 20, "T: id of this process, written before ranks"),
-    ranks=("<i4", 24, "T: 0 = not yet used by the trainer"),
-    count=("<i8", 64, "T: spans so far; span n is at n % capacity"),
-)
-
-EXCHANGE_SPAN = struct(
-    "ExchangeSpan", 72,
-    start_ns=("<i8", 0, "T: start, since 1970"),
-    duration_ns=("<i8", 8, "T"),
-    sequence=("<i8", 16, "T: number of the exchange, the same on all ranks"),
-    ticket=("<i8", 24, "T: batch number in the iterator, 0 = none"),
-    bytes_sent=("<i8", 32, "T: to other ranks"),
-    bytes_received=("<i8", 40, "T: from other ranks"),
-    waited_us=("<i8", 48, "T: part of the duration until the last rank joined"),
-    stream=("<i4", 56, "T: of its batch"),
-    kind=("<i4", 60, "T: kind announced by this rank: EXCHANGE_KINDS"),
-    last=("<i4", 64, "T: rank that joined last, -1 = unknown"),
-)
 
 RING = struct(
     "Ring", 320,
@@ -241,6 +219,8 @@ TABLE = struct(
     snapshot_logged=("<i8", 448, "W; T stores 0 before a request: images in the log"),
     snapshot_log_ready=("<i8", 456, "W: images that have memory"),
     snapshot_waits=("<i8", 464, "W: number of waits for a full log"),
+    unlogged_evicted=("<i8", 472, "W: evicted keys that the eviction log lacks, because it could not be written"),
+    unlogged_deleted=("<i8", 480, "T: deleted keys that the eviction log lacks"),
 )
 
 ENTRY = struct(  # W writes it; between cut_granted and cut_filled, T writes it

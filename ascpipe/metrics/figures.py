@@ -167,6 +167,8 @@ METRICS: Tuple[Metric, ...] = (
     Metric("ascpipe_table_loads_total", COUNTER, "", _TABLE,
            "Misses whose row was swapped in from the host; all other misses were new keys.", _tables("loads")),
     Metric("ascpipe_table_evicted_total", COUNTER, "", _TABLE, "Keys deleted by feature eviction.", _tables("evicted")),
+    Metric("ascpipe_table_unlogged_total", COUNTER, "", _TABLE,
+           "Keys that the eviction log lacks, because it could not be written.", _tables("unlogged")),
     Metric("ascpipe_table_save_waits_total", COUNTER, "", _TABLE, "Times that training waited for a save's log.",
            _tables("save_waits")),
     Metric("ascpipe_table_disk_slots", GAUGE, "", _TABLE, "Rows that fit on disk; 0: no disk tier.",

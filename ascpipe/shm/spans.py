@@ -115,7 +115,7 @@ def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: in
     """
     with io.FileIO(path) as file:
         # The order of the three system calls matters. Spans below the first count are complete. Spans that
-        # were overwritten according to the second count are skipped. SYNC exchange-spans: load
+        # were overwritten according to the second count are skipped. SYNC trainer-spans: load
         head = file.read(header_type.itemsize)
         data = file.readall()
         file.seek(header_type.fields["count"][1])

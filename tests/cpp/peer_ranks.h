@@ -73,10 +73,11 @@ inline PeerHeader Header(PeerKind kind, int stream = 1, std::int64_t ticket = 1)
 class Ranks {
  public:
   explicit Ranks(int count, double timeout_s = kLong) : Ranks(count, std::vector<double>(count, timeout_s)) {}
-  Ranks(int count, std::vector<std::shared_ptr<SpanRing>> spans)
+  Ranks(int count, std::vector<std::shared_ptr<SpanRing<layout::ExchangeSpan>>> spans)
       : Ranks(count, std::vector<double>(count, kLong), {}, 1e6, std::move(spans)) {}
   Ranks(int count, const std::vector<double>& timeouts, std::vector<std::string> signatures = {},
-        double idle_after_s = 1e6, std::vector<std::shared_ptr<SpanRing>> spans = {}, double warn_after_s = 1e6)
+        double idle_after_s = 1e6, std::vector<std::shared_ptr<SpanRing<layout::ExchangeSpan>>> spans = {},
+        double warn_after_s = 1e6)
       : meeting(std::make_shared<RankMeeting>(count)), work(static_cast<std::size_t>(count)) {
     signatures.resize(static_cast<std::size_t>(count), "table user\ndim 8");
     figures.resize(static_cast<std::size_t>(count));

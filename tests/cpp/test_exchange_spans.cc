@@ -7,44 +7,46 @@
 
 #include "check.h"
 #include "core/atomics.h"
+#include "core/span_ring.h"
 #include "peer_ranks.h"
 #include "peers/figures.h"
-#include "peers/span_ring.h"
 
 using namespace ascpipe;
 
 namespace {
 
+using Ring = SpanRing<layout::ExchangeSpan>;
+
 constexpr std::int64_t kCapacity = 4;
 
 // File in the form in which the daemon creates it, and a second mapping of its bytes.
-class SpanFile {
+class MadeFile {
  public:
-  explicit SpanFile(std::int64_t capacity = kCapacity)
-      : bytes(static_cast<std::int64_t>(sizeof(layout::ExchangeSpans) + kCapacity * sizeof(layout::ExchangeSpan))),
+  explicit MadeFile(std::int64_t capacity = kCapacity)
+      : bytes(static_cast<std::int64_t>(sizeof(layout::TrainerSpans) + kCapacity * sizeof(layout::ExchangeSpan))),
         fd(memfd_create("ascpipe-test", MFD_CLOEXEC)) {
     CHECK_EQ(ftruncate(fd, bytes), 0);
     void* base = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    header = static_cast<layout::ExchangeSpans*>(base);
+    header = static_cast<layout::TrainerSpans*>(base);
     spans = reinterpret_cast<layout::ExchangeSpan*>(header + 1);
     header->magic = layout::kMagic;
     header->capacity = capacity;
     header->version = layout::kVersion;
   }
-  ~SpanFile() {
+  ~MadeFile() {
     munmap(header, static_cast<std::size_t>(bytes));
     close(fd);
   }
 
-  std::shared_ptr<SpanRing> Ring(int rank, int ranks) const {
-    std::shared_ptr<SpanRing> ring;
-    CHECK(SpanRing::Map(fd, bytes, rank, ranks, &ring).ok());
+  std::shared_ptr<Ring> RingOf(int rank, int ranks) const {
+    std::shared_ptr<Ring> ring;
+    CHECK(Ring::Map(fd, bytes, rank, ranks, &ring).ok());
     return ring;
   }
 
   const std::int64_t bytes;
   const int fd;
-  layout::ExchangeSpans* header;
+  layout::TrainerSpans* header;
   layout::ExchangeSpan* spans;
 };
 
@@ -60,20 +62,15 @@ PeerHeader Busy(std::int64_t us, PeerKind kind = PeerKind::kBackward) {
   return header;
 }
 
-std::int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 TEST(ASpanSaysWhenAnExchangeWasAndWhatWasInIt) {
-  SpanFile file;
-  const std::shared_ptr<SpanRing> ring = file.Ring(1, 3);
+  MadeFile file;
+  const std::shared_ptr<Ring> ring = file.RingOf(1, 3);
   CHECK_EQ(file.header->rank, 1);
   CHECK_EQ(file.header->ranks, 3);
   PeerFigures figures(nullptr, ring.get(), 1, 3);
-  const std::int64_t before = Now();
+  const std::int64_t before = NanosecondsSince1970();
   figures.Begin(Busy(0), At(1000));
   figures.Sent({10, 20, 40});
   figures.End({1, 2, 4}, At(1500));
@@ -83,7 +80,7 @@ TEST(ASpanSaysWhenAnExchangeWasAndWhatWasInIt) {
   const layout::ExchangeSpan& span = file.spans[0];
   CHECK(before <= span.start_ns);
   CHECK(span.duration_ns >= 0);
-  CHECK(span.start_ns + span.duration_ns <= Now());
+  CHECK(span.start_ns + span.duration_ns <= NanosecondsSince1970());
   CHECK_EQ(span.sequence, 41);
   CHECK_EQ(span.kind, static_cast<std::int32_t>(PeerKind::kBackward));
   CHECK_EQ(span.stream, 3);
@@ -95,8 +92,8 @@ TEST(ASpanSaysWhenAnExchangeWasAndWhatWasInIt) {
 }
 
 TEST(OfTheFirstExchangeAndOfIdleOnesNoRankIsTheLast) {
-  SpanFile file;
-  const std::shared_ptr<SpanRing> ring = file.Ring(0, 2);
+  MadeFile file;
+  const std::shared_ptr<Ring> ring = file.RingOf(0, 2);
   PeerFigures figures(nullptr, ring.get(), 0, 2);
   figures.Compare({Busy(0), Busy(0)});
   figures.Compare({Busy(500), Busy(900, PeerKind::kIdle)});
@@ -109,8 +106,8 @@ TEST(OfTheFirstExchangeAndOfIdleOnesNoRankIsTheLast) {
 }
 
 TEST(TheLastSpansStay) {
-  SpanFile file;
-  const std::shared_ptr<SpanRing> ring = file.Ring(0, 2);
+  MadeFile file;
+  const std::shared_ptr<Ring> ring = file.RingOf(0, 2);
   for (int number = 0; number < 6; ++number) {
     layout::ExchangeSpan span{};
     span.sequence = number;
@@ -124,13 +121,13 @@ TEST(TheLastSpansStay) {
 }
 
 TEST(EachRankRecordsTheSameExchanges) {
-  SpanFile files[2];
+  MadeFile files[2];
   {
-    peer_ranks::Ranks ranks(2, {files[0].Ring(0, 2), files[1].Ring(1, 2)});
+    peer_ranks::Ranks ranks(2, {files[0].RingOf(0, 2), files[1].RingOf(1, 2)});
     CHECK(ranks.All(peer_ranks::Header(PeerKind::kForward, 1, 8)) == VerdictKind::kGo);
     CHECK(ranks.All(peer_ranks::Header(PeerKind::kBackward, 1, 8)) == VerdictKind::kApply);
   }
-  for (const SpanFile& file : files) {
+  for (const MadeFile& file : files) {
     CHECK_EQ(LoadAcquire(&file.header->count), 2);
     for (int number = 0; number < 2; ++number) {
       const layout::ExchangeSpan& span = file.spans[number];
@@ -144,14 +141,14 @@ TEST(EachRankRecordsTheSameExchanges) {
 }
 
 TEST(AFileThatIsTooSmallForItsSpansOrHasNoneIsRefused) {
-  std::shared_ptr<SpanRing> ring;
+  std::shared_ptr<Ring> ring;
   for (const std::int64_t capacity : {std::int64_t{0}, kCapacity + 1, INT64_MAX}) {
-    SpanFile file(capacity);
-    CHECK(peer_ranks::Has(SpanRing::Map(file.fd, file.bytes, 0, 2, &ring).text(), "too few for its spans"));
+    MadeFile file(capacity);
+    CHECK(peer_ranks::Has(Ring::Map(file.fd, file.bytes, 0, 2, &ring).text(), "too few for its spans"));
   }
-  SpanFile file;
-  CHECK(!SpanRing::Map(file.fd, 64, 0, 2, &ring).ok());
+  MadeFile file;
+  CHECK(!Ring::Map(file.fd, 64, 0, 2, &ring).ok());
   file.header->version = layout::kVersion + 1;
-  CHECK(peer_ranks::Has(SpanRing::Map(file.fd, file.bytes, 0, 2, &ring).text(), "layout version"));
+  CHECK(peer_ranks::Has(Ring::Map(file.fd, file.bytes, 0, 2, &ring).text(), "layout version"));
   CHECK(ring == nullptr);
 }

@@ -217,7 +217,7 @@ TEST(StoppingClosesEverythingAndOutlivingTicketsTouchNothing) {
 
 TEST(ManyThreadsMayCloseWhileThePumpFills) {
   TestRing ring({2, 1, 4096});
-  Pump pump(ring.session, 5, {ring.stream.get()});
+  Pump pump(ring.session, 5, {ring.stream.get()}, nullptr);
   pump.Start();
   std::thread worker([&ring] {  // retires all published frames
     std::int64_t done = 0;
@@ -254,7 +254,7 @@ TEST(ABatchIsInItsFrameWhenSubmitReturnsIfThereIsRoom) {
 
 TEST(ABatchWithoutRoomIsThePumpsWhichWaitsForRoomFromThenOn) {
   TestRing ring({1, 1, 4096});
-  Pump pump(ring.session, 0, {ring.stream.get()});
+  Pump pump(ring.session, 0, {ring.stream.get()}, nullptr);
   pump.Start();
   const layout::Bell* const bell = ring.session.bells + layout::kBellPump;
   Ticket* first = Submit(&ring, {1});
@@ -273,7 +273,7 @@ TEST(ABatchWithoutRoomIsThePumpsWhichWaitsForRoomFromThenOn) {
 
 TEST(ManyThreadsMaySubmitWhileThePumpRunsAndTheRingIsUsedUpByOthers) {
   TestRing ring({4, 1, 16384});
-  Pump pump(ring.session, 5, {ring.stream.get()});
+  Pump pump(ring.session, 5, {ring.stream.get()}, nullptr);
   pump.Start();
   constexpr int kThreads = 4, kEach = 500;
   std::atomic<bool> over{false};
@@ -325,7 +325,7 @@ TEST(ASubmitBesideAStopEitherEndsBeforeItOrIsRefused) {
 
 TEST(AStreamThatIsAddedWhileThePumpRunsGetsItsBatchesIntoFrames) {
   TestRing ring({2, 1, 4096});
-  Pump pump(ring.session, 5, {});
+  Pump pump(ring.session, 5, {}, nullptr);
   pump.Start();
   Ticket* ticket = Park(&ring, {1});  // the batch waits until the pump has the stream
   pump.Add(ring.stream.get());

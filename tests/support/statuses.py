@@ -14,8 +14,8 @@ def status(name="unit", **replaced):
         return {key: next(numbers) for key in keys}
 
     tables = [{**counted("table", "dim", "device_rows", "rows", "hits", "misses", "loads", "evicted", "ids", "batches",
-                         "keys", "home_rows", "host_bytes", "save_waits", "disk_slots", "disk_rows", "fetches",
-                         "spills", "disk_waits"), "name": table} for table in ("user", 'a "table"')]
+                         "keys", "home_rows", "host_bytes", "save_waits", "unlogged", "disk_slots", "disk_rows",
+                         "fetches", "spills", "disk_waits"), "name": table} for table in ("user", 'a "table"')]
     for table in tables:
         table["hit_rate"] = statistics.hit_rate(table)
     rings = [{**counted("stream", "frame_count", "submitted", "dropped", "parked", "ids", "trained", "arena_bytes",

@@ -1,8 +1,14 @@
 """Counters of ``asc.data.read`` in the status of the daemon are exact."""
+import os
+import time
+
 import pytest
 import tensorflow as tf
 
 import ascpipe.tf as asc
+from ascpipe import names
+from ascpipe.cli import timeline
+from ascpipe.shm import trainer_spans
 from ascpipe.tf.running.process import Process
 from tests.support import tfrecords
 from tests.support.waiting import wait_until
@@ -54,6 +60,24 @@ def test_batches_that_were_read_before_the_session_count_and_a_new_session_start
             run.begin().steps(1)
             wait_until(lambda expected=expected: counted()["records"] >= expected)
             assert expected <= counted()["records"] <= expected + 22
+
+
+def test_the_timeline_has_the_batches_that_were_read_while_the_daemon_recorded(files, monkeypatch):
+    monkeypatch.setenv("ASCPIPE_TIMELINE_SPANS", "500")
+    before_ns = time.time_ns()
+    with program(lambda: read(files[0], readers=2, epochs=2, read_ahead=1)) as run:
+        assert len(run.begin().steps()) == 8  # 30 records in batches of 8, 2 epochs
+        wait_until(is_over)
+        status = Process.current().running_pipeline().link.status()
+        recorded = trainer_spans.read_reading(names.run_dir(status["name"]).reading_spans)
+        found = timeline.within(recorded, status["trace"])
+        (row, *others) = timeline.events_of_readers(found)
+    spans = sorted(found.spans, key=lambda span: span.batch)
+    assert found.pid == os.getpid() and len({span.thread for span in spans}) == 1 + len(others) <= 2
+    assert [(span.batch, span.epoch, span.records) for span in spans] == [
+        (number + 1, number // 4, 6 if number % 4 == 3 else 8) for number in range(8)]
+    assert all(before_ns <= span.start_ns + 1000 * (span.read_us + span.parse_us) <= time.time_ns() for span in spans)
+    assert any(event["name"].startswith("parse ") for event in row)
 
 
 def read_specs():

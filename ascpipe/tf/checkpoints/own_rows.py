@@ -86,10 +86,11 @@ def load_edited(pipeline: Pipeline, held: Hold, table: str, content: EditedTable
     columns = [(0, 0, spec.dim)]
     for slot in spec.slots:
         columns.append((sum(columns[-1][1:]), sum(columns[-1][1:]), slot.width))
-    retired = int(held.table(shape.number).header["retired"])
+    header = held.table(shape.number).header
+    retired = int(header["retired"])
     load_tables(pipeline, held, [Load(shape, spec.slots, content, spec, columns, [])])
     if pipeline.eviction_log is not None:
-        pipeline.eviction_log.write(table, retired, DELETED, [content.deleted])
+        header["unlogged_deleted"] += pipeline.eviction_log.write(table, retired, DELETED, [content.deleted])
 
 
 def split(found: TableRows, spec: TableSpec) -> TableRows:

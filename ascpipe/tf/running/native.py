@@ -133,6 +133,10 @@ class NativePipeline:
         """
         call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
 
+    def record_reading(self, rank: int, size: int, spans: Piece) -> None:
+        """Record the batches that this process reads in a file of spans, from ``start`` to ``stop``."""
+        call("asc_pipeline_record_reading", rank, size, *spans)
+
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
         """Map the local ring of a stream, after ``add_stream``. ``ring`` is the number of the local ring."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
@@ -206,6 +210,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_stream_began_with": [ctypes.c_int, _INT64, ctypes.c_int64],
     "asc_pipeline_set_ranks": [
         ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64],
+    "asc_pipeline_record_reading": [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64],
     "asc_pipeline_add_local_stream": [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int,
                                       ctypes.POINTER(ctypes.c_int)],
     "asc_pipeline_share_stream": [ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),

@@ -172,6 +172,7 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
         undo.callback(link.close)
         warn_of_short_run_ahead(state, link.settings.read_ahead)
         joined = horovod.started() if ranks > 1 else None
+        rank, size = (0, 1) if joined is None else (joined.rank, joined.size)
         segments = link.start([ring for of_stream in rings.values() for ring in of_stream],
                               [table_message(table, state) for table in tables])
         running = native.NativePipeline(link.run, segments.session[0], link.lifeline_fd, link.settings.spin_us,
@@ -182,6 +183,8 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
         if joined is not None:
             alike = signature(state, tables, streams), collectives(graph)
             running.set_ranks(joined.rank, joined.size, joined.library, alike, segments.exchange_spans)
+        if segments.reading_spans[0] >= 0:
+            running.record_reading(rank, size, segments.reading_spans)
         for stream in streams:
             running.add_stream(stream, segments.streams[stream.number])
             for ring in rings[stream.number][1:]:
@@ -195,7 +198,6 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
     if link.settings.start_line and process.configuration.rank_id == 0:
         sys.stderr.write(_START_LINE.format(link.name, link.daemon_pid, counted(len(tables), "table")))
         sys.stderr.flush()
-    rank, size = (0, 1) if joined is None else (joined.rank, joined.size)
     pipeline = Pipeline(link, running, known_tables(state), streams, session, rank, size)
     pipeline.live_rows = LiveRows(pipeline)
     if rank != 0:

@@ -18,7 +18,7 @@ STATUS = {
     "workers": [{"kind": "key", "index": 0, "pid": 6, "restarts": 2, "attached": True, "hangs_s": 0.0},
                 {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False, "hangs_s": 0.0}],
     "tables": [{"name": "user[1]", "keys": 7, "rows": 7, "device_rows": 100, "home_rows": 5000, "dim": 8, "batches": 2,
-                "hit_rate": 0.954, "loads": 31, "evicted": 4, "host_bytes": 3 << 19,
+                "hit_rate": 0.954, "loads": 31, "evicted": 4, "host_bytes": 3 << 19, "unlogged": 0,
                 "save_waits": 2, "disk_slots": 0, "disk_rows": 0, "fetches": 0, "spills": 0, "disk_waits": 0}],
     "disks": [],
     "rings": [{"stream": 0, "channel": "train", "depth": 3, "frame_count": 64, "frames": 12, "parked": 1,
@@ -49,6 +49,12 @@ def test_each_number_stands_beside_its_name(monkeypatch):
     assert table == ["user[1]", "7", "7", "5000", "100", "8", "2", "95.4", "%", "31", "4", "1.5", "2"]
     (ring,) = [line.split() for line in text.splitlines() if " train " in line]
     assert ring[:9] == ["0", "train", "3", "64", "12", "1", "14", "1", "9"]
+
+
+def test_lines_that_the_eviction_log_lacks_are_shown_for_each_table(monkeypatch):
+    assert "eviction log" not in shown(monkeypatch, STATUS)
+    text = shown(monkeypatch, {**STATUS, "tables": [{**STATUS["tables"][0], "unlogged": 3}]})
+    assert "eviction log: 3 lines of table 'user[1]' could not be written" in text
 
 
 def test_a_worker_that_hangs_says_for_how_long(monkeypatch):

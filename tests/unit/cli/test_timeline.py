@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from ascpipe.cli import timeline
 from ascpipe.cli.main import main
 from ascpipe.errors import ConfigError, NotRunningError
-from ascpipe.shm import exchange_spans, spans
+from ascpipe.shm import spans, trainer_spans
 
 WORKER = spans.Recorded("table", 1, 77, [
     spans.Span(5000000, 3000, 0, [("touch", 1, 9), ("plan", 2, 6)]),
@@ -21,9 +21,9 @@ def test_a_span_is_a_complete_event_of_its_process_in_microseconds():
 
 
 def exchanges(rank):
-    return exchange_spans.RecordedExchanges(rank, 70 + rank, [
-        exchange_spans.ExchangeSpan(5000000, 3000, "forward", 11, 2, 9, 100, 200, 1, 1 - rank),
-        exchange_spans.ExchangeSpan(6000000, 1000, "ask", 12, 0, 0, 10, 20, 0, None)])
+    return trainer_spans.RecordedExchanges(rank, 70 + rank, [
+        trainer_spans.ExchangeSpan(5000000, 3000, "forward", 11, 2, 9, 100, 200, 1, 1 - rank),
+        trainer_spans.ExchangeSpan(6000000, 1000, "ask", 12, 0, 0, 10, 20, 0, None)])
 
 
 def test_an_exchange_is_an_event_in_a_row_of_its_rank():
@@ -35,16 +35,32 @@ def test_an_exchange_is_an_event_in_a_row_of_its_rank():
     assert (second["name"], second["args"]["last"]) == ("ask", None)
 
 
+READING = trainer_spans.RecordedReading(0, 70, [
+    trainer_spans.ReadingSpan(9000000, read_us=3, parse_us=4, full_us=2, batch=1, epoch=0, records=64, source=1,
+                              thread=91),
+    trainer_spans.ReadingSpan(9001000, read_us=5, parse_us=6, full_us=0, batch=2, epoch=0, records=64, source=1,
+                              thread=92)])
+
+
+def test_a_batch_of_a_reader_is_up_to_three_events_one_after_the_other_in_a_row_of_its_thread():
+    (named, *first), (_, *second) = timeline.events_of_readers(READING)
+    assert (named["pid"], named["args"]) == (91, {"name": "ascpipe reader 0"})
+    assert [(event["name"], event["pid"], event["ts"], event["dur"]) for event in first] == [
+        ("full 1", 91, 8998.0, 2.0), ("read 1", 91, 9000.0, 3.0), ("parse 1", 91, 9003.0, 4.0)]
+    assert first[0]["args"] == {"batch": 1, "epoch": 0, "records": 64, "source": 1}
+    assert [event["name"] for event in second] == ["read 2", "parse 2"]
+
+
 def test_of_exchanges_those_of_the_time_of_the_trace_are_shown():
     def starts(since_ns, until_ns):
-        found = timeline.within(exchanges(0), since_ns, until_ns)
+        found = timeline.within(exchanges(0), {"since_ns": since_ns, "until_ns": until_ns})
         return None if found is None else [span.start_ns for span in found.spans]
 
     assert starts(1, 0) == [5000000, 6000000]
     assert starts(5000001, 0) == [6000000]
     assert starts(1, 5999999) == [5000000]
     assert starts(0, 0) is None  # there was no trace
-    assert timeline.within(None, 1, 0) is None
+    assert timeline.within(None, {"since_ns": 1, "until_ns": 0}) is None
 
 
 def rows(*daemons):
@@ -56,15 +72,17 @@ def rows(*daemons):
 
 
 def test_ranks_stand_above_each_other_each_with_its_workers():
-    later = timeline.Recorded("b", exchanges(1), [WORKER._replace(pid=81)])
-    assert rows(later, timeline.Recorded("a", exchanges(0), [WORKER._replace(pid=80)])) == [
-        "ascpipe exchanges of rank 0", "ascpipe table worker 1 of rank 0",
+    later = timeline.Recorded("b", exchanges(1), None, [WORKER._replace(pid=81)])
+    assert rows(later, timeline.Recorded("a", exchanges(0), READING, [WORKER._replace(pid=80)])) == [
+        "ascpipe exchanges of rank 0", "ascpipe reader 0 of rank 0", "ascpipe reader 1 of rank 0",
+        "ascpipe table worker 1 of rank 0",
         "ascpipe exchanges of rank 1", "ascpipe table worker 1 of rank 1"]
 
 
 def test_of_several_daemons_of_one_rank_each_each_row_names_its_own():
-    assert rows(timeline.Recorded("a", None, [WORKER])) == ["ascpipe table worker 1"]
-    assert rows(timeline.Recorded("a", None, [WORKER]), timeline.Recorded("b", None, [WORKER._replace(pid=78)])) == [
+    assert rows(timeline.Recorded("a", None, None, [WORKER])) == ["ascpipe table worker 1"]
+    second = timeline.Recorded("b", None, None, [WORKER._replace(pid=78)])
+    assert rows(timeline.Recorded("a", None, None, [WORKER]), second) == [
         "ascpipe table worker 1 of a", "ascpipe table worker 1 of b"]
 
 
@@ -74,7 +92,7 @@ def test_all_takes_the_daemons_that_keep_spans(monkeypatch, tmp_path):
             raise ConfigError("timeline_spans", "daemon", 0, "it keeps none")
         if name == "ended":
             raise NotRunningError(name, "/nowhere")
-        return timeline.Recorded(name, None, [WORKER])
+        return timeline.Recorded(name, None, None, [WORKER])
 
     monkeypatch.setattr(timeline, "_of_daemon", of)
     monkeypatch.setattr(timeline, "running_daemons", lambda: ["none", "mine", "ended"])

@@ -70,9 +70,17 @@ def test_what_was_recorded_stays_until_the_next_start(run):
     assert not os.path.exists(path)
 
 
-def test_a_trainer_of_several_ranks_is_served_without_room_for_its_exchanges_unless_they_were_asked_for(run):
+def test_a_trainer_is_served_without_room_for_its_spans_unless_they_were_asked_for(run):
     os.rmdir(run.path)
-    with tracing(run).exchange_spans(RANKS, 1) as found:
-        assert found == ([], 0)
-    with pytest.raises(OSError), tracing(run, timeline_spans=7).exchange_spans(RANKS, 1):
+    with tracing(run).trainer_spans(RANKS, 1) as found:
+        assert found == [(-1, 0), (-1, 0)]
+    with pytest.raises(OSError), tracing(run, timeline_spans=7).trainer_spans(RANKS, 1):
         pass
+
+
+def test_exchanges_of_one_rank_have_no_file(run):
+    one_rank = messages.Start((messages.Stream(0, 2, (0,), 1),), (), b"")
+    with tracing(run, timeline_spans=7).trainer_spans(one_rank, 1) as (exchanges, reading):
+        assert exchanges == (-1, 0)
+        assert os.fstat(reading[0]).st_size == reading[1] > 0
+    assert os.listdir(run.path) == ["reading.spans"]

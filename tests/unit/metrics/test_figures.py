@@ -115,7 +115,7 @@ def test_a_figure_is_that_of_its_own_key():
     user, disk, ring, exchanges = body["tables"][0], body["disks"][0], body["rings"][1], body["exchanges"]
     for key in ("keys", "dim", "device_rows", "home_rows", "host_bytes", "disk_slots", "disk_rows"):
         assert value(body, "ascpipe_table_" + key, table="user") == user[key]
-    for key in ("batches", "ids", "hits", "misses", "loads", "evicted", "save_waits", "fetches", "spills",
+    for key in ("batches", "ids", "hits", "misses", "loads", "evicted", "unlogged", "save_waits", "fetches", "spills",
                 "disk_waits"):
         assert value(body, "ascpipe_table_{}_total".format(key), table="user") == user[key]
     for key in ("delayed", "rows_read", "rows_written", "read_bytes", "written_bytes"):

@@ -73,3 +73,18 @@ def test_after_a_kill_no_line_is_missing_and_lines_that_are_there_twice_are_equa
     assert len(lines) == (4 if moment == "before the eviction" else 2)
     assert sorted(sim.trained_state(0)) == [8, 9]
     sim.check(0)
+
+
+def test_keys_whose_lines_cannot_be_written_are_counted_and_evicted(path):
+    sim = trained("host")
+    path.mkdir()
+    sim.ask_eviction(0, 30)
+    sim.work()
+    header = sim.tables[0].header
+    assert (header["unlogged_evicted"], header["evicted"]) == (2, 2)
+    path.rmdir()
+    sim.train([5], timestamp=100)
+    sim.ask_eviction(0, 30)
+    sim.work()
+    assert (header["unlogged_evicted"], header["evicted"]) == (2, 3)
+    assert [line[1] for line in logged(path) if line] == [5]

@@ -1,5 +1,8 @@
 #include "bridge/batch_reader.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <string>
 #include <utility>
@@ -90,11 +93,12 @@ tensorflow::Status BatchReader::Next(tensorflow::CancellationManager* cancellati
 bool BatchReader::TakeWork(Work* work) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto is_ready = [this] { return is_stopped_ || is_end_ || taken_ < returned_ + settings_->read_ahead; };
+  work->full_us = 0;
   if (!is_ready()) {
     ReadingClock clock;
     changed_.wait(lock, is_ready);
     layout::Reading counted{};
-    counted.full_us = clock.Lap();
+    counted.full_us = work->full_us = clock.Lap();
     settings_->Count(counted);
   }
   if (is_stopped_ || is_end_) return false;
@@ -129,10 +133,22 @@ void BatchReader::Run() {
   counted.readers = 1;
   settings_->Count(counted);
   const std::unique_ptr<BatchSource> source = BatchSource::Make(*settings_, arguments_, &is_stopped_);
+  layout::ReadingSpan span{};
+  span.source = settings_->source;
+  span.thread = static_cast<std::int32_t>(syscall(SYS_gettid));
   Work work;
   while (TakeWork(&work)) {
     Result result;
-    result.status = source->Read(work.epoch, work.part, work.after, &result.tensors);
+    layout::Reading done{};
+    span.start_ns = NanosecondsSince1970();
+    result.status = source->Read(work.epoch, work.part, work.after, &done, &result.tensors);
+    span.read_us = done.read_us;
+    span.parse_us = done.parse_us;
+    span.full_us = work.full_us;
+    span.batch = work.number + 1;
+    span.epoch = work.epoch;
+    span.records = done.records;
+    settings_->Count(done, span);
     Put(work.number, std::move(result));
   }
   counted.readers = -1;

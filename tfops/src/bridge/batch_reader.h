@@ -46,7 +46,8 @@ class BatchReader {
     std::int64_t number;  // of the batch in this iterator
     std::int64_t epoch;
     SequencePart part;
-    ReadPosition after;  // position after the batch
+    ReadPosition after;    // position after the batch
+    std::int64_t full_us;  // how long the thread has waited because read_ahead batches were read
   };
 
   tensorflow::Status Start();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bridge/read_settings.h"
+#include "core/layout.h"
 #include "core/read_position.h"
 #include "input/batch_plan.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -25,9 +26,9 @@ class BatchSource {
   virtual ~BatchSource() = default;
 
   // Reads the records of a part of an epoch's sequence into tensors, in the order of BatchReader::Next. `after` is the
-  // position after the batch.
+  // position after the batch. `counted` receives the counters and times of the batch.
   virtual tensorflow::Status Read(std::int64_t epoch, SequencePart part, const ReadPosition& after,
-                                  std::vector<tensorflow::Tensor>* tensors) = 0;
+                                  layout::Reading* counted, std::vector<tensorflow::Tensor>* tensors) = 0;
 };
 
 }  // namespace ascpipe

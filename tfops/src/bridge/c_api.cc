@@ -28,6 +28,7 @@ using ascpipe::Code;
 using ascpipe::CoreStatus;
 using ascpipe::Error;
 using ascpipe::Pipeline;
+using ascpipe::SpanRing;
 
 // Calls `work` with the pipeline under construction or the started pipeline, and returns the status of `work`.
 template <typename Work>
@@ -188,7 +189,9 @@ ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, c
     CoreStatus status = ascpipe::HorovodTransport::Make(library, rank, size, &transport);
     if (!status.ok()) return status;
     ascpipe::Ranks::Settings settings;
-    if (spans_fd >= 0) status = ascpipe::SpanRing::Map(spans_fd, spans_bytes, rank, size, &settings.peers.spans);
+    if (spans_fd >= 0) {
+      status = SpanRing<ascpipe::layout::ExchangeSpan>::Map(spans_fd, spans_bytes, rank, size, &settings.peers.spans);
+    }
     if (!status.ok()) return status;
     settings.peers.wait_timeout_s = pipeline->waiter().wait_timeout_s();
     settings.peers.signature = signature;
@@ -198,6 +201,15 @@ ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, c
     settings.peers.on_change = [pipeline] { pipeline->waiter().Wake(); };
     settings.close_timeout_ms = 10000;
     return pipeline->SetRanks(std::unique_ptr<ascpipe::Ranks>(new ascpipe::Ranks(std::move(transport), settings)));
+  });
+}
+
+ASC_EXPORT int asc_pipeline_record_reading(int rank, int size, int fd, std::int64_t bytes, char* err, int err_bytes) {
+  return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
+    std::shared_ptr<SpanRing<ascpipe::layout::ReadingSpan>> spans;
+    const CoreStatus status = SpanRing<ascpipe::layout::ReadingSpan>::Map(fd, bytes, rank, size, &spans);
+    if (status.ok()) pipeline->RecordReading(std::move(spans));
+    return status;
   });
 }
 

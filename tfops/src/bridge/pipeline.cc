@@ -222,7 +222,7 @@ void Pipeline::Start() {
   std::vector<Stream*> streams;
   for (const auto& entry : streams_) streams.push_back(entry.second.get());
   for (const auto& entry : local_) streams.push_back(entry.second.get());
-  pump_.reset(new Pump(session_, spin_us_, std::move(streams)));
+  pump_.reset(new Pump(session_, spin_us_, std::move(streams), reading_spans_));
   pump_->Start();
   waiter_->Start();
 }

@@ -16,6 +16,7 @@
 #include "core/lease.h"
 #include "core/pump.h"
 #include "core/segment.h"
+#include "core/span_ring.h"
 #include "core/stream.h"
 #include "core/waiter.h"
 
@@ -53,6 +54,8 @@ class Pipeline {
   // Accumulates the gradients of a table over `steps` >= 1 batches before each update, starting with the next batch.
   CoreStatus Accumulate(int table, std::int64_t steps);
 
+  // Records the batches that the process reads. Call RecordReading before Start.
+  void RecordReading(std::shared_ptr<SpanRing<layout::ReadingSpan>> spans) { reading_spans_ = std::move(spans); }
   // Sets the ranks of a program with several ranks. Call SetRanks before Start.
   CoreStatus SetRanks(std::unique_ptr<Ranks> ranks);
   // Averages the gradients of a table over ranks instead of summing them.
@@ -114,6 +117,7 @@ class Pipeline {
   std::set<int> averaging_;  // tables
   bool stopped_ = false;
   std::unique_ptr<Ranks> ranks_;  // set before ops see the pipeline
+  std::shared_ptr<SpanRing<layout::ReadingSpan>> reading_spans_;
   std::unique_ptr<Waiter> waiter_;
   std::unique_ptr<Pump> pump_;  // null: not started
 };

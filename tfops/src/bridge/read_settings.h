@@ -34,6 +34,10 @@ struct ReadSettings {
   void Count(const layout::Reading& by) const {
     if (source > 0) ReadingFigures::Get()->Add(by);
   }
+  // Adds to the counters, and records the span of a batch.
+  void Count(const layout::Reading& by, const layout::ReadingSpan& span) const {
+    if (source > 0) ReadingFigures::Get()->Add(by, span);
+  }
 
   // Describes the place of a record for messages.
   std::string Describe(std::int64_t record) const {

@@ -18,16 +18,8 @@ using tensorflow::Tensor;
 
 }  // namespace
 
-Status RecordBatch::Read(std::int64_t epoch, SequencePart part, const ReadPosition& after,
+Status RecordBatch::Read(std::int64_t epoch, SequencePart part, const ReadPosition& after, layout::Reading* counted,
                          std::vector<Tensor>* tensors) {
-  layout::Reading counted{};
-  const Status status = ReadAndParse(epoch, part, after, &counted, tensors);
-  settings_.Count(counted);
-  return status;
-}
-
-Status RecordBatch::ReadAndParse(std::int64_t epoch, SequencePart part, const ReadPosition& after,
-                                 layout::Reading* counted, std::vector<Tensor>* tensors) {
   ReadingClock clock;
   numbers_.resize(static_cast<std::size_t>(part.count));
   plan_.RecordsOf(epoch, part, numbers_.data());

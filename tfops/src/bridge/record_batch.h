@@ -19,12 +19,10 @@ class RecordBatch : public BatchSource {
   RecordBatch(const ReadSettings& settings, const BatchPlanArguments& plan)
       : settings_(settings), plan_(plan), reader_(*settings.records) {}
 
-  tensorflow::Status Read(std::int64_t epoch, SequencePart part, const ReadPosition& after,
+  tensorflow::Status Read(std::int64_t epoch, SequencePart part, const ReadPosition& after, layout::Reading* counted,
                           std::vector<tensorflow::Tensor>* tensors) override;
 
  private:
-  tensorflow::Status ReadAndParse(std::int64_t epoch, SequencePart part, const ReadPosition& after,
-                                  layout::Reading* counted, std::vector<tensorflow::Tensor>* tensors);
   // Sets records_, and removes the numbers of damaged records that are skipped from numbers_.
   tensorflow::Status ReadRecords();
   // Reads each record alone, and skips damaged records.

@@ -13,18 +13,17 @@ namespace ascpipe {
 using tensorflow::Status;
 using tensorflow::Tensor;
 
-Status RowBatch::Read(std::int64_t epoch, SequencePart part, const ReadPosition& after, std::vector<Tensor>* tensors) {
-  layout::Reading counted{};
+Status RowBatch::Read(std::int64_t epoch, SequencePart part, const ReadPosition& after, layout::Reading* counted,
+                      std::vector<Tensor>* tensors) {
   ReadingClock clock;
   Status status;
   {
     std::vector<RowRun> rows;
     status = ToStatus(reader_.Read(epoch, part, &rows));
-    counted.read_us = clock.Lap();
-    if (status.ok()) status = Gather(rows, after, &counted, tensors);
+    counted->read_us = clock.Lap();
+    if (status.ok()) status = Gather(rows, after, counted, tensors);
   }
-  counted.parse_us = clock.Lap();
-  settings_.Count(counted);
+  counted->parse_us = clock.Lap();
   reader_.Prefetch();
   return status;
 }

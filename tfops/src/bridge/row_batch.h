@@ -16,7 +16,7 @@ class RowBatch : public BatchSource {
   RowBatch(const ReadSettings& settings, const BatchPlanArguments& plan, const std::atomic<bool>* is_stopped)
       : settings_(settings), reader_(settings.row_groups, plan, is_stopped) {}
 
-  tensorflow::Status Read(std::int64_t epoch, SequencePart part, const ReadPosition& after,
+  tensorflow::Status Read(std::int64_t epoch, SequencePart part, const ReadPosition& after, layout::Reading* counted,
                           std::vector<tensorflow::Tensor>* tensors) override;
 
  private:

@@ -9,11 +9,12 @@
 
 namespace ascpipe {
 
-Pump::Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams)
-    : session_(session), spin_us_(spin_us), streams_(std::move(streams)) {}
+Pump::Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams,
+           std::shared_ptr<SpanRing<layout::ReadingSpan>> reading_spans)
+    : session_(session), spin_us_(spin_us), streams_(std::move(streams)), reading_spans_(std::move(reading_spans)) {}
 
 void Pump::Start() {
-  ReadingFigures::Get()->Publish(session_.reading);
+  ReadingFigures::Get()->Publish(session_.reading, reading_spans_);
   // Only threads of the user's program handle signals.
   sigset_t all, before;
   sigfillset(&all);

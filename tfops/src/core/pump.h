@@ -10,14 +10,17 @@
 
 #include "core/bell.h"
 #include "core/segment.h"
+#include "core/span_ring.h"
 #include "core/stream.h"
 
 namespace ascpipe {
 
 class Pump {
  public:
-  // The streams must outlive the pump.
-  Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams);
+  // The streams must outlive the pump. While the pump runs, readers of training data record spans in `reading_spans`,
+  // which may be null.
+  Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams,
+       std::shared_ptr<SpanRing<layout::ReadingSpan>> reading_spans);
   ~Pump() { Stop(); }
 
   void Start();
@@ -33,6 +36,7 @@ class Pump {
   const int spin_us_;
   std::mutex mutex_;
   std::vector<Stream*> streams_;  // guarded by mutex_
+  const std::shared_ptr<SpanRing<layout::ReadingSpan>> reading_spans_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

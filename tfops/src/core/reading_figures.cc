@@ -1,5 +1,7 @@
 #include "core/reading_figures.h"
 
+#include <utility>
+
 #include "core/atomics.h"
 #include "core/fork.h"
 
@@ -21,14 +23,26 @@ ReadingFigures* ReadingFigures::Get() {
 void ReadingFigures::Add(const layout::Reading& by) {
   if (InForkedChild()) return;  // the child has no shared memory, and another thread may have held the lock
   std::lock_guard<std::mutex> lock(mutex_);
+  AddLocked(by);
+}
+
+void ReadingFigures::Add(const layout::Reading& by, const layout::ReadingSpan& span) {
+  if (InForkedChild()) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  AddLocked(by);
+  if (spans_ != nullptr) spans_->Add(span);
+}
+
+void ReadingFigures::AddLocked(const layout::Reading& by) {
   for (const auto counter : kReadingCounters) own_.*counter += by.*counter;
   own_.readers += by.readers;
   Copy();
 }
 
-void ReadingFigures::Publish(layout::Reading* shared) {
+void ReadingFigures::Publish(layout::Reading* shared, std::shared_ptr<SpanRing<layout::ReadingSpan>> spans) {
   std::lock_guard<std::mutex> lock(mutex_);
   shared_ = shared;
+  spans_ = std::move(spans);
   Copy();
 }
 
@@ -36,6 +50,7 @@ void ReadingFigures::Withdraw(const layout::Reading* shared) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (shared_ != shared) return;
   shared_ = nullptr;
+  spans_ = nullptr;
   for (const auto counter : kReadingCounters) own_.*counter = 0;
 }
 

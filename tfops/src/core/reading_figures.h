@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include "core/layout.h"
+#include "core/span_ring.h"
 
 namespace ascpipe {
 
@@ -17,18 +19,22 @@ class ReadingFigures {
   static ReadingFigures* Get();
 
   void Add(const layout::Reading& by);
-  // Copies the counters to `shared`, now and after each Add.
-  void Publish(layout::Reading* shared);
-  // Ends the copies to `shared` and sets the counters to 0. `shared` may be unmapped afterwards. Has no effect if
-  // another session has published its memory.
+  // Adds to the counters, and records the span of a batch.
+  void Add(const layout::Reading& by, const layout::ReadingSpan& span);
+  // Copies the counters to `shared`, now and after each Add, and records spans in `spans`, which may be null.
+  void Publish(layout::Reading* shared, std::shared_ptr<SpanRing<layout::ReadingSpan>> spans);
+  // Ends the copies to `shared` and the recording, and sets the counters to 0. `shared` may be unmapped afterwards. Has
+  // no effect if another session has published its memory.
   void Withdraw(const layout::Reading* shared);
 
  private:
+  void AddLocked(const layout::Reading& by);
   void Copy() const;
 
   std::mutex mutex_;  // guards the members below
   layout::Reading own_{};
   layout::Reading* shared_ = nullptr;
+  std::shared_ptr<SpanRing<layout::ReadingSpan>> spans_;
 };
 
 // Measures time in microseconds.

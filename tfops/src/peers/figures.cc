@@ -13,11 +13,6 @@ std::int64_t Microseconds(PeerFigures::Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(time).count();
 }
 
-std::int64_t NanosecondsSince1970() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
 // Returns the sum of the sizes of all ranks except `rank`. A faulty transport may return fewer sizes.
 std::int64_t SumWithout(std::int32_t rank, const std::vector<std::int64_t>& sizes) {
   const std::size_t own = static_cast<std::size_t>(rank);
@@ -26,7 +21,7 @@ std::int64_t SumWithout(std::int32_t rank, const std::vector<std::int64_t>& size
 
 }  // namespace
 
-PeerFigures::PeerFigures(layout::Exchanges* shared, SpanRing* spans, int rank, int ranks)
+PeerFigures::PeerFigures(layout::Exchanges* shared, SpanRing<layout::ExchangeSpan>* spans, int rank, int ranks)
     : record_(shared != nullptr ? shared : &own_), spans_(spans), awaited_us_(static_cast<std::size_t>(ranks)) {
   StoreRelease(&record_->rank, rank);
   StoreRelease(&record_->ranks, ranks);
@@ -36,7 +31,7 @@ std::int64_t PeerFigures::Begin(const PeerHeader& header, Clock::time_point now)
   is_pulse_ = header.is_pulse();
   begun_ = now;
   if (spans_ != nullptr) {
-    span_.start_ns = NanosecondsSince1970();  // same clock as the traces of TensorFlow
+    span_.start_ns = NanosecondsSince1970();
     span_.kind = static_cast<std::int32_t>(header.kind);
     span_.stream = header.stream;
     span_.ticket = header.ticket;

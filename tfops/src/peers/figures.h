@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/layout.h"
+#include "core/span_ring.h"
 #include "peers/header.h"
-#include "peers/span_ring.h"
 
 namespace ascpipe {
 
@@ -22,7 +22,7 @@ class PeerFigures {
 
   // `shared` is shared memory for the statistics. `spans` is the ring for the recorded exchanges. Each of the two may
   // be null.
-  PeerFigures(layout::Exchanges* shared, SpanRing* spans, int rank, int ranks);
+  PeerFigures(layout::Exchanges* shared, SpanRing<layout::ExchangeSpan>* spans, int rank, int ranks);
 
   // Starts an exchange. Returns the time in us since the previous exchange of this rank. Returns 0 for the first
   // exchange.
@@ -38,7 +38,7 @@ class PeerFigures {
 
   layout::Exchanges own_{};
   layout::Exchanges* const record_;
-  SpanRing* const spans_;
+  SpanRing<layout::ExchangeSpan>* const spans_;
   layout::ExchangeSpan span_{};  // exchange in flight, or the last exchange
   bool is_pulse_ = false;
   Clock::time_point begun_, over_;

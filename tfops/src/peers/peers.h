@@ -61,8 +61,8 @@ class Peers {
     double end_after_s = 5;   // time after a failure until the engine is shut down, if a step of the program still runs
     std::string signature;    // must be equal on all ranks (peers/likeness.h)
     std::string collectives;  // ops of Horovod in the program's graph, in the same form
-    layout::Exchanges* figures = nullptr;  // in shared memory, or null
-    std::shared_ptr<SpanRing> spans;       // ring of recorded exchanges; null: not recorded
+    layout::Exchanges* figures = nullptr;                   // in shared memory, or null
+    std::shared_ptr<SpanRing<layout::ExchangeSpan>> spans;  // ring of recorded exchanges; null: not recorded
     // Function that is called when batches of other streams may be claimed, or when rank 0 has received an answer.
     std::function<void()> on_change;
     // Function that is called on ranks other than 0 when rank 0 sends a request. After kSave and kChange, only

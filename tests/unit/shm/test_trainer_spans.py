@@ -1,4 +1,4 @@
-"""A file of a rank's exchanges has the last ones, whole, whatever the trainer does meanwhile."""
+"""A file of a trainer's spans has the last ones, whole, whatever the trainer does meanwhile."""
 import mmap
 import os
 
@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from ascpipe.layout import structs
-from ascpipe.shm import exchange_spans, spans
+from ascpipe.shm import spans, trainer_spans
 
-HEADER_BYTES = structs.EXCHANGE_SPANS.itemsize
+HEADER_BYTES = structs.TRAINER_SPANS.itemsize
 
 
 class Written:
-    """Writes as ``tfops/src/peers/span_ring.cc`` does."""
+    """Writes as ``tfops/src/core/span_ring.h`` does."""
 
-    def __init__(self, path, capacity=4, rank=1):
-        fd, size = exchange_spans.create(path, capacity, 77)
+    def __init__(self, path, capacity=4, rank=1, span=structs.EXCHANGE_SPAN):
+        fd, size = trainer_spans.create(path, span, capacity, 77)
         memory = np.frombuffer(mmap.mmap(fd, size), np.uint8)
         os.close(fd)
-        self.header = memory[:HEADER_BYTES].view(structs.EXCHANGE_SPANS)[0]
-        self.spans = memory[HEADER_BYTES:].view(structs.EXCHANGE_SPAN)
+        self.header = memory[:HEADER_BYTES].view(structs.TRAINER_SPANS)[0]
+        self.spans = memory[HEADER_BYTES:].view(span)
         self.header["rank"], self.header["ranks"] = rank, 2
 
     def fill(self, **fields):
@@ -39,7 +39,7 @@ def path(tmp_path):
 
 
 def sequences(path):
-    return [span.sequence for span in exchange_spans.read(path).spans]
+    return [span.sequence for span in trainer_spans.read_exchanges(path).spans]
 
 
 def test_a_span_says_when_an_exchange_was_and_what_was_in_it(path):
@@ -47,13 +47,22 @@ def test_a_span_says_when_an_exchange_was_and_what_was_in_it(path):
     written.add(start_ns=1000, duration_ns=10, sequence=5, ticket=17, bytes_sent=3, bytes_received=4, waited_us=2,
                 stream=1, kind=3, last=0)
     written.add(sequence=6, kind=6, last=-1)
-    recorded = exchange_spans.read(path)
+    recorded = trainer_spans.read_exchanges(path)
     assert (recorded.rank, recorded.pid) == (1, 77)
-    assert recorded.spans[0] == exchange_spans.ExchangeSpan(
+    assert recorded.spans[0] == trainer_spans.ExchangeSpan(
         start_ns=1000, duration_ns=10, kind="backward", sequence=5, stream=1, ticket=17, bytes_sent=3,
         bytes_received=4, waited_us=2, last=0)
     assert (recorded.spans[1].kind, recorded.spans[1].last) == ("idle", None)
     assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def test_a_span_of_a_reader_has_the_times_of_a_batch(path):
+    written = Written(path, span=structs.READING_SPAN)
+    fields = {"start_ns": 1000, "read_us": 3, "parse_us": 4, "full_us": 5, "batch": 6, "epoch": 1, "records": 64,
+              "source": 2, "thread": 99}
+    written.add(**fields)
+    recorded = trainer_spans.read_reading(path)
+    assert (recorded.rank, recorded.pid, recorded.spans) == (1, 77, [trainer_spans.ReadingSpan(**fields)])
 
 
 def test_the_last_ones_stay_and_the_one_that_may_be_written_over_is_left_out(path):
@@ -87,16 +96,16 @@ def test_what_is_written_over_while_it_is_read_is_left_out(path, monkeypatch):
 
 
 def test_nothing_is_read_before_the_trainer_has_the_file(path):
-    fd, size = exchange_spans.create(path, 4, 77)
+    fd, size = trainer_spans.create(path, structs.EXCHANGE_SPAN, 4, 77)
     assert os.fstat(fd).st_size == size
     os.close(fd)
-    assert exchange_spans.read(path) is None
+    assert trainer_spans.read_exchanges(path) is None
 
 
 def test_a_file_that_is_there_is_not_taken(path):
     open(path, "w").close()
     with pytest.raises(FileExistsError):
-        exchange_spans.create(path, 4, 77)
+        trainer_spans.create(path, structs.EXCHANGE_SPAN, 4, 77)
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 64, b"\0" * 4096])
@@ -104,10 +113,10 @@ def test_another_file_is_refused(path, content):
     with open(path, "wb") as file:
         file.write(content)
     with pytest.raises(ValueError, match="not a file of spans"):
-        exchange_spans.read(path)
+        trainer_spans.read_exchanges(path)
 
 
 def test_a_file_of_another_layout_is_refused(path):
     Written(path).header["version"] += 1
     with pytest.raises(ValueError, match="not a file of spans"):
-        exchange_spans.read(path)
+        trainer_spans.read_exchanges(path)
