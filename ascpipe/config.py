@@ -63,6 +63,8 @@ class Settings(pydantic.BaseModel):
     metrics_port: int = pydantic.Field(ge=0, le=65535)
     metrics_address: pydantic.StrictStr
     metrics_file: pydantic.StrictStr
+    dashboard: int = pydantic.Field(ge=0, le=1)
+    dashboard_port: int = pydantic.Field(ge=0, le=65535)
     eviction_log: pydantic.StrictStr
     eviction_log_mb: int = pydantic.Field(ge=1, le=1_000_000)
     summary_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)

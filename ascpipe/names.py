@@ -38,6 +38,8 @@ class RunDir:
         log: log of the daemon.
         exchange_spans: spans of the trainer's exchanges with other ranks. The file exists if there are several ranks.
         reading_spans: spans of the trainer's threads that read training data.
+        saves: record of the last checkpoints of the session.
+        dashboard: address of the dashboard, if the daemon serves it. The address is a secret of this user.
     """
 
     def __init__(self, name: str) -> None:
@@ -50,6 +52,8 @@ class RunDir:
         self.log = os.path.join(self.path, "daemon.log")
         self.exchange_spans = os.path.join(self.path, "exchanges.spans")
         self.reading_spans = os.path.join(self.path, "reading.spans")
+        self.saves = os.path.join(self.path, "saves.json")
+        self.dashboard = os.path.join(self.path, "dashboard.url")
 
     def worker_log(self, worker: str) -> str:
         """Return the log path of a worker such as ``"key-0"``. The log has the stderr of the worker's last process."""
@@ -68,9 +72,18 @@ class RunDir:
         """
         own = {os.path.basename(path) for path in (
             self.lock, self.control, self.lifeline, self.owner, self.log, self.exchange_spans,
-            self.reading_spans)}
+            self.reading_spans, self.saves, self.saves + ".new", self.dashboard)}
         return [name for name in sorted(os.listdir(self.path)) if name in own or _WORKER_LOG.fullmatch(name)
                 or _WORKER_SPANS.fullmatch(name)]
+
+
+def dashboard_of(run: RunDir) -> str:
+    """Return the address of the dashboard that a daemon serves, or an empty string if it serves none."""
+    try:
+        with open(run.dashboard, encoding="ascii") as file:
+            return file.readline().strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def run_dir(name: str) -> RunDir:

@@ -26,6 +26,7 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT)]
+import get_uplot  # noqa: E402
 import kept_environments  # noqa: E402
 import set_up_plan as plan  # noqa: E402
 
@@ -101,7 +102,13 @@ def look(dev: bool) -> plan.Found:
         kept=not (packages and with_dev) and kept_environment(dev) is not None,
         tree=is_stamped("tree", stamps["tree"]), libraries=LIBRARY.exists(),
         kernels=is_stamped("kernels", stamps["kernels"]) and any(Path(cache_dir("")).glob("kernels-*/*")),
-        kernels_in_cache=any(Path(kernel_cache.folder_of("")).glob("*")))
+        kernels_in_cache=any(Path(kernel_cache.folder_of("")).glob("*")),
+        charts=has_charts() or shutil.which("npm") is None)
+
+
+def has_charts() -> bool:
+    """Return whether the charting library of the dashboard is installed."""
+    return get_uplot.is_installed(get_uplot.locked(get_uplot.LOCK.read_text()).digest)
 
 
 def kept_name(dev: bool) -> str:
@@ -211,6 +218,11 @@ def do_ops(dev: bool) -> None:
     run(PYTHON, "-W", "ignore", "scripts/build_ops.py")
 
 
+def do_charts(dev: bool) -> None:
+    """Install the charting library of the dashboard."""
+    run(sys.executable, "scripts/get_uplot.py")
+
+
 def do_keep(dev: bool) -> None:
     """Store .venv in the cache."""
     try:
@@ -220,7 +232,7 @@ def do_keep(dev: bool) -> None:
 
 
 TASKS = {"environment": do_environment, "packages": do_packages, "tensorflow": do_tensorflow, "dev": do_dev,
-         "tree": do_tree, "kernels": do_kernels, "core": do_core, "ops": do_ops, "keep": do_keep}
+         "tree": do_tree, "kernels": do_kernels, "core": do_core, "ops": do_ops, "charts": do_charts, "keep": do_keep}
 
 
 # ---- running the tasks
@@ -307,6 +319,8 @@ def run_all(every: List[plan.Task], dev: bool) -> int:
         finally:
             for one in running.values():
                 one.stop()
+    if display.last and not has_charts():
+        say("uPlot could not be fetched with npm, so `ascpipe dashboard` shows tables instead of charts")
     if display.last:
         say("done in {}".format(plan.clock(time.monotonic() - display.began)))
     return 0

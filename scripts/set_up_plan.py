@@ -14,6 +14,7 @@ class Found(NamedTuple):
         libraries: whether libraries of ops exist. They may be out of date.
         kernels: whether the kernels of this state of the tree are compiled.
         kernels_in_cache: whether the user's cache has compiled kernels of these sources, so that the task is short.
+        charts: whether the charting library of the dashboard is installed, or cannot be fetched without npm.
     """
 
     environment: bool
@@ -24,6 +25,7 @@ class Found(NamedTuple):
     libraries: bool
     kernels: bool
     kernels_in_cache: bool = False
+    charts: bool = True
 
 
 class Task(NamedTuple):
@@ -64,6 +66,8 @@ def tasks(found: Found) -> List[Task]:
     if not found.kernels:
         text = "looking at the kernels" if found.kernels_in_cache else "compiling kernels"
         chosen.append(Task("kernels", text, ("environment", "packages", "tree"), 3 if found.kernels_in_cache else 45))
+    if not found.charts:
+        chosen.append(Task("charts", "fetching uPlot for the dashboard", (), 1))
     if pip and not found.libraries:
         chosen.append(Task("core", "compiling C++ that needs no TensorFlow", ("packages",), 30))
     fresh = 1 if found.libraries or from_cache else 55

@@ -28,10 +28,12 @@ def command(table: str, count: int, seconds: Optional[float], name: Optional[str
     if as_json:
         click.echo(json.dumps({
             "table": table, "by": "counts" if seconds is None else "sample", "seconds": seconds,
-            "batches": found.batches, "keys": [{"key": key, "count": times} for key, times in found.keys]}, indent=2))
+            "batches": found.batches, "occurrences": found.occurrences,
+            "keys": [{"key": key, "count": times} for key, times in found.keys]}, indent=2))
         return
     by = "by the number of occurrences that the table has counted" if seconds is None else \
         "by a sample of {} batches within {:g} s".format(found.batches, seconds)
-    rows = [[str(key), "{:,}".format(times)] for key, times in found.keys]
+    rows = [[str(key), "{:,}".format(times), "{:.2f} %".format(100 * times / max(1, found.occurrences))]
+            for key, times in found.keys]
     printing.show(["table {!r}, {:,} keys, {}".format(table, status["keys"], by)],
-                  [("", ["key", "count"], rows)] if rows else [])
+                  [("", ["key", "count", "share"], rows)] if rows else [])

@@ -19,7 +19,7 @@ NOT_RUNNING = 3
 
 _GROUPS = (
     ("Daemons and programs", ("start", "stop", "run", "list", "status", "logs")),
-    ("While it trains", ("stats", "top", "inspect", "hotkeys", "trace", "timeline")),
+    ("While it trains", ("stats", "top", "dashboard", "inspect", "hotkeys", "trace", "timeline")),
     ("After a run", ("report", "tune")),
     ("Checkpoints and tables", ("checkpoint", "plan")),
     ("Training data", ("data",)),

@@ -42,6 +42,8 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 @click.option("--daemon", "daemon", default=None, metavar="NAME",
               help="Running daemon to use. Each rank of a machine needs its own daemon, such as "
                    "'NAME-{local_rank}'.")
+@click.option("--dashboard", is_flag=True,
+              help="Serve a page that shows the training in a browser. The program prints its address.")
 @column_options
 @click.option("--take-over", is_flag=True,
               help="With --columns: continue from checkpoints that the program wrote without ascpipe.")
@@ -49,16 +51,20 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def command(ranks: RankCount, hosts: Optional[str], hosts_script: Optional[str], mpi: bool, restarts: int,
-            daemon: Optional[str], columns: bool, script: str, args: Tuple[str, ...],
+            daemon: Optional[str], dashboard: bool, columns: bool, script: str, args: Tuple[str, ...],
             **of_columns: Optional[int]) -> None:
     """Run the program. With one rank, the program replaces this process, so it has the same PID and output."""
     program = command_of(settings_of(columns, of_columns), script, args)
     if hosts is not None and hosts_script is not None:
         raise click.UsageError("--hosts and --hosts-script exclude each other")
+    if dashboard and daemon is not None:
+        raise click.UsageError("--dashboard is for the private daemon of the program. For daemon {0}, use `ascpipe "
+                               "dashboard --name {0}`".format(daemon))
+    asked = {"ASCPIPE_DASHBOARD": "1"} if dashboard else {}
     if ranks.most > 1:
         from ascpipe.cli.several_ranks import Ranks, say
 
-        environment = {"JOB_ID": "10086", **os.environ}
+        environment = {"JOB_ID": "10086", **os.environ, **asked}
         if daemon is not None:
             environment[names.NAME_VARIABLE] = daemon
         found = GivenHosts(hosts) if hosts_script is None else HostScript(os.path.abspath(hosts_script), say)
@@ -67,7 +73,7 @@ def command(ranks: RankCount, hosts: Optional[str], hosts_script: Optional[str],
                         ("--restarts", restarts > 0)):
         if given:
             raise click.UsageError("{} needs --ranks 2 or more".format(name))
-    environment = environment_of(os.environ)
+    environment = environment_of({**os.environ, **asked})
     if daemon is not None:
         run = names.run_dir(names.daemon_name(daemon))
         ask(run, messages.Status())  # fail before the program builds its graph

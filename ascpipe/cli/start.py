@@ -16,14 +16,15 @@ from ascpipe.cli.setting_options import given, setting_options
 @click.option("--metrics-address", default=None, help="Address of the metrics port. Default: 127.0.0.1.")
 @click.option("--metrics-file", type=click.Path(resolve_path=True), default=None,
               help="File (*.prom) for the Prometheus textfile collector.")
+@click.option("--dashboard", is_flag=True, help="Serve a page that shows the training in a browser.")
 @setting_options
 @click.option("--foreground", is_flag=True, help="Run in the foreground until Ctrl-C, and log to stderr.")
-def command(name: Optional[str], foreground: bool, others: Tuple[str, ...], **options: Any) -> None:
+def command(name: Optional[str], foreground: bool, dashboard: bool, others: Tuple[str, ...], **options: Any) -> None:
     """Check the settings, then start the daemon. A wrong setting is a usage error."""
     from ascpipe import names
     from ascpipe.config import load_settings
 
-    options = given(others, **options)
+    options = given(others, **options, **({"dashboard": 1} if dashboard else {}))
     settings = load_settings(options)
     run = names.run_dir(names.daemon_name(name))
     if foreground:
@@ -32,10 +33,23 @@ def command(name: Optional[str], foreground: bool, others: Tuple[str, ...], **op
         from ascpipe.daemon.template import running_template
 
         with running_template(child_environment()) as template:
-            run_daemon(run.name, settings, private_to=0, ready=_tell_systemd, log_to_file=False,
+            run_daemon(run.name, settings, private_to=0, ready=_say_ready, log_to_file=False,
                        template=template)
         return
     _start_in_background(run.name, options)
+
+
+def _say_ready(name: str) -> None:
+    _tell_address(name)
+    _tell_systemd(name)
+
+
+def _tell_address(name: str) -> None:
+    from ascpipe import names
+
+    address = names.dashboard_of(names.run_dir(name))
+    if address:
+        click.echo("ascpipe: dashboard of daemon {!r}: {}".format(name, address))
 
 
 def _tell_systemd(name: str) -> None:
@@ -51,4 +65,5 @@ def _start_in_background(name: str, options: Dict[str, Any]) -> None:
 
     launched = Launching(name, options=options).wait()
     click.echo("ascpipe: daemon {!r} started, pid {}".format(launched.name, launched.pid))
+    _tell_address(launched.name)
     launched.process.returncode = 0  # prevents a warning about the child, which runs longer than this process

@@ -46,13 +46,18 @@ class Recorded(NamedTuple):
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
               help="TensorFlow timeline to add. The output omits activity of ascpipe before and after this timeline, "
                    "except for 0.1 s.")
+@click.option("--last", "seconds", type=click.FloatRange(0.001, 86400), default=None, metavar="SECONDS",
+              help="Write only the last seconds of the activity of ascpipe. Default: all that is recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], as_json: bool) -> None:
+def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], seconds: Optional[float],
+            as_json: bool) -> None:
     """Write the trace. Each daemon must be running, with spans (see `ascpipe trace` and ``timeline_spans``)."""
     if given and of_all:
         raise click.UsageError("--all selects all daemons: omit --name")
     events = events_of_daemons(_of_all() if of_all else [
         _of_daemon(name) for name in dict.fromkeys(given or [chosen(None).name])])
+    if seconds is not None:
+        events = last(events, seconds)
     if merge is not None:
         events = merged(_events(merge), events)
     with open(output, "w") as file:
@@ -167,6 +172,12 @@ def events_of_readers(recorded: trainer_spans.RecordedReading, of: str = "") -> 
 class _Interval(NamedTuple):
     start_ns: int
     duration_ns: int
+
+
+def last(events: List[Dict[str, Any]], seconds: float) -> List[Dict[str, Any]]:
+    """Return the events that end within the last seconds before the end of the last event, and events without times."""
+    begin = max((event["ts"] + event["dur"] for event in events if "ts" in event), default=0.0) - 1e6 * seconds
+    return [event for event in events if "ts" not in event or event["ts"] + event["dur"] >= begin]
 
 
 def _named(pid: int, name: str) -> Dict[str, Any]:

@@ -265,14 +265,17 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
 
 
 def _launch(settings: Settings) -> launch.Launching:
-    """Start a private daemon. The daemons of several ranks have different metrics ports and different files."""
+    """Start a private daemon. The daemons of several ranks have different ports and different files."""
     options: Dict[str, Any] = {}
     if settings.eviction_log and launched() and get_rank_size() > 1:
         options["eviction_log"] = path_of_rank(settings.eviction_log, get_rank_id())
-    if (settings.metrics_port or settings.metrics_file) and launched() and get_local_rank_size() > 1:
+    is_shared = bool(settings.metrics_port or settings.metrics_file or settings.dashboard_port)
+    if is_shared and launched() and get_local_rank_size() > 1:
         number = daemon_of_this_rank(LOCAL_RANK)
         if settings.metrics_port:
             options["metrics_port"] = settings.metrics_port + int(number)
+        if settings.dashboard_port:
+            options["dashboard_port"] = settings.dashboard_port + int(number)
         if settings.metrics_file:
             path = settings.metrics_file[:-len(METRICS_SUFFIX)]
             options["metrics_file"] = "{}-{}{}".format(path, number, METRICS_SUFFIX)

@@ -23,14 +23,16 @@ _log = logging.getLogger("ascpipe.daemon")
 
 _EXCHANGES = 20_000  # number of spans of exchanges if the setting is 0
 _BATCHES = 4_000  # number of spans of read batches if the setting is 0
+_OF_DASHBOARD = 2_000  # number of spans of a worker if the setting is 0 and the dashboard shows them
 
 
 class Tracing:
-    """State of recording. Recording starts immediately if the setting ``timeline_spans`` is not 0."""
+    """State of recording. Recording starts immediately if the setting ``timeline_spans`` or ``dashboard`` is not 0.
+    """
 
     def __init__(self, run: RunDir, settings: Settings) -> None:
         self._run = run
-        self._spans = settings.timeline_spans
+        self._spans = settings.timeline_spans or (_OF_DASHBOARD if settings.dashboard else 0)
         self._since_ns = time.time_ns() if self._spans else 0
         self._until_ns = 0
 

@@ -23,7 +23,8 @@
     |   +-- RowFileError       E420  row files cannot be created in a directory
     |   +-- MetricsError       E224  metrics are configured but cannot be exported
     |   |   `-- MetricsMissingError E225 the package for metrics is not installed
-    |   `-- EvictionLogError   E228  the log of evicted keys cannot be written
+    |   +-- EvictionLogError   E228  the log of evicted keys cannot be written
+    |   `-- DashboardError     E229  the dashboard cannot listen on its port
     +-- MessageError           E230  a control message does not match the schema
     |   +-- ConnectionClosedError E231 the peer has closed a socket
     |   `-- MessageTimeoutError E232 a message was not received or sent completely in time
@@ -106,6 +107,7 @@ from ascpipe.errors.daemon import (
     BusyError,
     DaemonError,
     DaemonStoppedError,
+    DashboardError,
     DirectoryFullError,
     EndpointTooLongError,
     EvictionLogError,
@@ -205,6 +207,7 @@ __all__ = [
     "DaemonError",
     "DaemonStoppedError",
     "DamagedRecordsError",
+    "DashboardError",
     "DataChangedError",
     "DataError",
     "DataFilesError",

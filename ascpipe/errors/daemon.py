@@ -183,6 +183,20 @@ class EvictionLogError(DaemonError):
                 "(eviction_log)")
 
 
+class DashboardError(DaemonError):
+    """The dashboard cannot listen on its port. Nothing was started.
+
+    Attributes:
+        port: port of 127.0.0.1.
+        reason: reason why it cannot be opened.
+    """
+
+    code = "E229"
+    fields: ClassVar[Tuple[str, ...]] = ("port", "reason")
+    template = ("The dashboard cannot be served on port {port} of 127.0.0.1: {reason}. Nothing was started. Choose "
+                "another port (dashboard_port, or --port of `ascpipe dashboard`), or 0 for a free port")
+
+
 class RemoteError(DaemonError):
     """The daemon replied with an error code that this version does not know."""
 

@@ -137,6 +137,9 @@ _OTHERS: Dict[str, Explanation] = {
         "training, lines are lost, and training continues.",
         "The keys are evicted or deleted. The log lacks the lost lines.",
         "Free space on the disk of `eviction_log`, choose another file, or remove the setting."),
+    "E229": Explanation(
+        "The dashboard cannot be served, because its port cannot be opened.", NOTHING,
+        "Choose another `dashboard_port`, or another `--port` of `ascpipe dashboard`. 0 chooses a free port."),
     "E230": Explanation(
         "A control message does not match the schema and was dropped.", _SESSION,
         "Check whether the sender has another version of ascpipe, and read the sender's log."),

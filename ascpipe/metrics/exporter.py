@@ -1,11 +1,12 @@
-"""Process that exports the metrics of a daemon over HTTP and to a file. It queries ``status`` like any client.
+"""Process that exports the metrics of a daemon over HTTP and to a file, and serves the dashboard.
 
-::
+The process queries ``status`` like any client::
 
-    python -m ascpipe.metrics.exporter --name NAME [--listener FD] [--file PATH]
+    python -m ascpipe.metrics.exporter --name NAME [--listener FD] [--file PATH] [--dashboard FD]
 
-The process exits at the end of its standard input, which the daemon keeps open. It then removes the file, since old
-metrics of a dead daemon would look like metrics of an idle daemon.
+The process exits at the end of its standard input, which the daemon or ``ascpipe dashboard`` keeps open. It then
+removes the file, since old metrics of a dead daemon would look like metrics of an idle daemon. With ``--dashboard``,
+the first line of its standard input is the token of the page.
 """
 import contextlib
 import fcntl
@@ -16,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-from typing import BinaryIO, Callable, Optional
+from typing import BinaryIO, Callable, List, Optional, Sequence, Union
 
 import click
 
@@ -25,10 +26,11 @@ from ascpipe.control import messages
 from ascpipe.control.client import ask
 from ascpipe.control.lock import is_locked
 from ascpipe.control.process_title import set_process_title
+from ascpipe.control.web import Server
+from ascpipe.dashboard.board import Board
 from ascpipe.errors import AscpipeError
 from ascpipe.logs import open_log
-from ascpipe.metrics import exposition
-from ascpipe.metrics.scrapes import Scrapes
+from ascpipe.metrics.scrapes import scrapes
 from ascpipe.names import RunDir
 
 FILE_S = 15.0  #: write interval of the file
@@ -61,6 +63,8 @@ class Answers:
         ``ascpipe_up``.
         """
         if self._clock() - self._asked_at >= FRESH_S:
+            from ascpipe.metrics import exposition  # the dashboard does not need its package
+
             silent = ""
             status = None
             try:
@@ -150,8 +154,9 @@ def _lock(fd: int) -> None:
         _log.debug("no lock: %s", error)
 
 
-def serve(answers: Answers, scrapes: Optional[Scrapes], file: Optional[File], parent: int = _STDIN) -> None:
-    """Export metrics until the other end of the pipe ``parent`` is closed."""
+def serve(answers: Answers, file: Optional[File], servers: Sequence[Union[Server, Board]],
+          parent: int = _STDIN) -> None:
+    """Export metrics and serve pages until the other end of the pipe ``parent`` is closed."""
     write_at = time.monotonic()
     while True:
         now = time.monotonic()
@@ -161,40 +166,56 @@ def serve(answers: Answers, scrapes: Optional[Scrapes], file: Optional[File], pa
         waits = [write_at - time.monotonic()] if file is not None else []
         poll = select.poll()
         poll.register(parent, select.POLLIN)
-        if scrapes is not None:
-            waits += [wait for wait in [scrapes.wait_s()] if wait is not None]
-            for fd, events in scrapes.events():
+        for server in servers:
+            waits += [wait for wait in [server.wait_s()] if wait is not None]
+            for fd, events in server.events():
                 poll.register(fd, events)
         ready = dict(poll.poll(1 + int(1000 * max(0.0, min(waits))) if waits else None))
         if parent in ready:
             return
-        if scrapes is not None:
-            scrapes.serve(ready)
+        for server in servers:
+            server.serve(ready)
 
 
 @click.command("ascpipe-metrics")
 @click.option("--name", required=True, help="Name of the daemon.")
 @click.option("--listener", type=int, default=-1, help="Descriptor of a socket that listens.")
 @click.option("--file", "path", default="", help="File to write.")
-def main(name: str, listener: int, path: str) -> None:
+@click.option("--dashboard", type=int, default=-1, help="Descriptor of a socket that listens, for the dashboard.")
+def main(name: str, listener: int, path: str, dashboard: int) -> None:
     """Export the metrics of a daemon until the daemon exits."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # only the daemon stops this process
         signal.signal(number, signal.SIG_IGN)
     open_log("metrics")
     set_process_title("metrics of " + name)
-    answers = Answers(names.run_dir(name))
+    run = names.run_dir(name)
+    answers = Answers(run)
     file = File(path) if path else None
-    scrapes = None
-    if listener >= 0:
-        scrapes = Scrapes(socket.socket(fileno=listener), answers.text, exposition.CONTENT_TYPE)
-    try:
-        serve(answers, scrapes, file)
-    finally:
+    with contextlib.ExitStack() as ends:
         if file is not None:
-            file.remove()
-        if scrapes is not None:
-            scrapes.close()
+            ends.callback(file.remove)
+        servers: List[Union[Server, Board]] = []
+        if listener >= 0:
+            from ascpipe.metrics.exposition import CONTENT_TYPE
+
+            servers.append(scrapes(socket.socket(fileno=listener), answers.text, CONTENT_TYPE))
+        if dashboard >= 0:
+            servers.append(Board(run, socket.socket(fileno=dashboard), _line_of(_STDIN)))
+        for server in servers:
+            ends.callback(server.close)
+        serve(answers, file, servers)
     sys.exit(0)
+
+
+def _line_of(pipe: int) -> str:
+    """Read a line from a pipe, without reading the bytes after the line. The line is empty at the end of the file."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(pipe, 1)
+        if not byte:
+            break
+        line += byte
+    return line.decode().strip()
 
 
 if __name__ == "__main__":

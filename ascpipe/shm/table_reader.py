@@ -69,10 +69,12 @@ class Hottest(NamedTuple):
     Attributes:
         keys: (key, number of occurrences).
         batches: number of counted batches, or None if all trained batches were counted.
+        occurrences: number of occurrences of all keys, of which these keys have a share.
     """
 
     keys: List[Tuple[int, int]]
     batches: Optional[int]
+    occurrences: int
 
 
 class PartKeys(NamedTuple):
@@ -133,9 +135,8 @@ class RingReader:
         count = int(part["unique_count"])
         keys, occurrences = (self._array(begin + int(part[name]), count, kind)
                              for name, kind in (("unique", np.int64), ("occurrences", np.int32)))
-        if keys is None or occurrences is None:
-            return None
-        return PartKeys(number, int(frame["ticket"]), word, keys, occurrences)
+        ticket = int(frame["ticket"])
+        return None if keys is None or occurrences is None else PartKeys(number, ticket, word, keys, occurrences)
 
     def _array(self, offset: int, count: int, kind: Any) -> Optional[np.ndarray]:
         size = count * np.dtype(kind).itemsize
@@ -165,8 +166,7 @@ class TableReader:
     @property
     def has_counts(self) -> bool:
         """Return whether the table counts occurrences now."""
-        header = self._header()
-        return bool(header["counting"] != 0 or header["access_threshold"] < 0)
+        return bool(self._header()["counting"] != 0 or self.access_threshold < 0)
 
     @property
     def access_threshold(self) -> int:
@@ -207,12 +207,12 @@ class TableReader:
         deadline = time.monotonic() + patience_s
         while True:
             cut = self._moment(deadline).cut
-            numbers = self._largest(count + _SPARE)
+            numbers, occurrences = self._largest(count + _SPARE)
             # the worker may have changed the counts during the read, so read these counts again
             entries = [self._wait_for(functools.partial(self._entry, number), deadline) for number in numbers]
             if all(moment.cut == cut for _, moment in entries):
                 found = [(int(entry["key"]), int(entry["count"])) for entry, _ in entries if entry["state"] == TRAINED]
-                return Hottest(sorted(found, key=lambda one: (-one[1], one[0]))[:count], None)
+                return Hottest(sorted(found, key=lambda one: (-one[1], one[0]))[:count], None, occurrences)
             self._require_time(deadline, True)
 
     def sample(self, count: int, seconds: float) -> Hottest:
@@ -231,11 +231,11 @@ class TableReader:
                 break
             time.sleep(min(_SAMPLE_PAUSE_S, left_s))
         if not parts:
-            return Hottest([], 0)
+            return Hottest([], 0, 0)
         keys, which = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
         counts = np.bincount(which, np.concatenate([part.occurrences for part in parts])).astype(np.int64)
         order = np.lexsort((keys, -counts))[:count]
-        return Hottest(list(zip(keys[order].tolist(), counts[order].tolist())), len(parts))
+        return Hottest(list(zip(keys[order].tolist(), counts[order].tolist())), len(parts), int(counts.sum()))
 
     # ---- one look
 
@@ -261,14 +261,17 @@ class TableReader:
             found.update(zip(entries["key"][at].tolist(), (first + at).tolist()))
         return found
 
-    def _largest(self, count: int) -> List[int]:
+    def _largest(self, count: int) -> Tuple[List[int], int]:
+        """Return the numbers of the entries with the largest counts, and the sum of the counts of all entries."""
         found = np.zeros((0, 2), np.int64)  # numbers and counts of entries
+        occurrences = 0
         for first, entries in self._chunks():
             at = np.flatnonzero(entries["state"] == TRAINED)
+            occurrences += int(entries["count"][at].sum(dtype=np.int64))
             found = np.append(found, np.stack([first + at, entries["count"][at]], 1), 0)
             if len(found) > count:
                 found = found[np.argpartition(found[:, 1], len(found) - count)[-count:]]
-        return [int(number) for number in found[:, 0]]
+        return [int(number) for number in found[:, 0]], occurrences
 
     def _chunks(self) -> Iterator[Tuple[int, np.ndarray]]:
         """Yield (number of the first entry, ENTRY[n]) for all entries that were ever used."""

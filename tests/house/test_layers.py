@@ -24,7 +24,8 @@ MAY_IMPORT = {
     "ascpipe.cli": {"ascpipe.daemon", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.tfops",
                     "ascpipe.data", "ascpipe.rows", "ascpipe.report"},
     "ascpipe.report": set(),
-    "ascpipe.metrics": {"ascpipe.control"},
+    "ascpipe.metrics": {"ascpipe.control", "ascpipe.dashboard"},
+    "ascpipe.dashboard": {"ascpipe.control", "ascpipe.cli"},  # the page has the figures of the commands
     "ascpipe.daemon": {"ascpipe.control", "ascpipe.shm", "ascpipe.disk"},
     "ascpipe.workers": {"ascpipe.tables", "ascpipe.kernels", "ascpipe.shm", "ascpipe.control", "ascpipe.disk"},
     "ascpipe.disk": {"ascpipe.tfops"},  # which has the library
@@ -186,10 +187,10 @@ VERBS = [["--help"], ["start", "--help"], ["list"], ["list", "--json"], ["stats"
          ["checkpoint", "to-tensorflow", "/nothing/model-1", "--table", "user", "--variable", "v", "--to",
           "/nothing/b-1"],
          ["checkpoint", "import", "/nothing/rows.tsv", "--into", "/nothing/model-1", "--table", "user"],
-         ["inspect", "user", "1"], ["hotkeys", "user", "--json"], ["trace", "start"], ["trace", "stop", "--all"],
-         ["timeline", "--output", "/nothing"], ["timeline", "--all", "--output", "/nothing"], ["warmup", "--help"],
-         ["report"], ["report", "--last", "--json"], ["tune"],
-         ["library"], ["data", "--help"], ["data", "head", "/nothing"], ["data", "check", __file__],
+         ["dashboard"], ["inspect", "user", "1"], ["hotkeys", "user", "--json"], ["trace", "start"],
+         ["trace", "stop", "--all"], ["timeline", "--output", "/nothing"],
+         ["timeline", "--all", "--output", "/nothing"], ["warmup", "--help"], ["report"],
+         ["report", "--last", "--json"], ["tune"], ["library"], ["data", "--help"], ["data", "head", "/nothing"], ["data", "check", __file__],
          ["data", "index", "/nothing"]]
 
 

@@ -130,7 +130,7 @@ class Saver(tf.compat.v1.train.Saver):
                 _note_saved(self, saved, directory, base, latest_filename, meta_graph_suffix)
                 if process.configuration.is_incremental_checkpoint:
                     model_index.note_saved(saved, cost_s=time.monotonic() - began)
-            Checkpoints.of(process).last_saved = saved
+            Checkpoints.of(process).note(pipeline, saved, time.monotonic() - began)
 
         request = SaveRequest(pipeline, saved_part(pipeline, state), directory or os.curdir, base,
                               step, dense=not self._is_empty, delta=save_delta,

@@ -5,11 +5,13 @@ import os
 import time
 from typing import Any, Callable, ContextManager, Dict, List, NamedTuple, Optional, Sequence, Union
 
+from ascpipe import names
 from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TableSpec
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.checkpoint.slice_writer import SliceWriter
 from ascpipe.checkpoint.writer import CheckpointWriter
+from ascpipe.control import saves
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
@@ -49,6 +51,11 @@ class Checkpoints:
     def of(cls, process: Process) -> "Checkpoints":
         """Return the ``Checkpoints`` of a process."""
         return internals.stored_on(process, "checkpoints", cls)
+
+    def note(self, pipeline: Pipeline, prefix: str, seconds: float) -> None:
+        """Record a complete checkpoint, ``directory/base-step``, and the seconds that the save took."""
+        self.last_saved = prefix
+        saves.note(names.run_dir(pipeline.link.name), saves.Save(prefix, time.time(), seconds))
 
 
 class SavedPart(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any, Set
 
 import tensorflow as tf
 
+from ascpipe import names
 from ascpipe.control import trainer_link
 from ascpipe.control.planned_program import stop_if_planned
 from ascpipe.errors import CallOrderError, api_names
@@ -46,6 +47,7 @@ from ascpipe.tf.starting.training_checks import require_safe_training
 _log = logging.getLogger(__name__)
 
 _START_LINE = "ascpipe: daemon {0} (pid {1}) feeds {2}; to watch it: ascpipe top --name {0}\n"
+_DASHBOARD_LINE = "ascpipe: dashboard of daemon {0}: {1}\n"
 
 #: Sessions that ran a graph with lookups before its start. TensorFlow keeps the ops that existed at that time.
 _ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
@@ -197,6 +199,9 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
               counted(len(streams), "stream"), link.name, link.daemon_pid)
     if link.settings.start_line and process.configuration.rank_id == 0:
         sys.stderr.write(_START_LINE.format(link.name, link.daemon_pid, counted(len(tables), "table")))
+        address = names.dashboard_of(names.run_dir(link.name))
+        if address:
+            sys.stderr.write(_DASHBOARD_LINE.format(link.name, address))
         sys.stderr.flush()
     pipeline = Pipeline(link, running, known_tables(state), streams, session, rank, size)
     pipeline.live_rows = LiveRows(pipeline)

@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from ascpipe.control import web
 from ascpipe.metrics import scrapes
 
 GOOD = b"GET /metrics HTTP/1.1\r\nHost: localhost:9100\r\nAccept: text/plain\r\n\r\n"
@@ -19,7 +20,7 @@ class Server:
         listener.bind((address, 0))
         listener.listen(32)
         self.address = "127.0.0.1", listener.getsockname()[1]
-        self.scrapes = scrapes.Scrapes(listener, self._content, "text/x", lambda: self.now)
+        self.scrapes = scrapes.scrapes(listener, self._content, "text/x", lambda: self.now)
         self._peers = []
 
     def _content(self):
@@ -148,20 +149,20 @@ def test_a_request_may_come_byte_by_byte(server):
 
 
 def test_a_request_that_is_too_long_is_refused_unread(server):
-    long = GOOD[:-2] + b"X: " + b"x" * scrapes.REQUEST_BYTES
+    long = GOOD[:-2] + b"X: " + b"x" * web.REQUEST_BYTES
     assert code(server.ask(long)) == 431
     assert server.asked == 0
 
 
 def test_the_longest_request_is_answered(server):
-    room = scrapes.REQUEST_BYTES - len(GOOD) - len(b"X: \r\n")
+    room = web.REQUEST_BYTES - len(GOOD) - len(b"X: \r\n")
     assert code(server.ask(GOOD[:-2] + b"X: " + b"x" * room + b"\r\n\r\n")) == 200
 
 
 def test_a_peer_that_sends_half_a_request_keeps_none_waiting_and_is_closed_in_time(server):
     slow = server.connect(b"GET /met")
     assert code(server.ask(GOOD)) == 200
-    server.now += scrapes.PATIENCE_S - 1
+    server.now += web.PATIENCE_S - 1
     slow.sendall(b"r")  # a byte now and then is not more time
     assert server.is_open(slow)
     assert 0 < server.scrapes.wait_s() <= 1
@@ -175,7 +176,7 @@ def test_a_peer_that_reads_nothing_keeps_none_waiting_and_is_closed_in_time():
         slow = server.connect(GOOD)
         server.turns()
         assert code(server.connect(GOOD).recv(0) or server.ask(b"GET / HTTP/1.1\r\n\r\n")) == 404
-        server.now += scrapes.PATIENCE_S + 0.1
+        server.now += web.PATIENCE_S + 0.1
         server.turns()
         received = 0
         while True:

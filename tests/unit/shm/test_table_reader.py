@@ -168,7 +168,7 @@ class Padded:
 def test_the_hottest_keys_come_by_their_counts_and_then_by_their_numbers():
     sim = sim_of(30)
     sim.train([*range(25), 7, 7, 3, 24])
-    assert reader_of(sim, 0).hottest(4) == ([(7, 3), (3, 2), (24, 2), (0, 1)], None)
+    assert reader_of(sim, 0).hottest(4) == ([(7, 3), (3, 2), (24, 2), (0, 1)], None, 29)
     assert len(reader_of(sim, 0).hottest(100).keys) == 25
 
 
@@ -184,8 +184,8 @@ def test_a_sample_counts_each_batch_under_way_once():
     sim.submit([4, 4, 5])
     sim.submit([4])
     sim.work()
-    assert reader_of(sim, 0).sample(5, 0.05) == ([(4, 3), (5, 1)], 2)
-    assert reader_of(sim_of(8), 0).sample(5, 0.01) == ([], 0)
+    assert reader_of(sim, 0).sample(5, 0.05) == ([(4, 3), (5, 1)], 2, 4)
+    assert reader_of(sim_of(8), 0).sample(5, 0.01) == ([], 0, 0)
 
 
 def test_counts_are_there_without_admission_and_until_counting_stops():

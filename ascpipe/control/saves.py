@@ -1,0 +1,59 @@
+"""Record of the last checkpoints of a session. The trainer writes it to the run directory, and the dashboard reads it.
+"""
+import json
+import logging
+import os
+from typing import Any, List, NamedTuple
+
+from ascpipe.names import RunDir
+
+MOST_SAVES = 32  #: older entries are removed
+_MOST_BYTES = 1 << 18
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_log = logging.getLogger(__name__)
+
+
+class Save(NamedTuple):
+    """Complete checkpoint.
+
+    Attributes:
+        prefix: absolute path ``directory/base-step``.
+        at: seconds since 1970 at which it was complete.
+        seconds: duration of the save.
+    """
+
+    prefix: str
+    at: float
+    seconds: float
+
+
+def note(run: RunDir, save: Save) -> None:
+    """Add a checkpoint to the record. An earlier entry of the same prefix is removed.
+
+    If the file cannot be written, the earlier record remains, because the checkpoint itself is complete.
+    """
+    kept = [one for one in read(run) if one.prefix != save.prefix][1 - MOST_SAVES:] + [save]
+    beside = run.saves + ".new"
+    try:
+        with open(os.open(beside, _FLAGS, 0o600), "w") as file:
+            json.dump([list(one) for one in kept], file)
+        os.replace(beside, run.saves)
+    except OSError as error:
+        _log.debug("the dashboard will not show %s: %s", save.prefix, error)
+
+
+def read(run: RunDir) -> List[Save]:
+    """Return the recorded checkpoints, oldest first. Invalid entries are skipped, and a missing file is empty."""
+    try:
+        with open(run.saves, encoding="utf-8") as file:
+            found = json.loads(file.read(_MOST_BYTES))
+    except (OSError, ValueError):
+        return []
+    return [Save(str(one[0]), float(one[1]), float(one[2])) for one in found if _is_valid(one)] \
+        if isinstance(found, list) else []
+
+
+def _is_valid(entry: Any) -> bool:
+    return (isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str)
+            and all(isinstance(number, (int, float)) for number in entry[1:]))

@@ -1,0 +1,85 @@
+"""Class ``History``, which keeps the figures of the last hour for the charts of the dashboard, in bounded memory."""
+import math
+from array import array
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+TICK_S = 2.0  #: seconds between two points
+POINTS = 1800  #: maximum number of points, an hour
+MOST_TABLES = 64  #: further tables have no history
+
+#: series of the whole training, by name: numbers per second, shares from 0 to 1, or numbers of batches
+OVERVIEW = ("steps", "ids", "records", "step_waits", "device_hit_rate", "host_hit_rate", "rows_in", "rows_out",
+            "rows_read", "rows_written", "depth", "sent_bytes", "received_bytes", "rank_waits")
+OF_TABLE = ("ids", "device_hit_rate", "rows_in", "keys")  #: series of each table
+
+Values = Mapping[str, Optional[float]]
+
+
+class _Columns:
+    """Series of equal length. A missing value is NaN. The memory is 4 bytes for each value."""
+
+    def __init__(self, names: Sequence[str], length: int) -> None:
+        self._columns = {name: array("f", [math.nan]) * length for name in names}
+
+    def add(self, values: Values) -> None:
+        for name, column in self._columns.items():
+            value = values.get(name)
+            column.append(math.nan if value is None else value)
+            del column[:-POINTS]
+
+    def series(self) -> Dict[str, List[Optional[float]]]:
+        return {name: [None if math.isnan(value) else float("{:.7g}".format(value)) for value in column]
+                for name, column in self._columns.items()}
+
+
+class History:
+    """Points of the last hour. Memory is bounded by ``POINTS``, ``MOST_TABLES`` and the fixed names of series.
+
+    With 64 tables, there are 14 + 64 * 4 series of 1800 values of 4 bytes, which are 2 MB.
+    """
+
+    def __init__(self) -> None:
+        self._times = array("d")
+        self._words: List[str] = []
+        self._overview = _Columns(OVERVIEW, 0)
+        self._tables: Dict[str, _Columns] = {}
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def add(self, time_s: float, bottleneck: str, overview: Values, tables: Mapping[str, Values]) -> None:
+        """Add a point and forget the point of an hour ago.
+
+        Args:
+            time_s: seconds since 1970.
+            bottleneck: word for the bottleneck, or an empty string if the daemon does not answer.
+            overview: values of ``OVERVIEW``. Missing values and None are gaps.
+            tables: values of ``OF_TABLE``, by name of the table.
+        """
+        self._times.append(time_s)
+        del self._times[:-POINTS]
+        self._words = [*self._words[1 - POINTS:], bottleneck]
+        self._overview.add(overview)
+        for name in tables:
+            if name not in self._tables and (len(self._tables) < MOST_TABLES or self._forget_one(tables)):
+                self._tables[name] = _Columns(OF_TABLE, len(self._times) - 1)
+        for name, columns in self._tables.items():
+            columns.add(tables.get(name, {}))
+
+    def overview(self) -> Dict[str, Any]:
+        """Return ``time`` (seconds since 1970), ``bottleneck`` (words) and ``series``, all of the same length."""
+        return {"time": [round(time, 3) for time in self._times], "bottleneck": list(self._words),
+                "series": self._overview.series()}
+
+    def table(self, name: str) -> Optional[Dict[str, Any]]:
+        """Return ``time`` and ``series`` of a table, or None if there is no history of this table."""
+        columns = self._tables.get(name)
+        return None if columns is None else {
+            "time": [round(time, 3) for time in self._times], "series": columns.series()}
+
+    def _forget_one(self, present: Mapping[str, Values]) -> bool:
+        """Remove a table that no longer exists. Return False if all tables exist."""
+        gone = next((name for name in self._tables if name not in present), None)
+        if gone is not None:
+            del self._tables[gone]
+        return gone is not None

@@ -1,0 +1,97 @@
+"""Functions that compute the content of the dashboard from answers to ``status``.
+
+The figures are the figures of ``ascpipe status --json``, ``ascpipe stats --json`` and ``ascpipe top``, computed by the
+functions of these commands.
+"""
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from ascpipe.cli.rates import busy
+from ascpipe.cli.stats import limit, summary
+from ascpipe.cli.status import state_of
+from ascpipe.dashboard.advice import advice
+from ascpipe.dashboard.history import OF_TABLE, Values
+
+Status = Dict[str, Any]
+Times = Mapping[int, float]  #: seconds of processor time by PID
+
+
+class Look(NamedTuple):
+    """Answer to ``status``, and the processor time in seconds of the processes in it, by PID."""
+
+    status: Status
+    times: Times
+
+
+def snapshot(looks: Sequence[Look]) -> Dict[str, Any]:
+    """Return the content of the dashboard.
+
+    Args:
+        looks: answers of one daemon, oldest first, at least one.
+
+    Returns:
+        A dict with these fields:
+
+        - ``status``: the last answer; ``rates``: the output of ``ascpipe stats --json``; ``limit``: the bottleneck and
+          the slow part of the input, as a sentence
+        - ``processes``: name, ``pid``, ``state``, ``restarts``, ``awake`` (share of time), ``waits_for``, ``cpu``
+          (processors used) and ``cpu_s`` (processor time in seconds) of each process; None if unknown
+        - ``advice``: findings with ``text`` and ``cure``
+    """
+    statuses = [look.status for look in looks]
+    told = summary(statuses)
+    return {"status": statuses[-1], "rates": told, "limit": limit(told), "processes": _processes(looks),
+            "advice": [dict(one._asdict()) for one in advice(statuses[-1], told)]}
+
+
+def point(looks: Sequence[Look], shown: Mapping[str, Any]) -> Tuple[Dict[str, Optional[float]], Dict[str, Values]]:
+    """Return the values of the series of ``History``: of the whole training, and of each table.
+
+    Args:
+        looks: see ``snapshot``.
+        shown: the ``snapshot`` of these answers.
+    """
+    told = shown["rates"]
+    reading = told["reading"]
+    overview = {name: told[name] for name in ("steps", "ids", "step_waits", "device_hit_rate", "host_hit_rate",
+                                              "rows_in", "rows_out", "rows_read", "depth")}
+    overview["rows_written"] = told["rows_written"]
+    overview["records"] = None if reading is None else reading["records"]
+    overview.update(_exchange_rates(looks[0].status, looks[-1].status))
+    keys = {table["name"]: table["keys"] for table in shown["status"]["tables"]}
+    return overview, {table["table"]: {name: keys.get(table["table"]) if name == "keys" else table[name]
+                                       for name in OF_TABLE} for table in told["tables"]}
+
+
+def pids_of(status: Status) -> List[int]:
+    """Return the PIDs of the daemon, the trainer and the workers that run."""
+    trainer = [] if status["trainer"] is None else [status["trainer"]["pid"]]
+    return [status["pid"], *trainer, *(worker["pid"] for worker in status["workers"] if worker["pid"])]
+
+
+def _processes(looks: Sequence[Look]) -> List[Dict[str, Any]]:
+    status = looks[-1].status
+    awake = busy([look.status for look in looks])
+    waits = {wait["who"]: wait["waits_for"] for wait in status["waits"]}
+    found = [("daemon", status["pid"], status["state"], 0)]
+    if status["trainer"] is not None:
+        found.append(("trainer", status["trainer"]["pid"], "connected", 0))
+    found += [("{} worker {}".format(worker["kind"], worker["index"]), worker["pid"],
+               state_of(worker, status["state"]), worker["restarts"]) for worker in status["workers"]]
+    seconds = looks[-1].status["uptime_s"] - looks[0].status["uptime_s"]
+    return [{"process": name, "pid": pid, "state": state, "restarts": restarts, "awake": awake.get(name),
+             "waits_for": waits.get(name), "cpu": _share(looks[0].times.get(pid), looks[-1].times.get(pid), seconds),
+             "cpu_s": looks[-1].times.get(pid)} for name, pid, state, restarts in found]
+
+
+def _share(before: Optional[float], after: Optional[float], seconds: float) -> Optional[float]:
+    return None if before is None or after is None or seconds <= 0 else (after - before) / seconds
+
+
+def _exchange_rates(before: Status, after: Status) -> Dict[str, Optional[float]]:
+    old = before["exchanges"]
+    new = after["exchanges"]
+    seconds = after["uptime_s"] - before["uptime_s"]
+    if old is None or new is None or seconds <= 0 or before["trainer"] != after["trainer"]:
+        return {}
+    return {name: max(0.0, new[field] - old[field]) / seconds for name, field in (
+        ("sent_bytes", "bytes_sent"), ("received_bytes", "bytes_received"), ("rank_waits", "waited_s"))}
