@@ -87,6 +87,10 @@ def test_between_two_steps_the_hottest_keys_are_those_that_training_has_counted(
     found = told("hotkeys", "ids", "-n", "7")
     assert (found["by"], found["batches"]) == ("counts", None)
     assert [(one["key"], one["count"]) for one in found["keys"]] == wanted
+    assert found["occurrences"] == sum(counts.values())
+    shares = ["{:.2f} %".format(100 * count / sum(counts.values())) for _, count in wanted]
+    printed = ascpipe("hotkeys", "ids", "-n", "7").stdout
+    assert all(share in printed for share in shares)
 
 
 def test_while_it_trains_counts_only_grow_and_training_goes_on(program):

@@ -124,3 +124,12 @@ def test_a_file_that_is_no_trace_is_wrong_usage(tmp_path, content):
 def test_a_trace_without_times_is_wrong_usage():
     with pytest.raises(click.BadParameter, match="no events with times"):
         timeline.merged([{"ph": "M"}], [])
+
+
+def test_the_last_seconds_are_those_before_the_end_of_the_last_event():
+    named = {"ph": "M", "name": "process_name"}
+    events = [named, *({"ts": ts, "dur": dur} for ts, dur in ((0.0, 5e5), (1e6, 9e6), (8e6, 1e6), (9.5e6, 5e5)))]
+    assert timeline.last(events, 1.0) == [named, *events[2:]]
+    assert timeline.last(events, 0.5) == [named, events[2], events[4]]
+    assert timeline.last(events, 100.0) == events
+    assert timeline.last([named], 1.0) == [named]
