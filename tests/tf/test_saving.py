@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe import names
 from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedCheckpointError
+from ascpipe.control import saves
 from ascpipe.errors import ArgumentError
 from ascpipe.rows.renames import renamed
 from ascpipe.tf import Saver, trained_batches
+from ascpipe.tf.running.process import Process
 from mx_rec.core.embedding import create_table
 from tests.support.covering import some
 from tests.support.on_disk import on_disk
@@ -178,6 +181,9 @@ def test_old_checkpoints_go_with_their_tables(tmp_path, monkeypatch):
             for step in range(4):
                 run.train(1)
                 run.saver.save(run.run, str(tmp_path / "model"), global_step=step)
+            noted = saves.read(names.run_dir(Process.current().running_pipeline().link.name))
+    assert [one.prefix for one in noted] == [str(tmp_path / "model-{}".format(step)) for step in range(4)]
+    assert all(0 < one.seconds < 60 for one in noted)  # the dashboard shows them
     kept = sorted(name for name in os.listdir(str(tmp_path)) if name.startswith("sparse-"))
     assert kept == ["sparse-model-2", "sparse-model-3"]
     assert sorted(name for name in os.listdir(str(tmp_path)) if name.endswith(".index")) == [
