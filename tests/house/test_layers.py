@@ -190,7 +190,8 @@ VERBS = [["--help"], ["start", "--help"], ["list"], ["list", "--json"], ["stats"
          ["dashboard"], ["inspect", "user", "1"], ["hotkeys", "user", "--json"], ["trace", "start"],
          ["trace", "stop", "--all"], ["timeline", "--output", "/nothing"],
          ["timeline", "--all", "--output", "/nothing"], ["warmup", "--help"], ["report"],
-         ["report", "--last", "--json"], ["tune"], ["library"], ["data", "--help"], ["data", "head", "/nothing"], ["data", "check", __file__],
+         ["report", "--last", "--json"], ["tune"], ["library"], ["data", "--help"], ["data", "head", "/nothing"],
+         ["data", "check", __file__],
          ["data", "index", "/nothing"]]
 
 
