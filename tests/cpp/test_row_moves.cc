@@ -362,6 +362,13 @@ TEST(CodesOfHomeRowsAreAnAnswerOfEvaluationsAlone) {
   CHECK_EQ(LowestCode(0), layout::kSlotNone);
 }
 
+TEST(AllSlotsAndCodesOfRowsAreFrozen) {
+  std::int32_t slots[] = {3, 0, -1, -5};
+  FreezeAll({slots, 4});
+  const std::int32_t expected[] = {3 + layout::kSlotFrozen, layout::kSlotFrozen, -1, layout::kSlotFrozen - 5};
+  CHECK_EQ(std::memcmp(slots, expected, sizeof(slots)), 0);
+}
+
 TEST(SlotsOfPaddingKeysAreFrozen) {
   const std::int64_t keys[] = {0, -5, 7, 9, 3};
   std::int32_t slots[] = {3, 4, -1, 5, 0};

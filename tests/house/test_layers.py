@@ -11,7 +11,7 @@ from tests.support import tree
 
 # modules of ascpipe/ itself
 BASE = {"errors", "config", "names", "directories", "logs", "import_hints", "program_log", "ranks",
-        "eviction_log"}
+        "eviction_log", "admission"}
 
 # layer -> layers it may import; BASE, LEAF and the layer itself always
 MAY_IMPORT = {

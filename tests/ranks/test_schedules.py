@@ -1,4 +1,4 @@
-"""Random schedules of saves, restores, evictions, thresholds and evaluations: none hangs, all end as on one rank."""
+"""Random schedules of saves, restores, evictions, thresholds and changes of rows end as on one rank."""
 import json
 
 import pytest
@@ -28,6 +28,7 @@ def require_same_bits(tmp_path, ranks, seed, count, ends_within_s):
         got = [told[number] for told in several]
         assert all(told["actions"] == want["actions"] for told in got)
         assert [told["saved"] for told in got] == [want["saved"]] + [[]] * (ranks - 1), (number, want["actions"])
+        assert [told["changes"] for told in got] == [want["changes"]] + [[]] * (ranks - 1), (number, want["actions"])
         assert ["".join(parts) for parts in zip(*(told["rows"] for told in got))] == want["rows"], (
             number, want["actions"])
     return several

@@ -1,4 +1,6 @@
 """Tables that a program excludes from training: ``create_table(..., trainable=False)`` and ``Table.freeze``."""
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -37,12 +39,17 @@ def tables_and_variables():
     return [*tf.compat.v1.trainable_variables(), *asc.table_variables()]
 
 
+def variables_for(optimizer):
+    return tables_and_variables if optimizer == "TensorFlow" else lambda: None
+
+
 def random_rows():
     return tf.compat.v1.random_normal_initializer(stddev=0.3, seed=11)
 
 
-def trained(create, optimizer, sizes, var_list=lambda: None):
-    """Losses; rows of the frozen and of the trained table; the frozen table changes by ``assign`` only."""
+@contextlib.contextmanager
+def started(create, optimizer, sizes, var_list=lambda: None):
+    """A running program: a function that trains a batch and returns its loss, and the tables user and item."""
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(1)
         asc.init(use_dynamic_expansion=not sizes)
@@ -60,24 +67,29 @@ def trained(create, optimizer, sizes, var_list=lambda: None):
             asc.start()
             with programs.session() as run:
                 run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
-                losses = [run.run([loss, train])[0]]
-                first = [table.read(KEYS) for table in (user, item)]
-                losses.extend(run.run([loss, train])[0] for _ in SOURCE[2:])
-                last = [table.read(KEYS) for table in (user, item)]
-                changed = [KEYS[0], 1 << 40]
-                user.assign(changed, np.full([2, programs.DIM], 7.0))
-                run.run([loss, train])
-                assert (user.read(changed).rows == 7.0).all()
-                return losses, first, last
+                yield lambda: run.run([loss, train])[0], user, item
         finally:
             asc.shutdown()
+
+
+def trained(*arguments):
+    """Losses; rows of the frozen and of the trained table; the frozen table changes by ``assign`` only."""
+    with started(*arguments) as (step, user, item):
+        losses = [step()]
+        first = [table.read(KEYS) for table in (user, item)]
+        losses.extend(step() for _ in SOURCE[2:])
+        last = [table.read(KEYS) for table in (user, item)]
+        changed = [KEYS[0], 1 << 40]
+        user.assign(changed, np.full([2, programs.DIM], 7.0))
+        step()
+        assert (user.read(changed).rows == 7.0).all()
+        return losses, first, last
 
 
 @pytest.mark.parametrize("optimizer, tier", [
     *(("Adagrad", tier) for tier in TIERS), *((name, "host") for name in OPTIMIZERS if name != "Adagrad")])
 def test_rows_of_a_frozen_table_keep_their_values_while_the_model_trains(optimizer, tier):
-    variables = tables_and_variables if optimizer == "TensorFlow" else lambda: None
-    losses, first, last = trained(frozen_by_argument, OPTIMIZERS[optimizer], TIERS[tier], variables)
+    losses, first, last = trained(frozen_by_argument, OPTIMIZERS[optimizer], TIERS[tier], variables_for(optimizer))
     if optimizer != "TensorFlow":
         assert losses == trained(frozen_by_lookups, OPTIMIZERS[optimizer], TIERS[tier])[0]
     (frozen, moving), (still, moved) = first, last
@@ -106,11 +118,64 @@ def test_a_table_with_a_trained_lookup_is_not_frozen():
             other = asc.create_table("item", 2, initializer=random_rows(), device_vocabulary_size=10)
             asc.sparse_lookup(other, ids, training=False)
             asc.sparse_lookup(other, ids)
-            with pytest.raises(CallOrderError, match="'item' cannot be frozen, .* already trains it. The"):
+            with pytest.raises(CallOrderError, match="cannot be frozen yet, because a lookup of this graph trains it"):
                 other.freeze()
+            for table_to_unfreeze, reason in ((other, "no session has run"), (table, "built without gradients")):
+                with pytest.raises(CallOrderError, match="cannot be unfrozen, because .*{}".format(reason)):
+                    table_to_unfreeze.unfreeze()
             assert not table.trainable and other.trainable
         finally:
             asc.shutdown()
+
+
+@pytest.mark.parametrize("optimizer, tier", [
+    *(("Adagrad", tier) for tier in TIERS), *((name, "host") for name in OPTIMIZERS if name != "Adagrad")])
+def test_a_table_is_frozen_between_two_steps_while_batches_are_read_ahead(optimizer, tier):
+    first = np.unique(np.concatenate([SOURCE[0][name].ravel() for name in "ab"]))
+    last = np.unique(np.concatenate([SOURCE[step][name].ravel() for step in (3, 4) for name in "ab"]))
+    with started(lambda sizes: (asc.create_table("user", programs.DIM, initializer=random_rows(), **sizes), {}),
+                 OPTIMIZERS[optimizer], TIERS[tier], variables_for(optimizer)) as (step, user, item):
+        step()
+        trained = user.read(KEYS)
+        user.freeze()
+        step()
+        step()
+        frozen = user.read(KEYS)
+        require_equal(frozen, trained, trained.found)
+        assert frozen.found.sum() > trained.found.sum()  # new keys get rows
+        moved = item.read(KEYS)
+        user.unfreeze()
+        step()
+        step()
+        again = user.read(KEYS)
+        assert again.found[np.isin(KEYS, last)].all()
+        both = np.isin(KEYS, np.intersect1d(first, last))
+        assert (again.rows[both] != frozen.rows[both]).any() and (item.read(KEYS).rows != moved.rows).any()
+
+
+def require_equal(found, expected, which):
+    """Rows and optimizer slots of some keys have the same bits."""
+    np.testing.assert_array_equal(found.found[which], expected.found[which])
+    np.testing.assert_array_equal(found.rows[which], expected.rows[which])
+    for name, values in expected.slots.items():
+        np.testing.assert_array_equal(found.slots[name][which], values[which])
+
+
+def test_a_frozen_table_of_an_accumulated_optimizer_keeps_its_rows():
+    with started(lambda sizes: (asc.create_table("user", programs.DIM, initializer=random_rows(), **sizes), {}),
+                 lambda: asc.optimizers.accumulate(asc.optimizers.Adagrad(0.5), 2), TIERS["device"]) as (step, user, _):
+        step()
+        step()
+        before = user.read(KEYS)
+        assert before.found.any()
+        user.freeze()
+        step()
+        step()
+        require_equal(user.read(KEYS), before, before.found)
+        user.unfreeze()
+        step()
+        step()
+        assert (user.read(KEYS).rows[before.found] != before.rows[before.found]).any()
 
 
 def test_a_lookup_without_training_in_a_trained_model_gives_no_rows_to_new_keys():

@@ -20,7 +20,7 @@ TIERS = {"device": {}, "host": {"device_vocabulary_size": 12, "host_vocabulary_s
          "disk": on_disk(12, 60), "expansion": EXPANSION}
 KEYS = 30
 AGE = 60  #: of keys that an eviction deletes; a step takes 10
-EVENTS = ["nothing", "assign", "delete", "items", "evict", "save", "restore"]
+EVENTS = ["nothing", "assign", "delete", "items", "evict", "save", "restore", "freeze", "unfreeze"]
 
 
 def adagrad():
@@ -37,6 +37,7 @@ class Oracle:
     def __init__(self, threshold):
         self.rows, self.slots, self.counts, self.times = {}, {}, {}, {}
         self.threshold = threshold
+        self.is_frozen = False
 
     def train(self, ids, time):
         keys, counts = np.unique(ids, return_counts=True)
@@ -45,6 +46,8 @@ class Oracle:
             self.times[key] = time
             if key in self.rows or self.counts[key] >= self.threshold:
                 self.create(key)
+                if self.is_frozen:
+                    continue
                 gradient = np.full(DIM, count, np.float32)
                 self.slots[key] = self.slots[key] + gradient * gradient
                 self.rows[key] = self.rows[key] - np.float32(0.5) * gradient / np.sqrt(self.slots[key])
@@ -126,6 +129,14 @@ class Run:
         assert all(len(block.keys) <= 7 and block.found.all() for block in blocks)
         assert sorted(key for block in blocks for key in block.keys.tolist()) == sorted(self.oracle.rows)
 
+    def freeze(self, keys):
+        self.oracle.is_frozen = True
+        self._table.freeze()
+
+    def unfreeze(self, keys):
+        self.oracle.is_frozen = False
+        self._table.unfreeze()
+
     def evict(self, keys):
         trigger_evict(self._session)
         for key in [key for key, time in self.oracle.times.items() if self.now - time >= AGE]:
@@ -139,7 +150,9 @@ class Run:
     def restore(self, keys):
         if self._saved is not None:
             prefix, oracle, self.now = self._saved
-            self.oracle = copy.deepcopy(oracle)
+            oracle = copy.deepcopy(oracle)
+            oracle.is_frozen = self.oracle.is_frozen  # not part of a checkpoint
+            self.oracle = oracle
             self._saver.restore(self._session, prefix)
 
     def check(self):

@@ -6,7 +6,7 @@ import numpy as np
 from ascpipe.checkpoint.keys import belongs
 from ascpipe.errors import ArgumentError, CallOrderError
 from ascpipe.tf.checkpoints.own_rows import copied_rows, edited, load_edited, read_rows, spec_of, split
-from ascpipe.tf.checkpoints.rank_rows import OtherRanksEdit, read_other_rows
+from ascpipe.tf.checkpoints.rank_rows import OtherRanksEdit, freeze_other_ranks, read_other_rows
 from ascpipe.tf.checkpoints.table_copy import Edit
 from ascpipe.tf.running.hold_between_steps import hold
 from ascpipe.tf.running.pipeline import Pipeline
@@ -68,6 +68,14 @@ class LiveRows(RowAccess):
     def delete(self, table: str, keys: Any) -> int:
         self._require_rank_0("delete")
         return self._edit(table, Edit(np.unique(checked_keys(keys))))
+
+    def freeze(self, table: str, *, frozen: bool, admit: bool) -> None:
+        self._require_rank_0("freeze" if frozen else "unfreeze")
+        number = self._pipeline.tables[table].shape.number
+        with hold(alone=True) as held:
+            held.freeze(number, frozen=frozen, admit=admit)
+            if self._pipeline.ranks > 1:
+                freeze_other_ranks(self._pipeline, table, frozen=frozen, admit=admit)
 
     def _edit(self, table: str, edit: Edit) -> int:
         """Replace the table by an edited copy. Return the number of deleted keys."""

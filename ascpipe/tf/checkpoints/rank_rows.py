@@ -22,6 +22,7 @@ READ = "read of rows"  #: name of the request that sends the keys of rows
 ROWS = "part of the rows that were read"  #: name of the request for rows
 PART = "part of a change of rows"  #: name of the request that sends keys and rows of a change
 CHANGE = "change of rows"  #: name of the request to execute the change
+FREEZE = "freeze"  #: name of the request to freeze a table, or to end this
 
 _PART_BYTES = 1 << 17  # of keys and rows in a request, or in the answers to it
 _KEY_BYTES = 8
@@ -109,6 +110,15 @@ class OtherRanksEdit:
         _answers(self._pipeline, self._table, {"what": CHANGE, "table": self._table}, changes=True)
 
 
+def freeze_other_ranks(pipeline: Pipeline, table: str, *, frozen: bool, admit: bool) -> None:
+    """Freeze a table on the other ranks, or end this. Rank 0 calls the function during an exclusive hold.
+
+    Raises:
+        OtherRankRowsError, tf.errors.OpError: a rank has failed, and none of the ranks continues training.
+    """
+    _answers(pipeline, table, {"what": FREEZE, "table": table, "frozen": frozen, "admit": admit}, changes=True)
+
+
 class RowRequests:
     """Executes the requests on a rank other than 0."""
 
@@ -121,7 +131,7 @@ class RowRequests:
 
     def handlers(self) -> Dict[str, Handler]:
         """Return the handlers by name of the request."""
-        return {READ: self._find, ROWS: self._rows, PART: self._prepare, CHANGE: self._change}
+        return {READ: self._find, ROWS: self._rows, PART: self._prepare, CHANGE: self._change, FREEZE: self._freeze}
 
     def _find(self, number: int, request: Mapping[str, Any]) -> str:
         """Store keys. After the last keys, read the rows of all of them, because each read scans the table."""
@@ -176,6 +186,12 @@ class RowRequests:
         with hold(alone=True) as held:
             load_edited(self._pipeline, held, name, content)
             self._pipeline.begin_history()
+        return ""
+
+    def _freeze(self, number: int, request: Mapping[str, Any]) -> str:
+        with hold(alone=True) as held:
+            held.freeze(self._pipeline.tables[request["table"]].shape.number, frozen=request["frozen"],
+                        admit=request["admit"])
         return ""
 
     def _require_space(self, name: str, content: EditedTable) -> None:

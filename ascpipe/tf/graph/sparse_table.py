@@ -159,18 +159,50 @@ class Table:
         return self._live_rows().delete(self.table_name, keys)
 
     def freeze(self) -> None:
-        """Exclude the table from training in this graph, as ``create_table(..., trainable=False)`` does.
+        """Exclude the table from training: later steps look up its rows and never update them.
 
-        Call the method before the first training lookup of the table.
+        In a running program, the call takes effect between two steps, also for batches that were read ahead, and for
+        all graphs and sessions until ``unfreeze``. Rows then change only by ``assign``, ``delete``, an eviction or a
+        restore. Checkpoints do not store that a table is frozen. With several ranks, rank 0 calls the method for all
+        ranks.
+
+        Before the first lookup of the table, the call has the effect of ``create_table(..., trainable=False)``.
 
         Raises:
-            CallOrderError: a lookup already has a gradient for the table. The table is still trained.
+            CallOrderError: no session has run yet, and a lookup already trains the table; or this is not rank 0. The
+                table is not frozen.
+            OtherRankRowsError: another rank has failed.
+            tf.errors.OpError: the pipeline failed.
         """
+        pipeline = self._running()
+        if pipeline is not None:
+            pipeline.live_rows.freeze(self.table_name, frozen=True, admit=True)
+            return
         if self.is_differentiated:
-            raise CallOrderError("Table {!r} cannot be frozen, because a lookup in this graph already trains it. The "
-                                 "table is still trained. Call freeze() before the first lookup, or build a new graph "
-                                 "with create_table(..., trainable=False)".format(self.table_name))
+            raise CallOrderError(
+                "Table {!r} cannot be frozen yet, because a lookup of this graph trains it, and no session has run. "
+                "The table is not frozen. Call freeze() before the first lookup, or after the first run of a session, "
+                "which initializes the variables".format(self.table_name))
         self.trainable = False
+
+    def unfreeze(self) -> None:
+        """End the effect of ``freeze`` in a running program: later steps train the table, and new keys get rows.
+
+        Raises:
+            CallOrderError: no session has run yet, the lookups of the table have no gradients (``trainable=False``), or
+                this is not rank 0. Nothing was changed.
+            OtherRankRowsError: another rank has failed.
+            tf.errors.OpError: the pipeline failed.
+        """
+        pipeline = self._running()
+        if pipeline is None or not self.trainable:
+            raise CallOrderError(
+                "Table {!r} cannot be unfrozen, because {}. Nothing was changed. {}".format(self.table_name, *(
+                    ("no session has run yet", "Call unfreeze() after the first run of a session")
+                    if self.trainable else
+                    ("its lookups were built without gradients", "Create the table without trainable=False, and call "
+                     "freeze() after the first run of a session"))))
+        pipeline.live_rows.freeze(self.table_name, frozen=False, admit=True)
 
     def record_slot(self, variable: tf.Variable) -> None:
         """Record a slot variable that an optimizer created for this table."""
@@ -188,11 +220,17 @@ class Table:
                                  "was changed. Run the initializer of the variables first".format(self.table_name))
         return pipeline.live_rows
 
+    def _running(self) -> Optional[Pipeline]:
+        """Return the pipeline of this table if it runs already, or None."""
+        process = Process.current()
+        return process.pipeline if process.pipeline is not None and self.table_name in process.pipeline.tables else None
+
     def _pipeline(self) -> Optional[Pipeline]:
         """Return the pipeline of this table, or None while the start of the pipeline is deferred."""
+        running = self._running()
+        if running is not None:
+            return running
         process = Process.current()
-        if process.pipeline is not None and self.table_name in process.pipeline.tables:
-            return process.pipeline
         if self._variable is not None and self._variable.graph in process.deferred.graphs():
             return None  # do not start the pipeline yet, because the program may still apply gradients
         return process.running_pipeline()

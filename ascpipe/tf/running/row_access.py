@@ -38,3 +38,6 @@ class RowAccess:
 
     def delete(self, table: str, keys: Any) -> int:
         raise NotImplementedError
+
+    def freeze(self, table: str, *, frozen: bool, admit: bool) -> None:
+        raise NotImplementedError

@@ -45,6 +45,7 @@ class CountedTable:
         table: of ascpipe.
         counts: int64[keys], occurrences of each key in the trained batches, as the table counts them.
         updates: int64[keys], those of them whose gradient was applied.
+        is_frozen: what ``Table.freeze`` has set.
     """
 
     def __init__(self, name: str, device_rows: int = 200, keys: int = KEYS, host_rows: int = 0) -> None:
@@ -53,6 +54,7 @@ class CountedTable:
                                   host_vocabulary_size=host_rows, emb_initializer=tf.compat.v1.zeros_initializer())
         self.counts = np.zeros(keys, np.int64)
         self.updates = np.zeros(keys, np.int64)
+        self.is_frozen = False
 
     def expected(self, ids: np.ndarray) -> np.ndarray:
         """What a lookup of these keys gives now."""
@@ -195,7 +197,7 @@ class Feed:
         for table, ids in zip(self.tables, self.ids):
             keys = ids[index]
             np.add.at(table.counts, keys if table.name in claimed else keys[table.counts[keys] > 0], 1)
-            if table.name in updated:
+            if table.name in updated and not table.is_frozen:
                 np.add.at(table.updates, keys, 1)
 
     def _make_sure(self, table: "CountedTable", ids: np.ndarray, rows: np.ndarray) -> None:

@@ -201,7 +201,7 @@ def killed_between_plan_and_retire(rounds: str) -> Dict[str, Any]:
 
 
 def killed_workers_and_changed_rows(kinds: str, kills: str, seed: str = "1") -> Dict[str, Any]:
-    """Workers are killed while rows are assigned, deleted and read between the steps."""
+    """Workers are killed while rows are assigned, deleted and read, and tables are frozen, between the steps."""
     tables = two_tiers()
     draw = np.random.RandomState(int(seed))
     feed = Feed(tables, 100000, lambda data: data.prefetch(20))
@@ -221,9 +221,12 @@ def killed_workers_and_changed_rows(kinds: str, kills: str, seed: str = "1") -> 
 
 
 def _change(counted: CountedTable, draw: np.random.RandomState) -> int:
-    """Delete some keys, or assign to some keys with rows, and read. Return the number of changes."""
+    """Delete some keys, assign to some keys with rows, or freeze, and read. Return the number of changes."""
     keys = draw.choice(len(counted.counts), 4, replace=False)
-    kind = draw.randint(3)
+    kind = draw.randint(5)
+    if kind == 4:
+        counted.is_frozen = bool(draw.randint(3))
+        (counted.table.freeze if counted.is_frozen else counted.table.unfreeze)()
     if kind == 0:
         assert counted.table.delete(keys) == np.count_nonzero(counted.counts[keys])
         counted.counts[keys] = counted.updates[keys] = 0
@@ -234,7 +237,7 @@ def _change(counted: CountedTable, draw: np.random.RandomState) -> int:
     found = counted.table.read(keys)
     assert found.found.tolist() == (counted.counts[keys] > 0).tolist()
     counted.require_rows(keys[found.found], found.rows[found.found], "read")
-    return int(kind < 2)
+    return int(kind in (0, 1, 4))
 
 
 def crash_loop(kind: str) -> Dict[str, Any]:

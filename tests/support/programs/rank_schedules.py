@@ -1,4 +1,4 @@
-"""Many random schedules of saves, restores, evictions, thresholds and evaluations, one after the other, on any ranks.
+"""Many random schedules of saves, restores, evictions, thresholds, evaluations and changes of rows, on any ranks.
 
     horovodrun -np 2 python tests/support/programs/rank_schedules.py FOLDER SEED COUNT
 
@@ -34,6 +34,7 @@ RANK, RANKS = (ranks.get_rank_id(), ranks.get_rank_size()) if ranks.launched() e
 KEYS, BATCH, DIM = 120, 24, 4
 AGE = 3  #: of keys that are evicted, in steps
 THRESHOLDS = (1, 2, 3)
+CHANGES = ("assign", "delete", "freeze", "freeze", "unfreeze", "read")  #: of the table, by rank 0
 DELAYED = 0.1  #: of the calls into the native side
 MOST_DELAY_S = 0.01
 
@@ -47,7 +48,8 @@ def schedule(seed: str) -> List[Action]:
     saves = 0
     for _ in range(numbers.randint(4, 9)):
         alone = numbers.random() < 0.5
-        kind = numbers.choice(["train", "train", "save", "save", "save", "evict", "threshold", "restore", "evaluate"])
+        kind = numbers.choice(["train", "train", "save", "save", "save", "evict", "threshold", "restore", "evaluate",
+                               "rows", "rows"])
         if kind == "save":
             how = {"background": numbers.random() < 0.7, "save_delta": numbers.random() < 0.4}
             saves += 1
@@ -56,6 +58,8 @@ def schedule(seed: str) -> List[Action]:
             actions.append(("restore", numbers.randint(0, 9), True))
         elif kind == "threshold":
             actions.append(("threshold", numbers.choice(THRESHOLDS), alone))
+        elif kind == "rows":
+            actions.append((numbers.choice(CHANGES), numbers.randint(0, 10 ** 6), True))
         elif kind in ("evict", "evaluate"):
             actions.append((kind, alone and kind == "evict"))
         else:
@@ -82,19 +86,19 @@ class Program:
     """The graph: a table with a threshold and evictions, training, and an evaluation of all keys."""
 
     def __init__(self, seed: int) -> None:
-        self._table = asc.create_table("t", DIM, initializer=tf.compat.v1.constant_initializer(1.0),
+        self.table = asc.create_table("t", DIM, initializer=tf.compat.v1.constant_initializer(1.0),
                                        device_vocabulary_size=40 * RANKS, host_vocabulary_size=400)
         types = {"id": tf.int64, "weight": tf.float32, "time": tf.int64}
         shapes = {"id": [None], "weight": [None], "time": []}
         training = tf.data.Dataset.from_generator(lambda: batches(seed), types, shapes)
         spec, batch, self.iterator = self._read(training, is_training=True)
-        rows = asc.sparse_lookup(self._table, spec, batch=batch)
+        rows = asc.sparse_lookup(self.table, spec, batch=batch)
         loss = tf.reduce_sum(rows * tf.expand_dims(batch["weight"], 1))
         self.train = asc.optimizers.GradientDescent(0.25).minimize(loss, var_list=asc.table_variables())
         keys = {"id": part(np.arange(KEYS)), "weight": np.ones(len(part(np.arange(KEYS))), np.float32), "time": 1}
         every = tf.data.Dataset.from_generator(lambda: iter([keys]), types, shapes)
         spec, batch, self.keys = self._read(every, is_training=False)
-        self.rows = asc.sparse_lookup(self._table, spec, batch=batch, training=False)
+        self.rows = asc.sparse_lookup(self.table, spec, batch=batch, training=False)
         self.set_threshold = {value: asc.set_threshold(value) for value in THRESHOLDS}
         self.saver = asc.Saver(max_to_keep=None)
         asc.start()
@@ -114,10 +118,12 @@ class Schedules:
         self._program, self._session, self._folder = program, session, folder
         self._delays = random.Random(RANK)
         self._rows: List[str] = []
+        self._table = program.table
+        self._changes: List[Any] = []
 
     def run(self, name: str) -> Dict[str, Any]:
         """One schedule: its actions, the rows of each evaluation, and digests of what was saved."""
-        self._rows = []
+        self._rows, self._changes = [], []
         directory = os.path.join(self._folder, name)
         actions = schedule(name)
         for kind, *what, alone in actions:
@@ -129,7 +135,7 @@ class Schedules:
         saved = self._saved(directory) if RANK == 0 else []
         if RANK == 0:
             shutil.rmtree(directory, ignore_errors=True)
-        return {"actions": actions, "rows": self._rows, "saved": saved}
+        return {"actions": actions, "rows": self._rows, "saved": saved, "changes": self._changes}
 
     def _pause(self) -> None:
         if RANKS > 1 and self._delays.random() < 0.3:
@@ -151,6 +157,23 @@ class Schedules:
 
     def _evict(self, directory: str) -> None:
         asc.trigger_evict(self._session)
+
+    def _assign(self, directory: str, seed: int) -> None:
+        dice = np.random.RandomState(seed)
+        self._table.assign(dice.choice(KEYS, 6, replace=False), dice.randint(-9, 9, (6, DIM)).astype(np.float32))
+
+    def _delete(self, directory: str, seed: int) -> None:
+        self._changes.append(self._table.delete(np.random.RandomState(seed).choice(KEYS, 6, replace=False)))
+
+    def _freeze(self, directory: str, seed: int) -> None:
+        self._table.freeze()
+
+    def _unfreeze(self, directory: str, seed: int) -> None:
+        self._table.unfreeze()
+
+    def _read(self, directory: str, seed: int) -> None:
+        found = self._table.read(np.random.RandomState(seed).choice(KEYS, 9))
+        self._changes.append([np.nan_to_num(values, nan=-99.0).tolist() for values in found[:5]])
 
     def _threshold(self, directory: str, value: int) -> None:
         self._session.run(self._program.set_threshold[value])

@@ -46,7 +46,11 @@ Status PlanMoves::Move(OpKernelContext* ctx) {
   ShareBlocks(ctx, moves_.outs(), block, [this](std::int64_t begin, std::int64_t end) { moves_.Out(begin, end); });
   ShareBlocks(ctx, moves_.ins(), block, [this](std::int64_t begin, std::int64_t end) { moves_.In(begin, end); });
   if (table_->is_expansion()) EncodeHomes(outputs_.slots);
-  FreezePadding(part_.array<std::int64_t>(&layout::Part::unique), table_->padding_keys(), outputs_.slots);
+  if (table_->is_frozen()) {
+    FreezeAll(outputs_.slots);
+  } else {
+    FreezePadding(part_.array<std::int64_t>(&layout::Part::unique), table_->padding_keys(), outputs_.slots);
+  }
   return OkStatus();
 }
 

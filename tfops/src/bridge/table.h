@@ -50,6 +50,9 @@ class Table {
   }
   // Returns the padding keys in ascending order, without duplicates.
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
+  // A step that claims a plan while the table is frozen reads rows, and never updates them. Call Freeze between steps.
+  void Freeze(bool frozen) { is_frozen_.store(frozen); }
+  bool is_frozen() const { return is_frozen_.load(); }
   // Sets the seed of new rows. Call SetSeed while no step runs, because steps read the seed.
   void SetSeed(std::uint64_t seed) { initial_.seed = seed; }
   const DeviceTable& device() const { return *device_; }
@@ -150,6 +153,7 @@ class Table {
   const std::shared_ptr<DeviceTable> device_;
   InstanceAllocator* const allocator_;
   std::atomic<int> step_{0};
+  std::atomic<bool> is_frozen_{false};
   std::atomic<std::int64_t> starts_{0};
   std::unique_ptr<ReaderEpochs> epochs_[layout::kDiskReaders];
   std::unique_ptr<DiskReads> disk_reads_[layout::kDiskReaders];

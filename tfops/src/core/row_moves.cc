@@ -71,6 +71,12 @@ void EncodeHomes(const PlanOutputs::Array& homes) {
   for (std::int64_t i = 0; i < homes.count; ++i) homes.data[i] = layout::kSlotHome - homes.data[i];
 }
 
+void FreezeAll(const PlanOutputs::Array& slots) {
+  for (std::int64_t i = 0; i < slots.count; ++i) {
+    if (slots.data[i] != layout::kSlotNone) slots.data[i] += layout::kSlotFrozen;
+  }
+}
+
 void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding,
                    const PlanOutputs::Array& slots) {
   if (padding.empty()) return;

@@ -75,6 +75,9 @@ inline std::int64_t LowestCode(std::int64_t homes) {
 // Replaces the numbers of home rows by their codes. The value -1 (no home row) becomes kSlotNone.
 void EncodeHomes(const PlanOutputs::Array& homes);
 
+// Adds kSlotFrozen to all slots or codes of rows.
+void FreezeAll(const PlanOutputs::Array& slots);
+
 // Adds kSlotFrozen to the slots or codes of padding keys. `keys` is int64[slots.count]. `padding` contains the padding
 // keys in ascending order.
 void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding, const PlanOutputs::Array& slots);
