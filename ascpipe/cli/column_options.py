@@ -1,6 +1,7 @@
 """Command-line options of programs with feature columns, for `run` and `plan`."""
 import json
-from typing import Any, Callable, Mapping, Optional
+import os
+from typing import Any, Callable, Dict, Mapping, Sequence
 
 import click
 
@@ -22,13 +23,29 @@ def column_options(command: _Command) -> _Command:
     return command
 
 
-def settings_of(columns: bool, options: Mapping[str, Optional[int]]) -> str:
+def settings_of(columns: bool, options: Mapping[str, Any]) -> str:
     """Return the argument COLUMNS of ``program.py``: JSON, or an empty string without ``--columns``.
 
     Raises:
-        click.UsageError: an option is for ``--columns``, which is not given.
+        click.UsageError: an option is for ``--columns``, which is not given, or ``--pretrained`` is wrong.
     """
-    sizes = {name: value for name, value in options.items() if value not in (None, False)}
-    if sizes and not columns:
-        raise click.UsageError("--{} is for --columns".format(next(iter(sizes)).replace("_", "-")))
-    return json.dumps(sizes) if columns else ""
+    given = {name: value for name, value in options.items() if value not in (None, False, ())}
+    if given and not columns:
+        raise click.UsageError("--{} is for --columns".format(next(iter(given)).replace("_", "-")))
+    if "pretrained" in given:
+        given["pretrained"] = _paths(given["pretrained"])
+    return json.dumps(given) if columns else ""
+
+
+def _paths(given: Sequence[str]) -> Dict[str, str]:
+    """Return the values of --pretrained as a dict from the name of a variable to an absolute path."""
+    paths: Dict[str, str] = {}
+    for value in given:
+        variable, equals, path = value.partition("=")
+        if not (variable and equals and path) or variable in paths:
+            raise click.UsageError("--pretrained {}: {}".format(
+                value, "the variable has files already" if variable in paths else "expected VARIABLE=PATH"))
+        if not os.path.exists(path):
+            raise click.UsageError("--pretrained {}: there is no file {}".format(value, path))
+        paths[variable] = os.path.abspath(path)
+    return paths

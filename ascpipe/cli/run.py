@@ -1,7 +1,7 @@
 """Command ``ascpipe run``. It runs a program that was written for Ascend servers on other machines."""
 import os
 import sys
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import click
 
@@ -47,12 +47,14 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 @column_options
 @click.option("--take-over", is_flag=True,
               help="With --columns: continue from checkpoints that the program wrote without ascpipe.")
+@click.option("--pretrained", multiple=True, metavar="VARIABLE=PATH",
+              help="With --columns: files with the initial rows of the table of a variable. Repeatable.")
 @config_option
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 def command(ranks: RankCount, hosts: Optional[str], hosts_script: Optional[str], mpi: bool, restarts: int,
             daemon: Optional[str], dashboard: bool, columns: bool, script: str, args: Tuple[str, ...],
-            **of_columns: Optional[int]) -> None:
+            **of_columns: Any) -> None:
     """Run the program. With one rank, the program replaces this process, so it has the same PID and output."""
     program = command_of(settings_of(columns, of_columns), script, args)
     if hosts is not None and hosts_script is not None:

@@ -3,11 +3,11 @@ import dataclasses
 import logging
 import sys
 import textwrap
-from typing import Dict, List, Optional, Set
+from typing import Any, Dict, List, Mapping, Optional, Set
 
 import tensorflow as tf
 
-from ascpipe.errors import CallOrderError
+from ascpipe.errors import CallOrderError, ColumnError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.api import lifecycle
 from ascpipe.tf.api.column_models import ColumnModels
@@ -16,7 +16,7 @@ from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.column_choice import ColumnChoice, Columns, TableSizes
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY
-from ascpipe.tf.validation import Integer, boolean, checked
+from ascpipe.tf.validation import Integer, PathText, Rule, Text, boolean, checked, wrong_type
 
 _log = logging.getLogger(__name__)
 
@@ -29,10 +29,21 @@ _HARMLESS = ("Assign", "AssignVariableOp", "IsVariableInitialized", "VarIsInitia
 _WIDTH = 118  #: maximum width of printed lines
 
 
+class _Paths(Rule):
+    def _check(self, name: str, value: Any) -> None:
+        if not isinstance(value, Mapping):
+            raise wrong_type(name, value, "a dict from names of variables to paths")
+        for variable, path in value.items():
+            Text(1, 1000).check("name in " + name, variable)
+            PathText(1, 4096).check("{}[{!r}]".format(name, variable), path)
+
+
 @checked(min_buckets=Integer(1), device_vocabulary_size=Integer(1, MAX_VOCABULARY, optional=True),
-         host_vocabulary_size=Integer(0, MAX_VOCABULARY), take_over=boolean())
+         host_vocabulary_size=Integer(0, MAX_VOCABULARY), take_over=boolean(),
+         pretrained=_Paths(optional=True))
 def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary_size: Optional[int] = None,
-                            host_vocabulary_size: int = 0, take_over: bool = False) -> None:
+                            host_vocabulary_size: int = 0, take_over: bool = False,
+                            pretrained: Optional[Mapping[str, str]] = None) -> None:
     """Replace the large variables of TensorFlow's feature columns by tables in all later graphs of this process.
 
     Call this function once, before the first graph is built. The program needs no other call and no hook, because this
@@ -46,10 +57,15 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
         host_vocabulary_size: host size of each table whose column has more buckets than the device table has rows.
         take_over: True to continue from a checkpoint that this program wrote without ascpipe. The rows and optimizer
             slots of its columns become tables. Otherwise, the restore of such a checkpoint raises E526.
+        pretrained: dict from the name of a variable to the path of files with the initial rows of its table, as in
+            ``create_table``. The keys are the ids of the column. ascpipe prints the names of the variables.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
         EnvironmentError: graphs of this process already have pipelines.
+
+    The start of a pipeline raises ``ColumnError`` if ``pretrained`` has a name that is not the name of a variable, or
+    of a variable without a table.
     """
     is_alone = not Process.is_initialised()
     if is_alone:
@@ -62,7 +78,7 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
                              "before the first graph is built")
     patches.COLUMNS.use()
     Columns.of(process).choice = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size),
-                                                take_over)
+                                              take_over, dict(pretrained or {}))
     process.deferred.mark_on_demand = _start_columns
 
 
@@ -79,9 +95,20 @@ def _restart() -> None:
 def _start_columns(graph: tf.Graph) -> None:
     state = GraphState.of(graph)
     if not state.marked:
-        _print_choice(Columns.of(Process.current()))
+        columns = Columns.of(Process.current())
+        _require_columns(columns)
+        _print_choice(columns)
         _warn_of_reads(state)
     lifecycle.start_if_it_has_lookups(graph)
+
+
+def _require_columns(columns: Columns) -> None:
+    """Raise ``ColumnError`` if ``pretrained`` has a name that no column's variable has."""
+    known = {**columns.printed, **columns.told}
+    for name in columns.choice.pretrained if columns.choice is not None and known else ():
+        if name not in known:
+            raise ColumnError(name, "pretrained has rows for it, but no feature column has a variable of this name. "
+                                    "The variables are {}".format(", ".join(map(repr, sorted(known)))))
 
 
 def _print_choice(columns: Columns) -> None:

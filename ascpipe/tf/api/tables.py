@@ -80,9 +80,8 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
         [ssd_data_path] if isinstance(ssd_data_path, str) else ssd_data_path, is_save,
         all2all_gradients_op="sum_gradients_and_div_by_ranksize" if average_gradients else "sum_gradients", **padding)
     table.trainable = trainable
-    state = GraphState.of(tf.compat.v1.get_default_graph())
-    if pretrained is not None and state.served is None:
-        state.pretrained[table.table_name] = os.path.abspath(pretrained)
+    if pretrained is not None:
+        GraphState.of(tf.compat.v1.get_default_graph()).note_pretrained(table.table_name, pretrained)
     return table
 
 

@@ -11,7 +11,19 @@ from ascpipe.tf.graph.bags import COMBINERS
 from ascpipe.tf.running.column_choice import TableSizes
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY
-from ascpipe.tf.validation import Choice, Instance, Integer, ListOf, Number, Rule, Text, boolean, checked, wrong_type
+from ascpipe.tf.validation import (
+    Choice,
+    Instance,
+    Integer,
+    ListOf,
+    Number,
+    PathText,
+    Rule,
+    Text,
+    boolean,
+    checked,
+    wrong_type,
+)
 
 _MAX_INT64 = 2 ** 63 - 1
 
@@ -35,7 +47,7 @@ _RULES: Dict[str, Rule] = {
     "dimension": Integer(1, 8192), "combiner": Choice(*COMBINERS), "initializer": _Callable(optional=True),
     "max_norm": Number(0.0, float("inf"), open_low=True, optional=True), "trainable": boolean(),
     "device_vocabulary_size": Integer(1, MAX_VOCABULARY, optional=True),
-    "host_vocabulary_size": Integer(0, MAX_VOCABULARY),
+    "host_vocabulary_size": Integer(0, MAX_VOCABULARY), "pretrained": PathText(1, 4096, optional=True),
 }
 
 
@@ -171,7 +183,8 @@ def categorical_column_with_int64(key: str) -> Int64CategoricalColumn:
 def embedding_column(categorical_column: Any, dimension: int, combiner: str = "mean", initializer: Any = None,
                      max_norm: Optional[float] = None, trainable: bool = True, *,
                      device_vocabulary_size: Optional[int] = None,
-                     host_vocabulary_size: int = 0) -> columns_v2.EmbeddingColumn:
+                     host_vocabulary_size: int = 0,
+                     pretrained: Optional[str] = None) -> columns_v2.EmbeddingColumn:
     """Return a ``tf.feature_column.embedding_column`` whose embeddings are a table.
 
     The name of the table is derived from the variable that TensorFlow would create, so a column in two towers has two
@@ -189,6 +202,7 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
         device_vocabulary_size: rows of the device table, in [1, 1e9]. It defaults to the number of buckets.
         host_vocabulary_size: rows in host memory, in [0, 1e9], as in ``create_table``. The number limits the number of
             keys. With 0, rows are only in the device table.
+        pretrained: path of files with initial rows, as in ``create_table``. The keys are the ids of the column.
 
     Returns:
         A column for ``input_layer``, ``DenseFeatures``, ``SequenceFeatures`` and Estimators.
@@ -198,7 +212,7 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
     """
     column = TableEmbeddingColumn(categorical_column, dimension, combiner, initializer or _initial(dimension),
                                   None, None, max_norm, trainable)
-    column.table_sizes = TableSizes(device_vocabulary_size, host_vocabulary_size)
+    column.table_sizes = TableSizes(device_vocabulary_size, host_vocabulary_size, pretrained)
     return column
 
 
@@ -208,7 +222,7 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
                              initializer: Any = None, shared_embedding_collection_name: Optional[str] = None,
                              max_norm: Optional[float] = None, trainable: bool = True, *,
                              device_vocabulary_size: Optional[int] = None,
-                             host_vocabulary_size: int = 0) -> List[Any]:
+                             host_vocabulary_size: int = 0, pretrained: Optional[str] = None) -> List[Any]:
     """Like ``tf.compat.v1.feature_column.shared_embedding_columns``, return columns that share one table of embeddings.
 
     Other arguments are the same as in ``embedding_column``.
@@ -228,26 +242,27 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
         max_norm=max_norm, trainable=trainable)
     columns = [TableSharedEmbeddingColumn(*each) for each in theirs]
     for column in columns:
-        column.table_sizes = TableSizes(device_vocabulary_size, host_vocabulary_size)
+        column.table_sizes = TableSizes(device_vocabulary_size, host_vocabulary_size, pretrained)
     return columns
 
 
 @checked(categorical_column=_Categorical(), device_vocabulary_size=_RULES["device_vocabulary_size"],
-         host_vocabulary_size=_RULES["host_vocabulary_size"])
+         host_vocabulary_size=_RULES["host_vocabulary_size"], pretrained=_RULES["pretrained"])
 def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[int] = None,
-                   host_vocabulary_size: int = 0) -> Any:
+                   host_vocabulary_size: int = 0, pretrained: Optional[str] = None) -> Any:
     """Use a table for the weights of a categorical column in ``linear_model`` and linear Estimators.
 
     Args:
         categorical_column: categorical column. The function returns it.
         device_vocabulary_size: the same as in ``embedding_column``.
         host_vocabulary_size: the same as in ``embedding_column``.
+        pretrained: the same as in ``embedding_column``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
     """
     patches.COLUMNS.use()
-    _linear[categorical_column] = TableSizes(device_vocabulary_size, host_vocabulary_size)
+    _linear[categorical_column] = TableSizes(device_vocabulary_size, host_vocabulary_size, pretrained)
     return categorical_column
 
 

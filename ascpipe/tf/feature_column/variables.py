@@ -155,7 +155,9 @@ class _Plan:
         if self._sizes is None and choice is not None:
             if self.buckets < choice.min_buckets:
                 reason = "{} buckets, below {}".format(self.buckets, choice.min_buckets)
-            self._sizes = choice.sizes
+            self._sizes = choice.sizes._replace(pretrained=choice.pretrained.get(variable_name))
+            if reason is not None and self._sizes.pretrained is not None:
+                raise ColumnError(variable_name, "pretrained has rows for it, but it has no table: {}".format(reason))
         if reason is None and tf.distribute.has_strategy():
             raise ColumnError(variable_name, "tables cannot be variables of tf.distribute. Remove train_distribute "
                                              "and eval_distribute from RunConfig; to train tables with several "
@@ -197,6 +199,8 @@ class _Plan:
             rows = self._device_rows(name, sizes)
             table = create_table(tf.int64, self.dim, table_name(name), self.initializer, device_vocabulary_size=rows,
                                  host_vocabulary_size=sizes.host if rows < self.buckets else 0)
+            if sizes.pretrained is not None:
+                GraphState.of(variable.graph).note_pretrained(table.table_name, sizes.pretrained)
             stand_ins[name] = StandIn(variable, table, bool(variable.trainable))
         return variable
 

@@ -5,6 +5,7 @@ builds one graph per mode.
 """
 import abc
 import dataclasses
+import os
 from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow as tf
@@ -83,7 +84,7 @@ class GraphState:
     Attributes:
         datasets: object that finds tickets among the outputs of iterators.
         tables: tables by name, in order of creation.
-        pretrained: path of the files with the initial rows of a table, by table name.
+        pretrained: absolute path of the files with the initial rows of a table, by table name.
         lookups: lookups by (table name, channel).
         requests: lookups that need graph modification.
         thresholds: admission and eviction thresholds.
@@ -131,6 +132,11 @@ class GraphState:
     def trains(self) -> bool:
         """True if the graph has training lookups. Without training lookups, the graph only reads its tables."""
         return any(channel == TRAIN for _, channel in self.lookups)
+
+    def note_pretrained(self, table: str, path: str) -> None:
+        """Record the path of a table's initial rows. Exported models have the rows of a checkpoint instead."""
+        if self.served is None:
+            self.pretrained[table] = os.path.abspath(path)
 
     def attach(self, session: tf.compat.v1.Session, instance: int = LIVE) -> None:
         """Connect the variables of a session to the memory of the tables.

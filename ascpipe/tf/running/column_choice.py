@@ -1,22 +1,24 @@
 """Choice of the feature columns that get tables."""
 import abc
 import dataclasses
-from typing import Dict, NamedTuple, Optional
+from typing import Dict, Mapping, NamedTuple, Optional
 
 from ascpipe.tf import internals
 from ascpipe.tf.running.process import Process
 
 
 class TableSizes(NamedTuple):
-    """Sizes of the table of a column, as in ``create_table``.
+    """Sizes and initial rows of the table of a column, as in ``create_table``.
 
     Attributes:
         device: ``device_vocabulary_size``, or None for the number of buckets of the column.
         host: ``host_vocabulary_size``.
+        pretrained: path of files with initial rows, or None.
     """
 
     device: Optional[int] = None
     host: int = 0
+    pretrained: Optional[str] = None
 
 
 class ColumnChoice(NamedTuple):
@@ -26,11 +28,13 @@ class ColumnChoice(NamedTuple):
         min_buckets: minimum number of buckets of a column that gets a table.
         sizes: sizes of the columns' tables.
         take_over: True to convert a checkpoint of plain TensorFlow when it is restored.
+        pretrained: variable name -> path of files with the initial rows of its table.
     """
 
     min_buckets: int
     sizes: TableSizes
     take_over: bool = False
+    pretrained: Mapping[str, str] = {}
 
 
 class Models(abc.ABC):

@@ -47,6 +47,14 @@ def test_what_columns_are_given_is_handed_on_beside_the_program(became):
         {"min_buckets": 7, "device_vocabulary_size": 5, "host_vocabulary_size": 9, "take_over": True}, [__file__])
 
 
+def test_paths_of_pretrained_rows_are_handed_on_as_absolute_paths(became, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=b.tsv").touch()
+    assert run("--columns", "--pretrained", "dnn/x/weights=a=b.tsv", "--pretrained", "y=.", __file__).exit_code == 0
+    ((_, arguments, _),) = became
+    assert json.loads(arguments[3]) == {"pretrained": {"dnn/x/weights": str(tmp_path / "a=b.tsv"), "y": str(tmp_path)}}
+
+
 def test_the_program_is_told_that_it_is_the_one_rank_where_nobody_says_so():
     told = environment_of({"HOME": "/here", "DEVICE_ID": "3", "ASCPIPE_NAME": "mine"})
     assert (told["HOME"], told["DEVICE_ID"], told["ASCPIPE_NAME"]) == ("/here", "3", "mine")
@@ -81,6 +89,10 @@ def test_one_process_of_a_run_script_s_several_is_refused():
     (("--min-buckets", "5", __file__), 2, "--min-buckets is for --columns"),
     (("--take-over", __file__), 2, "--take-over is for --columns"),
     (("--columns", "--min-buckets", "0", __file__), 2, "--min-buckets"),
+    (("--pretrained", "a=/", __file__), 2, "--pretrained is for --columns"),
+    (("--columns", "--pretrained", "=/", __file__), 2, "--pretrained =/: expected VARIABLE=PATH"),
+    (("--columns", "--pretrained", "a=/", "--pretrained", "a=/", __file__), 2, "the variable has files already"),
+    (("--columns", "--pretrained", "a=/nothing", __file__), 2, "there is no file /nothing"),
     (("--rank", "1", __file__), 2, "--rank"), ((), 2, "SCRIPT"), (("/nothing.py",), 2, "/nothing.py"),
     ((os.path.dirname(__file__),), 2, "SCRIPT")])
 def test_a_wrong_call_starts_nothing(became, arguments, code, text):
