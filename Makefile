@@ -130,11 +130,11 @@ TF2_TESTS := tests/tf/test_reached_patches.py tests/tf/test_documented_program.p
 	tests/tf/test_ops_tables.py tests/tf/test_ops_apply.py tests/tf/test_ops_combine.py tests/tf/test_lookup_sparse.py \
 	tests/tf/test_order_of_ops.py tests/tf/test_ops_on_gradients.py tests/integration/test_crossing_checkpoints.py \
 	tests/fault/test_kills_of_workers.py tests/tf/test_read.py tests/tf/test_read_positions.py tests/tf/test_read_text.py \
-	tests/tf/test_stock_initial_rows.py tests/tf/test_stock_saved_models.py tests/tf/test_served_updates.py
+	tests/tf/test_stock_initial_rows.py tests/tf/test_stock_saved_models.py tests/tf/test_served_updates.py \
+	tests/tf/test_leases_of_failed_steps.py
 
 test-tf2: dev-setup
-	@scripts/second_runtime.sh $(TF2_TESTS) $(ARGS)
-	@scripts/second_runtime.sh demo
+	@scripts/second_runtime.sh --demo $(TF2_TESTS) $(ARGS)
 
 # Three at once, which keep two cores busy: processes that hang use none. -s: their figures.
 test-long: dev-setup

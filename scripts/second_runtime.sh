@@ -2,7 +2,8 @@
 # Runs a part of the tests, or the demo, with CPython 3.11 or 3.10 and TensorFlow 2.15, in a copy of this tree in build/tf2.
 # A tree has one environment and one library of ops, so the copy has its own.
 #
-# Arguments: check = only find an interpreter; demo = run the demo; else arguments for pytest.
+# Arguments: check = only find an interpreter; else arguments for pytest, and --demo = run the demo at the end. Tests of each
+# folder have a pytest run of their own. A table of these runs is printed, as `make test` prints it.
 # Environment: TF2_PYTHON = the CPython to use. PYTHON is the CPython of this tree, and is ignored.
 # Exit: that of the tests, 2 = there is no such CPython.
 set -euo pipefail
@@ -27,11 +28,29 @@ find build/tf2 -type f -not -path '*/.venv/*' -not -path 'build/tf2/build/*' -no
 git ls-files -z --cached --others --exclude-standard |
   tar --null --files-from=- --ignore-failed-read --warning=no-failed-read -cf - | tar -xf - -C build/tf2
 cd build/tf2
-if [ "${1:-}" = demo ]; then
-  exec make demo
-fi
 make dev-setup
 TEST_OTHER_TREE=$(cd ../.. && pwd)
 export TEST_OTHER_TREE
-# pyproject.toml makes every warning an error. TensorFlow 2.15 and newer packages issue warnings themselves.
-exec .venv/bin/python -m pytest -q -o filterwarnings=ignore "$@"
+
+declare -A files=()
+options=() demo=""
+for argument in "$@"; do
+  case $argument in
+    --demo) demo=yes ;;
+    tests/*)
+      suite=${argument#tests/}
+      files[${suite%%/*}]+=" $argument"
+      ;;
+    *) options+=("$argument") ;;
+  esac
+done
+code=0
+rm -rf build/test-results
+for suite in "${!files[@]}"; do
+  # pyproject.toml makes every warning an error. TensorFlow 2.15 and newer packages issue warnings themselves.
+  # shellcheck disable=SC2086  # names of files
+  TEST_SUITE=$suite .venv/bin/python -m pytest -q -o filterwarnings=ignore ${files[$suite]} "${options[@]}" || code=$?
+done
+.venv/bin/python -m tests.results summary "${!files[@]}" || code=$?
+[ -z "$demo" ] || make demo || code=$?
+exit "$code"
