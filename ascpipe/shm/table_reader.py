@@ -12,7 +12,6 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import numpy as np
 
-from ascpipe.admission import counts
 from ascpipe.errors import WrongStateError
 from ascpipe.layout import structs
 from ascpipe.layout.ring_shape import ring_shape
@@ -167,7 +166,7 @@ class TableReader:
     @property
     def has_counts(self) -> bool:
         """Return whether the table counts occurrences now."""
-        return counts(self._header()) or self.access_threshold < 0
+        return bool(self._header()["counting"] != 0 or self.access_threshold < 0)
 
     @property
     def access_threshold(self) -> int:

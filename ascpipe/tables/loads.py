@@ -2,7 +2,6 @@
 
 The first R of N entries have rows. Entry i has home row i, or slot i if the table has no home rows.
 """
-from ascpipe.admission import CLOSED
 from ascpipe.kernels.retire import occupy_slots
 from ascpipe.layout.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 from ascpipe.tables.records import Truth
@@ -51,6 +50,6 @@ def take_over(truth: Truth, room: int) -> bool:
     if header["load_entries"] == room:
         header["time"] = header["load_time"]
         header["access_threshold"] = header["load_threshold"]
-        header["counting"] = header["counting"] & CLOSED | header["load_counting"]  # a load opens no table
+        header["counting"] = header["load_counting"]
     header["entries_used"] = written  # stored last, since it publishes the entries
     return written == room

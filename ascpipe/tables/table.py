@@ -13,7 +13,6 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
-from ascpipe.admission import CLOSE, CLOSED, COUNTS, OPEN
 from ascpipe.kernels import batch_steps
 from ascpipe.kernels import window as frames
 from ascpipe.kernels.asks import LACKS_CHANGES, LACKS_ENTRIES, LACKS_HOMES, LACKS_SCRATCH
@@ -272,12 +271,12 @@ class Table:
         self._header["entries_used"] = 0  # stored last, after the states were reset
 
     def set_threshold(self, threshold: int) -> None:
-        """Change the access threshold of a table with admission. 0 stops counting. CLOSE or OPEN change any table."""
-        if threshold in (CLOSE, OPEN):
-            self._header["counting"] = self._header["counting"] & COUNTS | (CLOSED if threshold == CLOSE else 0)
-        elif self._header["access_threshold"] >= 0:
-            self._header["access_threshold"] = threshold or self._header["access_threshold"]
-            self._header["counting"] = self._header["counting"] & CLOSED | (COUNTS if threshold else 0)
+        """Change the access threshold. A threshold of 0 stops counting. A table without admission is not changed."""
+        if self._header["access_threshold"] < 0:
+            return
+        if threshold > 0:
+            self._header["access_threshold"] = threshold
+        self._header["counting"] = int(threshold > 0)
 
     def evict(self, age: int) -> int:
         """Evict all keys that were not used for ``age``. Return their number. No record may be pending. Idempotent.

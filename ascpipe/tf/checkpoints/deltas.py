@@ -5,7 +5,6 @@ from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ascpipe.admission import counts
 from ascpipe.checkpoint.chain import MAX_DELTAS
 from ascpipe.checkpoint.contents import KeyBlock, Link, Position
 from ascpipe.checkpoint.errors import CheckpointError
@@ -120,7 +119,7 @@ def _log_full_save(prefix: str, reason: str) -> None:
 def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:
     header = at.header
     saved = tip.position.tables[name]
-    counting = int(header["access_threshold"]) < 0 or counts(header)
+    counting = int(header["access_threshold"]) < 0 or bool(header["counting"])
     least = threshold * int(header["faae_coefficient"]) if counting else 0
     # Keys that earlier deltas omitted have older tickets than the tip.
     since = (tip.full if threshold else tip.position).tables[name].last_ticket

@@ -69,13 +69,13 @@ class LiveRows(RowAccess):
         self._require_rank_0("delete")
         return self._edit(table, Edit(np.unique(checked_keys(keys))))
 
-    def freeze(self, table: str, *, frozen: bool, admit: bool) -> None:
+    def freeze(self, table: str, *, frozen: bool) -> None:
         self._require_rank_0("freeze" if frozen else "unfreeze")
         number = self._pipeline.tables[table].shape.number
         with hold(alone=True) as held:
-            held.freeze(number, frozen=frozen, admit=admit)
+            held.freeze(number, frozen=frozen)
             if self._pipeline.ranks > 1:
-                freeze_other_ranks(self._pipeline, table, frozen=frozen, admit=admit)
+                freeze_other_ranks(self._pipeline, table, frozen=frozen)
 
     def _edit(self, table: str, edit: Edit) -> int:
         """Replace the table by an edited copy. Return the number of deleted keys."""

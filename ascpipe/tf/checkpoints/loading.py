@@ -6,7 +6,6 @@ from typing import Any, Collection, ContextManager, Dict, Iterable, List, NamedT
 
 import numpy as np
 
-from ascpipe.admission import counts
 from ascpipe.checkpoint.contents import Policies, Position, SlotSpec, TableSpec
 from ascpipe.checkpoint.errors import CheckpointError, CheckpointMismatchError
 from ascpipe.checkpoint.reader import Checkpoint
@@ -301,7 +300,7 @@ def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
     are the values of the program.
     """
     threshold = int(at.header["access_threshold"])
-    counting = counts(at.header)
+    counting = bool(at.header["counting"])
     saved = spec.policies
     if saved is None:
         return threshold, counting, 0

@@ -110,13 +110,13 @@ class OtherRanksEdit:
         _answers(self._pipeline, self._table, {"what": CHANGE, "table": self._table}, changes=True)
 
 
-def freeze_other_ranks(pipeline: Pipeline, table: str, *, frozen: bool, admit: bool) -> None:
+def freeze_other_ranks(pipeline: Pipeline, table: str, *, frozen: bool) -> None:
     """Freeze a table on the other ranks, or end this. Rank 0 calls the function during an exclusive hold.
 
     Raises:
         OtherRankRowsError, tf.errors.OpError: a rank has failed, and none of the ranks continues training.
     """
-    _answers(pipeline, table, {"what": FREEZE, "table": table, "frozen": frozen, "admit": admit}, changes=True)
+    _answers(pipeline, table, {"what": FREEZE, "table": table, "frozen": frozen}, changes=True)
 
 
 class RowRequests:
@@ -190,8 +190,7 @@ class RowRequests:
 
     def _freeze(self, number: int, request: Mapping[str, Any]) -> str:
         with hold(alone=True) as held:
-            held.freeze(self._pipeline.tables[request["table"]].shape.number, frozen=request["frozen"],
-                        admit=request["admit"])
+            held.freeze(self._pipeline.tables[request["table"]].shape.number, frozen=request["frozen"])
         return ""
 
     def _require_space(self, name: str, content: EditedTable) -> None:

@@ -6,7 +6,6 @@ import time
 from typing import Any, Callable, ContextManager, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from ascpipe import names
-from ascpipe.admission import counts
 from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TableSpec
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints
@@ -329,7 +328,7 @@ def _spec(pipeline: Pipeline, table: KnownTable, at: TableState, told: Optional[
         slots=table.slots, rows=rows, candidates=candidates,
         initial=InitialRows(pipeline.seeds[shape.name], shape.kind, shape.a, shape.b, shape.scale,
                             len(pipeline.pools.get(shape.name, ()))),
-        policies=Policies(int(header["access_threshold"]), counts(header), int(header["faae_coefficient"]),
+        policies=Policies(int(header["access_threshold"]), bool(header["counting"]), int(header["faae_coefficient"]),
                           int(header["eviction_threshold"]), int(header["time"])),
         deleted=0 if told is None else len(told.deleted))
 

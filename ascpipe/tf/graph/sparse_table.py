@@ -176,7 +176,7 @@ class Table:
         """
         pipeline = self._running()
         if pipeline is not None:
-            pipeline.live_rows.freeze(self.table_name, frozen=True, admit=True)
+            pipeline.live_rows.freeze(self.table_name, frozen=True)
             return
         if self.is_differentiated:
             raise CallOrderError(
@@ -202,7 +202,7 @@ class Table:
                     if self.trainable else
                     ("its lookups were built without gradients", "Create the table without trainable=False, and call "
                      "freeze() after the first run of a session"))))
-        pipeline.live_rows.freeze(self.table_name, frozen=False, admit=True)
+        pipeline.live_rows.freeze(self.table_name, frozen=False)
 
     def record_slot(self, variable: tf.Variable) -> None:
         """Record a slot variable that an optimizer created for this table."""

@@ -5,7 +5,6 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ascpipe.admission import CLOSE, OPEN
 from ascpipe.checkpoint.contents import KeyBlock, SlotSpec
 from ascpipe.layout import structs
 from ascpipe.layout.words import HOME_DISK
@@ -194,13 +193,9 @@ class Hold:
         """
         native.call("asc_hold_cut", self._number, table, kind, argument)
 
-    def freeze(self, table: int, *, frozen: bool, admit: bool) -> None:
-        """Freeze a table, or end this, during an exclusive hold. Later steps do not update a frozen table.
-
-        Args:
-            admit: True if keys without a row get one.
-        """
-        native.call("asc_table_freeze", self._number, table, int(frozen), OPEN if admit else CLOSE)
+    def freeze(self, table: int, *, frozen: bool) -> None:
+        """Freeze a table, or end this, during an exclusive hold. Later steps do not update a frozen table."""
+        native.call("asc_table_freeze", self._number, table, int(frozen))
 
     def begin_save(self, tables: Sequence[int], log_bytes: int) -> int:
         """Take a snapshot of tables (see ``frozen_tables``). Return the number of the save."""

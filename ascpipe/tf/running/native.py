@@ -243,7 +243,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_table_state": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.POINTER(_FLOATS), _INT64, _INT64],
     "asc_table_give_slots": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int), _FLOATS],
     "asc_hold_cut": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.c_int64],
-    "asc_table_freeze": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.c_int64],
+    "asc_table_freeze": [ctypes.c_int64, ctypes.c_int, ctypes.c_int],
     "asc_table_set_pool": [ctypes.c_int64, ctypes.c_int, _FLOATS, ctypes.c_int64, ctypes.c_int64],
     "asc_table_set_seed": [ctypes.c_int64, ctypes.c_int, ctypes.c_uint64],
     "asc_load_begin": [ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64],

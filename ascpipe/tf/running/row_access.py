@@ -39,5 +39,5 @@ class RowAccess:
     def delete(self, table: str, keys: Any) -> int:
         raise NotImplementedError
 
-    def freeze(self, table: str, *, frozen: bool, admit: bool) -> None:
+    def freeze(self, table: str, *, frozen: bool) -> None:
         raise NotImplementedError

@@ -126,11 +126,10 @@ ASC_EXPORT int asc_hold_cut(std::int64_t hold, int table, int kind, std::int64_t
   });
 }
 
-// Freezes a table, or ends this if `frozen` is 0. `admission` is a negative argument of the cut for thresholds.
-ASC_EXPORT int asc_table_freeze(std::int64_t hold, int table, int frozen, std::int64_t admission, char* err,
-                                int err_bytes) {
+// Freezes a table, or ends this if `frozen` is 0.
+ASC_EXPORT int asc_table_freeze(std::int64_t hold, int table, int frozen, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes,
-                 [=](Hold* held, Table* found) { return held->Freeze(found, frozen == 1, admission); });
+                 [=](Hold* held, Table* found) { return held->Freeze(found, frozen == 1); });
 }
 
 ASC_EXPORT int asc_load_begin(std::int64_t hold, int table, std::int64_t entries, std::int64_t rows, char* err,

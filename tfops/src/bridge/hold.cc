@@ -185,29 +185,23 @@ CoreStatus Hold::Cut(Table* table, layout::CutKind kind, std::int64_t argument) 
   const Stream* const stream = pipeline_->TrainingStream(table->number(), &index);
   CoreStatus status = ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<IdleWait>(table));
   if (!status.ok() || stream == nullptr || CutIsNeedless(*table, *stream, index, kind)) return status;
-  return Change(table, pipeline_->TableWorkerBell(*stream, index), kind, argument);
-}
-
-CoreStatus Hold::Freeze(Table* table, bool frozen, std::int64_t admission) {
-  layout::Bell* const bell = pipeline_->TableWorkerBell(*table);
-  if (!alone_ || admission >= 0 || bell == nullptr) {
-    return Error(Code::kFailedPrecondition, "table '", table->name(), "' is in no stream, so it cannot be frozen");
-  }
-  CoreStatus status = ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<IdleWait>(table));
-  if (status.ok()) status = Change(table, bell, layout::kCutThreshold, admission);
-  if (status.ok()) table->Freeze(frozen);
-  return status;
-}
-
-// Sends a change to the table worker, and waits until the worker has applied it.
-CoreStatus Hold::Change(Table* table, layout::Bell* bell, layout::CutKind kind, std::int64_t argument) {
   layout::Table* const header = table->header();
   const std::int64_t asked = LoadAcquire(&header->cut_asked) + 1;
   header->cut_kind = kind;
   header->cut_argument = argument;
   Exchange(&header->cut_asked, asked);  // SYNC cut-asked: store
-  Ring(bell);
+  Ring(pipeline_->TableWorkerBell(*stream, index));
   return ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<LoadWait>(*table, LoadWait::kApplied, asked));
+}
+
+CoreStatus Hold::Freeze(Table* table, bool frozen) {
+  if (!alone_) {
+    return Error(Code::kInvalidArgument, "table '", table->name(),
+                 "' can be frozen only by a hold that is taken alone");
+  }
+  const CoreStatus status = ThreadWait::Sleep(pipeline_->waiter(), std::make_shared<IdleWait>(table));
+  if (status.ok()) table->Freeze(frozen);
+  return status;
 }
 
 CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows) {

@@ -64,13 +64,11 @@ class Hold {
 
   // Changes a table like AscCut, on request of rank 0. Cut needs an exclusive hold.
   CoreStatus Cut(Table* table, layout::CutKind kind, std::int64_t argument);
-  // Freezes a table or ends this. `admission` is a negative argument of kCutThreshold, which decides whether keys
-  // without a row get one. Freeze needs an exclusive hold.
-  CoreStatus Freeze(Table* table, bool frozen, std::int64_t admission);
+  // Freezes a table, or ends this. Freeze needs an exclusive hold.
+  CoreStatus Freeze(Table* table, bool frozen);
 
  private:
   Hold(std::shared_ptr<Pipeline> pipeline, bool alone);
-  CoreStatus Change(Table* table, layout::Bell* bell, layout::CutKind kind, std::int64_t argument);
 
   const std::shared_ptr<Pipeline> pipeline_;
   const Lease::Step id_;
