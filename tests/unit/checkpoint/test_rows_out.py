@@ -20,7 +20,7 @@ from ascpipe.checkpoint.errors import (
 from ascpipe.checkpoint.reader import ALLOW_UNVERIFIED
 from ascpipe.cli import checkpoint_rows, main
 from ascpipe.errors import ArgumentError, ParquetMissingError
-from ascpipe.rows import conditions, imports, manifest, sorting
+from ascpipe.rows import conditions, export, imports, manifest, sorting
 from ascpipe.rows.export import Request, exported
 from ascpipe.rows.imports import imported
 from tests.support import checkpoints, parquets
@@ -283,3 +283,29 @@ def test_a_checkpoint_of_rec_sdk_is_exported_if_it_may_be_read_unverified(tmp_pa
     export_rows(prefix, "user", str(tmp_path / "a"), "npy")
     wanted = {name: oracle(one)[name] for name in ("key", "row")}
     assert_same(columns_of(tmp_path / "a", {"key": 0, "row": 4}), wanted)
+
+
+def test_an_export_verifies_the_files_that_it_reads(tmp_path):
+    prefix = checkpoints.save(tmp_path, 1, [content(rows=30), content("item")])
+    folder = tmp_path / "sparse-model.ckpt-1"
+    for name in ("user/LazyAdam_velocity", "item/embedding", "dense-part"):
+        for file in (folder / name).glob("*"):
+            file.write_bytes(b"x" * len(file.read_bytes()))
+    assert export_rows(prefix, "user", str(tmp_path / "rows"), "npy", counts=True).rows == 30
+    with pytest.raises(DamagedCheckpointError, match="E522: .*user/LazyAdam_velocity"):
+        export_rows(prefix, "user", str(tmp_path / "slots"), "npy", slots=True)
+    file = folder / "item/key/slice.data"
+    file.write_bytes(file.read_bytes()[::-1])
+    with pytest.raises(DamagedCheckpointError, match="E522: .*item/key"):
+        export_rows(prefix, "user", str(tmp_path / "keys"), "npy")
+
+
+def test_npy_files_are_sorted_without_a_temporary_file(tmp_path, monkeypatch):
+    def failing(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(export, "temporary_rooms", failing)
+    prefix = checkpoints.save(tmp_path, 1, [content(rows=30)])
+    assert export_rows(prefix, "user", str(tmp_path / "a"), "npy").rows == 30
+    with pytest.raises(RowsNotExportedError, match="E529: .*No space left on device"):
+        export_rows(prefix, "user", str(tmp_path / "b"), "tsv")

@@ -251,3 +251,17 @@ def test_two_tables_of_one_name_are_an_error(tmp_path):
         with checkpoints.writing(tmp_path, "model", 1, [content().spec, content().spec]):
             pass
     assert os.listdir(str(tmp_path)) == []
+
+
+def test_rows_of_keys_that_are_not_kept_are_not_read(tmp_path, monkeypatch):
+    one = content(rows=20)
+    prefix = checkpoints.save(tmp_path, 1, [one])
+    wanted = one.block.keys[[7, 8]]
+    read = []
+    with open_checkpoint(prefix) as checkpoint:
+        into = disk.read_into
+        monkeypatch.setattr(disk, "read_into", lambda fd, offset, out: (read.append(out.nbytes), into(fd, offset, out)))
+        (block,) = checkpoint.parted_blocks("user", block_rows=5, kept=lambda keys: np.isin(keys, wanted))
+    assert block.keys.tolist() == wanted.tolist()
+    np.testing.assert_array_equal(block.joined().rows, one.block.rows[[7, 8]])
+    assert sum(read) == 8 * 20 + 5 * (4 * one.spec.row_floats + 2 * 8)
