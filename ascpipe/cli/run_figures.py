@@ -34,7 +34,8 @@ def record_of(name: Optional[str], last: bool) -> run_record.Record:
 def figures_of(record: run_record.Record) -> Dict[str, Any]:
     """Return the figures for ``report.page`` and ``report.advice_of``. The function is pure."""
     samples = record.samples
-    first, last = samples[0], samples[-1]
+    first = samples[0]
+    last = samples[-1]
     parts = [rates(old, new) for old, new in zip(samples, samples[1:])]
     times = [sample["uptime_s"] - first["uptime_s"] for sample in samples[1:]]
     whole = rates(first, last)

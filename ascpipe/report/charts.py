@@ -2,8 +2,10 @@
 import html
 from typing import List, Sequence, Tuple
 
-WIDTH, HEIGHT = 720, 180  #: of a line chart, in pixels
-_LEFT, _BOTTOM = 70, 24
+WIDTH = 720  #: of a chart, in pixels
+HEIGHT = 180  #: of a line chart
+_LEFT = 70  # of the labels beside a line
+_BOTTOM = 24  # of the labels below a line
 _MOST_POINTS = 720
 _BAR = 22
 

@@ -10,8 +10,8 @@ _MOST_CHARTS = 40  # tables with a chart; further tables are only in the list
 _STYLE = """
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}.wide{overflow-x:auto}
-th,td{padding:.2rem .7rem;text-align:right;border-bottom:1px solid #8886}th:first-child,td:first-child{text-align:left;
-overflow-wrap:anywhere}svg{width:100%;height:auto}figure{margin:1rem 0}figcaption{font-size:.9rem}
+th,td{padding:.2rem .7rem;text-align:right;border-bottom:1px solid gray}th:first-child,td:first-child{text-align:left;
+overflow-wrap:anywhere;min-width:9rem}svg{width:100%;height:auto}figure{margin:1rem 0}figcaption{font-size:.9rem}
 .line{fill:none;stroke:#2a7ae2;stroke-width:2}.bar{fill:#2a7ae2}text{font:12px system-ui;fill:currentColor}
 .axis{text-anchor:end}pre{overflow-x:auto}
 """
