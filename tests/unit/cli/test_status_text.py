@@ -55,6 +55,15 @@ def test_lines_that_the_eviction_log_lacks_are_shown_for_each_table(monkeypatch)
     assert "eviction log" not in shown(monkeypatch, STATUS)
     text = shown(monkeypatch, {**STATUS, "tables": [{**STATUS["tables"][0], "unlogged": 3}]})
     assert "eviction log: 3 lines of table 'user[1]' could not be written" in text
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_narrow_terminal_cuts_no_name_and_no_head(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    name = "user_profile_long_term_interests"
+    text = shown(monkeypatch, {**STATUS, "tables": [{**STATUS["tables"][0], "name": name}]})
+    lines = text.splitlines()
+    assert name in lines and "\u2026" not in text
+    assert all(word in text for word in ("on device", "swapped in", "waits for saves", "95.4 %"))
+    assert max(map(len, lines[3:])) <= columns  # the lines above the tables are sentences, which the terminal wraps
 
 
 def test_a_worker_that_hangs_says_for_how_long(monkeypatch):
