@@ -18,7 +18,9 @@ from ascpipe.errors import RanksError
 PORT_VARIABLE = "ASCPIPE_LAUNCHER_PORT"  #: environment variable of ranks: port of the launcher
 _ADDRESS_VARIABLE = "HOROVOD_GLOO_RENDEZVOUS_ADDR"  # Horovod's launcher sets it to its own address
 _CONNECT_S = 30.0
-_IDLE_S, _INTERVAL_S, _PROBES = 10, 5, 4  # a machine that does not answer is detected after 30 s
+_IDLE_S = 10  # a machine that does not answer is detected after _IDLE_S + _PROBES * _INTERVAL_S
+_INTERVAL_S = 5
+_PROBES = 4
 _LOOK_S = 60.0
 _END_S = 10.0  # seconds from SIGTERM to SIGKILL, as in Horovod's launcher
 
@@ -55,7 +57,8 @@ def end_with_launcher(environment: Mapping[str, str]) -> Optional[threading.Thre
     Raises:
         RanksError: the launcher cannot be reached.
     """
-    port, address = environment.get(PORT_VARIABLE), environment.get(_ADDRESS_VARIABLE)
+    port = environment.get(PORT_VARIABLE)
+    address = environment.get(_ADDRESS_VARIABLE)
     if port is None or address is None:
         return None
     try:

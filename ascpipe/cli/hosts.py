@@ -46,11 +46,13 @@ class RankCountType(click.ParamType):
     def convert(self, value: object, param: Optional[click.Parameter], ctx: Optional[click.Context]) -> RankCount:
         """Return the number of ranks of an argument."""
         match = _RANKS.fullmatch(str(value))
-        least, most = (0, 0) if match is None else (int(match.group(1)), int(match.group(2) or match.group(1)))
-        if not 1 <= least <= most <= _MOST_RANKS:
+        count = RankCount(0, 0)
+        if match is not None:
+            count = RankCount(int(match.group(1)), int(match.group(2) or match.group(1)))
+        if not 1 <= count.least <= count.most <= _MOST_RANKS:
             self.fail("{!r} is not a number of ranks, N or MIN:MAX, from 1 to {}".format(value, _MOST_RANKS),
                       param, ctx)
-        return RankCount(least, most)
+        return count
 
 
 class GivenHosts:
@@ -132,7 +134,8 @@ class HostScript:
                 return [], "--hosts-script {} did not exit within {:.0f} s".format(self._path, _SCRIPT_S)
             except OSError as error:
                 return [], "--hosts-script {} cannot be run: {}".format(self._path, error.strerror)
-            text, words = _text(out), _text(err)
+            text = _text(out)
+            words = _text(err)
         if code:
             return [], "--hosts-script {} failed with exit code {}: {}".format(self._path, code, shown(words.strip()))
         try:

@@ -97,7 +97,7 @@ def test_a_launcher_gives_run_options_that_it_takes(name, tmp_path):
     script, hosts = tmp_path / "train.py", tmp_path / "hosts.sh"
     script.write_text("")
     hosts.write_text("")
-    assert program == "ascpipe" and arguments[-1] == "/work/train.py"
+    assert program == "ascpipe" and arguments[-1].endswith("/train.py")
     given = [str(hosts) if word.endswith(".sh") else word for word in arguments[:-1]]
     told = CliRunner().invoke(main.main, [*given, "--mpi", "--help"])
     assert told.exit_code == 0
