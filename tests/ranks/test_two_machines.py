@@ -186,7 +186,7 @@ def test_ranks_of_other_machines_end_with_their_launcher(machines, tmp_path, num
     process = started(machines.on_the_first(command), PATH=machines.path())
     try:
         wait_until(lambda: up.exists() or process.poll() is not None, timeout_s=60)
-        assert machines.processes("mb")
+        assert machines.processes("mb"), process.communicate()
         process.send_signal(number)
         process.communicate()
         wait_until(lambda: not machines.processes("mb"), timeout_s=30)
