@@ -12,9 +12,10 @@ import tempfile
 import time
 
 from tests.support import leaks
+from tests.support.waiting import NeverHappenedError, wait_until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ANSWER_S = 30.0
+ANSWER_S = 120.0
 _FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
           "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--mute-audio",
           "--hide-scrollbars", "--force-device-scale-factor=1", "--remote-debugging-pipe"]
@@ -26,6 +27,10 @@ for number, pipe in enumerate(pipes, 3):  # the browser reads from descriptor 3 
     os.dup2(pipe, number)
 os.execv(sys.argv[3], sys.argv[3:])
 """
+
+
+class DevToolsError(Exception):
+    """The page or the browser refuses a command."""
 
 
 class Page:
@@ -44,18 +49,20 @@ class Page:
     def run(self, script):
         """The value of an expression in the page; a promise is awaited."""
         found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in found, found
+        if "exceptionDetails" in found:
+            raise DevToolsError(found["exceptionDetails"])
         return found["result"].get("value")
 
-    def until(self, script, patience_s=30.0):
-        """The first value of an expression that is true."""
-        end = time.monotonic() + patience_s
-        while True:
-            found = self.run(script)
-            if found:
-                return found
-            assert time.monotonic() < end, "{} stays {!r}; errors: {}".format(script, found, self.errors)
-            self.run("new Promise(resolve => setTimeout(resolve, 100))")
+    def until(self, script):
+        """The first value of an expression that is true. The page may be loading."""
+        def look():
+            with contextlib.suppress(DevToolsError):
+                return self.run(script)
+
+        try:
+            return wait_until(look)
+        except NeverHappenedError as error:
+            raise AssertionError("{}; errors of the page: {}".format(script, self.errors)) from error
 
     def resize(self, width, height, mobile=False):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
@@ -118,7 +125,8 @@ class Browser:
         while True:
             told = self._message()
             if told.get("id") == self._number:
-                assert "error" not in told, told
+                if "error" in told:
+                    raise DevToolsError(told)
                 return told["result"]
             page = self._pages.get(told.get("sessionId"))
             if page is not None and "method" in told:
@@ -136,7 +144,7 @@ class Browser:
         return json.loads(one)
 
     def close(self):
-        with contextlib.suppress(AssertionError, OSError):
+        with contextlib.suppress(AssertionError, DevToolsError, OSError):
             self.call("Browser.close", {})  # it ends its own processes
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(ANSWER_S)
