@@ -1,7 +1,7 @@
 """Command ``ascpipe run``. It runs a program that was written for Ascend servers on other machines."""
 import os
 import sys
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import click
 
@@ -69,7 +69,9 @@ def command(ranks: RankCount, hosts: Optional[str], hosts_script: Optional[str],
         environment = {"JOB_ID": "10086", **os.environ, **asked}
         if daemon is not None:
             environment[names.NAME_VARIABLE] = daemon
-        found = GivenHosts(hosts) if hosts_script is None else HostScript(os.path.abspath(hosts_script), say)
+        found: Union[GivenHosts, HostScript] = GivenHosts(hosts)
+        if hosts_script is not None:
+            found = HostScript(os.path.abspath(hosts_script), say)
         sys.exit(Ranks(program, ranks, found, mpi, environment.get(names.NAME_VARIABLE)).run(environment, restarts))
     for name, given in (("--hosts", hosts is not None), ("--hosts-script", hosts_script is not None), ("--mpi", mpi),
                         ("--restarts", restarts > 0)):
