@@ -1,4 +1,5 @@
 """Session of a trainer with the daemon, and the requests that start, extend and end the session."""
+import contextlib
 import datetime
 import gc
 import logging
@@ -108,6 +109,8 @@ class Session:
         trainer = self._trainer_with("start", body.token)
         if self._life.state != REGISTERED:
             raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
+        with contextlib.suppress(FileNotFoundError):  # of an earlier session
+            os.unlink(self._run.saves)
         with self._tracing.trainer_spans(body, self.pid) as spans:
             memory = self.memory = self._make_memory(body, self._number)
             memory.set_pid(structs.BELL_TRAINER, self.pid)
