@@ -8,7 +8,8 @@ from tests.tf.one_table import DIM, OneTable, batch
 
 KEYS, BATCH = 300000, 20000
 ENTRIES_BYTES = 48 * KEYS  #: copied by each save
-SOURCE = [batch(*range(first, first + BATCH)) for first in range(0, KEYS, BATCH)]
+#: not a list, whose batches would be constants of the graph, which each save writes
+SOURCE = tuple(batch(*range(first, first + BATCH)) for first in range(0, KEYS, BATCH))
 TIERS = {"device": {"device_vocabulary_size": KEYS},
          "host": {"device_vocabulary_size": BATCH, "host_vocabulary_size": KEYS}}
 IN_FRONT, BEHIND = 4, 16  #: saves: until TensorFlow has its buffers, too, and those that are looked at
