@@ -7,25 +7,44 @@
 The working directory is not on ``sys.path``, unlike with ``python -m``. Errors of failed ranks, or of a Horovod without
 MPI, are printed without the launcher's traceback.
 
+If all ranks run on one other machine, Horovod may choose the loopback interface, on which the ranks cannot connect to
+this machine. This program makes Horovod choose another interface.
+
 Horovod replaces this process by a shell that starts mpirun. This program makes mpirun replace that shell. So mpirun
 receives the signals to this process, and the signal that the kernel sends if the parent of this process dies.
 """
 import os
 import sys
-from typing import List, Mapping
+from typing import Any, Callable, List, Mapping
 
 
 def main() -> None:
     """Run the launcher. Return if all ranks succeeded."""
     del sys.path[0]  # the folder of this file
     from horovod.runner import mpi_run
+    from horovod.runner.driver import driver_service
     from horovod.runner.launch import run_commandline
 
     mpi_run.os = _Os()
+    driver_service.get_common_interfaces = without_loopback(driver_service.get_common_interfaces)
     try:
         run_commandline()
     except (RuntimeError, ValueError) as error:
         sys.exit(str(error))
+
+
+def without_loopback(search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Horovod's ``search`` for the interfaces of all hosts, without loopback interfaces if there are others."""
+
+    def found(*arguments: Any) -> Any:
+        import psutil
+
+        names = search(*arguments)
+        addresses = psutil.net_if_addrs()
+        return {name for name in names or () if not any(
+            address.address.startswith("127.") for address in addresses.get(name, ()))} or names
+
+    return found
 
 
 class _Os:

@@ -5,7 +5,7 @@ import sys
 import click
 import pytest
 
-from ascpipe.cli import several_ranks
+from ascpipe.cli import horovodrun, several_ranks
 from ascpipe.cli.hosts import GivenHosts, RankCount
 from ascpipe.cli.several_ranks import Ranks
 from ascpipe.errors import HorovodMissingError, HorovodVersionError, RanksError
@@ -116,3 +116,12 @@ def test_how_a_rank_ended_is_told_by_the_signal_s_name(code, text):
     (b"Process name: 1\nExit code: 1\nrestarted\nProcess name: 0\nExit code: 3\n", (3, 0)), (b"", (5, None))])
 def test_the_launcher_s_last_words_name_the_rank_that_failed_first(said, expected):
     assert several_ranks._failure(5, said) == expected
+
+
+@pytest.mark.parametrize("found, chosen", [
+    ({"lo", "eth0"}, {"eth0"}), ({"lo"}, {"lo"}), ({"eth0", "eth1"}, {"eth0", "eth1"}), ({"gone", "lo"}, {"gone"})])
+def test_ranks_of_another_machine_do_not_connect_by_the_loopback_interface(monkeypatch, found, chosen):
+    monkeypatch.setattr("psutil.net_if_addrs", lambda: {
+        name: [type("Address", (), {"address": address})] for name, address in (
+            ("lo", "127.0.0.1"), ("eth0", "10.0.0.1"), ("eth1", "10.0.1.1"))})
+    assert horovodrun.without_loopback(lambda *_: found)("settings", ["other"]) == chosen
