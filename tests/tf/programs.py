@@ -100,8 +100,8 @@ def dataset_of(source, shapes):
     groups = [list(group) for _, group in itertools.groupby(source, _shapes)] if type(source) is list else []
     if not 1 <= len(groups) <= MOST_SHAPES:
         return tf.data.Dataset.from_generator(lambda: iter(source), types, shapes)
-    data = [tf.data.Dataset.from_tensor_slices({key: np.array([batch[key] for batch in group]) for key in types})
-            for group in groups]
+    data = [tf.compat.v1.data.Dataset.from_tensor_slices(
+        {key: np.array([batch[key] for batch in group]) for key in types}) for group in groups]
     spec = {key: tf.TensorSpec(shapes[key], types[key]) for key in types}
     return functools.reduce(lambda some, more: some.concatenate(more), data).apply(
         lambda whole: tf.data.experimental.from_variant(tf.data.experimental.to_variant(whole), spec))
