@@ -14,7 +14,7 @@ from tests.support import tree
 CONTEXT = click.Context(main)
 VERBS = main.list_commands(CONTEXT)
 #: they print no figures
-WITHOUT_JSON = {"start", "stop", "run", "library", "completion"}
+WITHOUT_JSON = {"start", "stop", "run", "library", "completion", "dashboard"}
 NOT_THERE = [["status"], ["stats"], ["logs"], ["stop"], ["inspect", "user", "1"], ["hotkeys", "user"],
              ["trace", "start"], ["trace", "stop"], ["timeline", "--output", "/nothing"]]
 
