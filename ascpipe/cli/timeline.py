@@ -37,7 +37,8 @@ class Recorded(NamedTuple):
     workers: List[spans.Recorded]
 
 
-@click.command("timeline", help="Write the activity of workers, ranks and readers of training data as a Chrome trace.")
+@click.command("timeline", help="Write the activity of workers, ranks and readers of training data as a Chrome trace.",
+               short_help="Write recorded activity as a Chrome trace.")
 @click.option("--name", "given", multiple=True,
               help="Name of a daemon; repeatable. Default: the same daemon as for `ascpipe status`.")
 @click.option("--all", "of_all", is_flag=True,
