@@ -150,6 +150,7 @@ def test_a_machine_whose_name_leads_to_itself_alone_says_so_before_horovod_begin
         socket.gethostname()) in err
 
 
+@pytest.mark.timeout_s(400)
 def test_a_run_goes_on_with_fewer_ranks_when_a_machine_is_lost(machines, tmp_path):
     model, hosts = tmp_path / "model", tmp_path / "hosts.sh"
     model.mkdir()
@@ -163,7 +164,7 @@ def test_a_run_goes_on_with_fewer_ranks_when_a_machine_is_lost(machines, tmp_pat
                           options=["--hosts-script", str(hosts), "--restarts", "2"])
     process = started(machines.on_the_first(command), PATH=machines.path())
     try:
-        wait_until(lambda: process.poll() is not None or list(model.glob("model.ckpt-10*")), timeout_s=90)
+        wait_until(lambda: process.poll() is not None or list(model.glob("model.ckpt-10*")), timeout_s=200)
         offer(["ma:2"])
         assert machines.lose("mb") > 0
         out, err = process.communicate()
@@ -185,7 +186,7 @@ def test_ranks_of_other_machines_end_with_their_launcher(machines, tmp_path, num
     command = ascpipe_run(2, program, options=["--hosts", "mb:2"])
     process = started(machines.on_the_first(command), PATH=machines.path())
     try:
-        wait_until(lambda: up.exists() or process.poll() is not None, timeout_s=60)
+        wait_until(lambda: up.exists() or process.poll() is not None, timeout_s=90)
         assert machines.processes("mb"), process.communicate()
         process.send_signal(number)
         process.communicate()
