@@ -60,7 +60,7 @@ class Page:
                 return self.run(script)
 
         try:
-            return wait_until(look)
+            return wait_until(look, timeout_s=90.0)
         except NeverHappenedError as error:
             raise AssertionError("{}; errors of the page: {}".format(script, self.errors)) from error
 
