@@ -13,6 +13,7 @@ import click
 
 from ascpipe.errors import RanksError
 from ascpipe.errors.base import shown
+from ascpipe.logs import counted
 from ascpipe.ranks import check_own_name
 
 _PLACE = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([1-9][0-9]{0,3}))?")
@@ -143,8 +144,8 @@ class HostScript:
         except ValueError as error:
             return [], "--hosts-script {} printed a wrong line: {}".format(self._path, error)
         if _total(places) < least:
-            return [], "--hosts-script {} names hosts for {} ranks, but at least {} are needed".format(
-                self._path, _total(places), least)
+            return [], "--hosts-script {} names hosts for {}, but at least {} are needed".format(
+                self._path, counted(_total(places), "rank"), least)
         return places, ""
 
 

@@ -81,7 +81,7 @@ class _Live:
             self._live.update(Group(*(Text(text, style, no_wrap=True) for text, style in lines)), refresh=True)
 
     def _wait(self, seconds: float) -> None:
-        """Wait, and show the effect of each key immediately. Raise ``_LeftError`` if the user ends the command."""
+        """Wait. If the user presses a key, show its effect immediately. Raise ``_LeftError`` if the key is q."""
         end = time.monotonic() + seconds
         while True:
             left_s = end - time.monotonic()

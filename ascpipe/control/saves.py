@@ -31,7 +31,7 @@ class Save(NamedTuple):
 def note(run: RunDir, save: Save) -> None:
     """Add a checkpoint to the record. An earlier entry of the same prefix is removed.
 
-    If the file cannot be written, the earlier record remains, because the checkpoint itself is complete.
+    If the file cannot be written, the record does not change. This is not an error: the checkpoint itself is complete.
     """
     kept = [one for one in read(run) if one.prefix != save.prefix][1 - MOST_SAVES:] + [save]
     beside = run.saves + ".new"

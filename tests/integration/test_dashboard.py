@@ -115,7 +115,7 @@ def test_every_panel_has_the_figures_of_status(chromium, daemon, tmp_path):
                                 "document.querySelector('#overview-charts details td').textContent")) >= 0
         program.go_on()
         batches = expected["batches"]
-        page.until("state.last.status.tables[0].batches > {}".format(batches))  # the stream of events goes on
+        page.until("state.last.status.tables[0].batches > {}".format(batches))  # more events arrive
         assert page.errors == []
 
 

@@ -2,7 +2,6 @@
 
 Workers are stand-ins; ``test_dashboard.py`` opens the page while a program trains.
 """
-import contextlib
 import json
 import os
 import signal
@@ -19,7 +18,7 @@ import pytest
 from ascpipe import names
 from ascpipe.errors import DashboardError
 from tests.support.commands import ascpipe
-from tests.support.daemons import DaemonProcess, is_alive, serving, use_standins
+from tests.support.daemons import DaemonProcess, daemon_with, is_alive, serving, use_standins
 from tests.support.scraping import free_port, scrape
 from tests.support.waiting import wait_until
 
@@ -27,15 +26,6 @@ from tests.support.waiting import wait_until
 @pytest.fixture(autouse=True)
 def _standins(monkeypatch):
     use_standins(monkeypatch)
-
-
-@contextlib.contextmanager
-def daemon_with(**options):
-    daemon = DaemonProcess("unit", **options)
-    try:
-        yield daemon
-    finally:
-        daemon.end()
 
 
 def get(address, path="/now", **parameters):

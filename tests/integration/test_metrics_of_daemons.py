@@ -2,7 +2,6 @@
 
 Workers are stand-ins; ``test_metrics_in_training.py`` scrapes while a program trains.
 """
-import contextlib
 import os
 import signal
 import socket
@@ -15,7 +14,7 @@ from ascpipe import names
 from ascpipe.control import launch, trainer_link
 from ascpipe.daemon import exporter
 from ascpipe.errors import MetricsError, MetricsMissingError
-from tests.support.daemons import LAYOUT, DaemonProcess, is_alive, serving, use_standins
+from tests.support.daemons import LAYOUT, DaemonProcess, daemon_with, is_alive, serving, use_standins
 from tests.support.scraping import free_port, numbers, scrape
 from tests.support.waiting import wait_until
 
@@ -25,15 +24,6 @@ TITLE = "ascpipe: metrics of "
 @pytest.fixture(autouse=True)
 def _standins(monkeypatch):
     use_standins(monkeypatch)
-
-
-@contextlib.contextmanager
-def daemon_with(**options):
-    daemon = DaemonProcess("unit", **options)
-    try:
-        yield daemon
-    finally:
-        daemon.end()
 
 
 def exporter_of(daemon):

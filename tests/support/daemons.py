@@ -29,6 +29,16 @@ def use_standins(monkeypatch):
     monkeypatch.setenv("ASCPIPE_RING_BYTES", str(RING_BYTES))
 
 
+@contextlib.contextmanager
+def daemon_with(**options):
+    """A daemon named ``unit`` with these settings, which ends with the block."""
+    daemon = DaemonProcess("unit", **options)
+    try:
+        yield daemon
+    finally:
+        daemon.end()
+
+
 def small_session(*table_names):
     """One training stream over tables of 100 rows, and an evaluation stream over the first."""
     tables = [messages.Table(number, name, 4, 100) for number, name in enumerate(table_names or ("user",))]

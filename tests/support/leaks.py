@@ -216,5 +216,5 @@ def _read(path: str) -> str:
 _SPARED: Dict[int, str] = {}
 #: of ``overlook``
 _OVERLOOKED: Set[int] = set()
-#: processes that were there before we were, or were seen to be those of others: not ours, never looked at again
+#: processes that are older than this one or belong to others; they are not looked at again
 _STRANGERS = _pids() - {os.getpid()}

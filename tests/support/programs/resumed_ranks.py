@@ -1,4 +1,4 @@
-"""A training program that restores its newest checkpoint, as users write it, for any number of ranks.
+"""A training program for any number of ranks. It restores its newest checkpoint.
 
     ascpipe run --ranks 2:3 --hosts-script SCRIPT --restarts 2 tests/support/programs/resumed_ranks.py FOLDER STEPS
 

@@ -77,12 +77,12 @@ def test_too_few_hosts_are_awaited_and_reported_once(script):
     time = Passing(lambda: script("echo a:1; echo b:1"))
     assert script.find(2, 4, time) == [("a", 1), ("b", 1)]
     (said,) = time.said
-    assert "names hosts for 1 ranks, but at least 2 are needed; trying again for 600 s" in said
+    assert "names hosts for 1 rank, but at least 2 are needed; trying again for 600 s" in said
     assert time.now == 5
 
 
 @pytest.mark.parametrize("lines, words", [
-    ("echo a:1", "names hosts for 1 ranks, but at least 2 are needed for 600 s"),
+    ("echo a:1", "names hosts for 1 rank, but at least 2 are needed for 600 s"),
     ("", "names hosts for 0 ranks"),
     ("echo a:0", "printed a wrong line: 'a:0' is not HOST or HOST:N"),
     ("echo -oProxyCommand=x:2", "printed a wrong line"),
