@@ -65,6 +65,7 @@ class Settings(pydantic.BaseModel):
     metrics_file: pydantic.StrictStr
     dashboard: int = pydantic.Field(ge=0, le=1)
     dashboard_port: int = pydantic.Field(ge=0, le=65535)
+    recorded_runs: int = pydantic.Field(ge=0, le=1000)
     eviction_log: pydantic.StrictStr
     eviction_log_mb: int = pydantic.Field(ge=1, le=1_000_000)
     summary_s: float = pydantic.Field(ge=0, le=7 * 24 * 3600)

@@ -1,14 +1,17 @@
 """Class ``History``, with which a daemon records the counters of a run in a file that outlives the daemon.
 
-A file has at most ``MOST`` samples. When it is full, every second sample is removed, and the interval doubles. The
-files of the last ``KEPT`` runs are kept.
+The event loop only takes the samples. A thread writes them, so a file system that does not respond cannot delay the
+event loop. A file has at most ``MOST`` samples. When it is full, every second sample is removed, and the interval
+doubles. The files of the last ``recorded_runs`` runs are kept.
 """
 import json
 import logging
 import os
 import platform
+import queue
+import threading
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from ascpipe import __version__, names
 from ascpipe.config import Settings
@@ -17,18 +20,20 @@ from ascpipe.directories import refusing, user_state
 from ascpipe.errors import AscpipeError
 
 MOST = 720  #: maximum number of samples of a file
-KEPT = 10  #: maximum number of files
 _FIRST_INTERVAL_S = 1.0
+MOST_WAITING = 16  #: maximum number of samples that wait for the disk; later ones are dropped
+_END_TIMEOUT_S = 2.0  # maximum time for which the end of a run waits for the disk
+_IDLE_S = 60.0  # a thread without work checks this often whether its run has ended
 
 _log = logging.getLogger("ascpipe.daemon")
 
 
 class History:
-    """Record of the current run. Without a run, the object does nothing.
+    """Record of the current run. Without a run, the object does nothing. Used by the thread of the event loop.
 
     Args:
         daemon: name of the daemon.
-        settings: settings of the daemon.
+        settings: settings of the daemon. Nothing is recorded if ``recorded_runs`` is 0.
         status: function that returns the answer to ``status``.
     """
 
@@ -36,49 +41,33 @@ class History:
         self._daemon = daemon
         self._settings = settings
         self._status = status
-        self._path: Optional[str] = None
-        self._is_recording = False
+        self._writer: Optional[_Writer] = None
         self._due = 0.0
         self._interval_s = _FIRST_INTERVAL_S
         self._count = 0
 
     def look(self, now: float) -> None:
-        """Append a sample if one is due. Call the method only while there is a session. ``now`` is monotonic time."""
-        if not self._is_recording:
-            self._is_recording = True
+        """Take a sample if one is due. Call the method only while there is a session. ``now`` is monotonic time."""
+        if self._settings.recorded_runs == 0:
+            return
+        if self._writer is None:
             self._interval_s = _FIRST_INTERVAL_S
             self._count = 0
             self._due = now
-            self._path = None
-            self._safely(self._begin)
+            self._writer = self._begin()
         if now >= self._due:
             self._due = now + self._interval_s
-            self._safely(self._append)
+            self._sample()
 
     def end(self) -> None:
-        """Append the last sample of the run, if a run is recorded."""
-        if self._is_recording:
-            self._safely(self._append)
-        self._is_recording = False
-        self._path = None
+        """Take the last sample of the run, if a run is recorded. Wait for the disk, but not for long."""
+        if self._writer is not None:
+            self._sample()
+            self._writer.end()
+        self._writer = None
 
-    def _safely(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except (AscpipeError, OSError) as error:
-            _log.warning("the run is not recorded for `ascpipe report`: %s", error)
-            self._path = None
-
-    def _begin(self) -> None:
-        status = self._status()
-        base = run_record.base_dir()
-        with refusing(base):
-            os.makedirs(os.path.dirname(user_state()), mode=0o700, exist_ok=True)
-            names.make_private_dir(user_state())
-            names.make_private_dir(base)
-        for old in run_record.names()[KEPT - 1:]:
-            os.unlink(os.path.join(base, old + run_record.SUFFIX))
-        trainer = status["trainer"] or {"pid": 0, "run": 0, "since": ""}
+    def _begin(self) -> "_Writer":
+        trainer = self._status()["trainer"] or {"pid": 0, "run": 0, "since": ""}
         head = {
             "format": run_record.FORMAT, "daemon": self._daemon, "run": trainer["run"], "pid": trainer["pid"],
             "since": trainer["since"], "program": _command_line(trainer["pid"]), "ascpipe": __version__,
@@ -86,30 +75,101 @@ class History:
             "machine": {"cores": len(os.sched_getaffinity(0)), "python": platform.python_version(),
                         "system": "{} {}".format(platform.system(), platform.release()),
                         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")}}
-        path = os.path.join(base, "{}-{}{}".format(self._daemon, trainer["run"], run_record.SUFFIX))
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
-            file.write(json.dumps(head) + "\n")
-        self._path = path
+        path = os.path.join(run_record.base_dir(), "{}-{}{}".format(self._daemon, trainer["run"], run_record.SUFFIX))
+        return _Writer(path, json.dumps(head), self._settings.recorded_runs)
 
-    def _append(self) -> None:
-        if self._path is None:
+    def _sample(self) -> None:
+        if self._writer is None or self._writer.has_failed:
             return
-        if self._count >= MOST:
-            self._thin()
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(run_record.packed(self._status(), time.time()) + "\n")
-        self._count += 1
+        if self._count >= MOST and self._writer.put(_thin):
+            self._count = (self._count + 1) // 2
+            self._interval_s *= 2
+        line = run_record.packed(self._status(), time.time())
+        if self._writer.put(lambda path: _append(path, line)):
+            self._count += 1
 
-    def _thin(self) -> None:
-        path = self._path or ""
-        with open(path, encoding="utf-8") as file:
-            head, *lines = file.readlines()
-        kept = lines[::2]
-        with open(os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.writelines([head, *kept])
-        os.replace(path + ".tmp", path)
-        self._count = len(kept)
-        self._interval_s *= 2
+
+class _Writer:
+    """Thread that writes the file of one run. Methods return at once, except ``end``.
+
+    Attributes:
+        has_failed: whether the file could not be written. No further work is done.
+    """
+
+    def __init__(self, path: str, head: str, most: int) -> None:
+        self._path = path
+        self._work: queue.Queue[Optional[Callable[[str], None]]] = queue.Queue(MOST_WAITING)
+        self._is_ended = False
+        self._is_late = False
+        self.has_failed = False
+        self._thread = threading.Thread(target=self._run, name="ascpipe-run-record", daemon=True)
+        self.put(lambda path: _create(path, head, most))
+        self._thread.start()
+
+    def put(self, work: Callable[[str], None]) -> bool:
+        """Let the thread call ``work`` with the path of the file. Return whether there was room for it."""
+        try:
+            self._work.put_nowait(work)
+        except queue.Full:
+            if not self._is_late:
+                self._is_late = True
+                _log.warning("%s does not respond; `ascpipe report` lacks samples of this run", self._path)
+            return False
+        return True
+
+    def end(self) -> None:
+        """Wait until everything is written, but at most two times ``_END_TIMEOUT_S``."""
+        self._is_ended = True
+        try:
+            self._work.put(None, timeout=_END_TIMEOUT_S)
+        except queue.Full:  # put has logged that the disk does not respond; the thread ends when it does
+            return
+        self._thread.join(_END_TIMEOUT_S)
+
+    def _run(self) -> None:
+        while not (self._is_ended and self._work.empty()):
+            try:
+                work = self._work.get(timeout=_IDLE_S)
+            except queue.Empty:
+                continue
+            if work is None:
+                return
+            try:
+                if not self.has_failed:
+                    work(self._path)
+            except (AscpipeError, OSError) as error:
+                self.has_failed = True
+                _log.warning("the run is not recorded for `ascpipe report`: %s", error)
+
+
+def _create(path: str, head: str, most: int) -> None:
+    """Create the file of a run with its first line. Remove old files, so that there are at most ``most`` files."""
+    base = os.path.dirname(path)
+    with refusing(base):
+        os.makedirs(os.path.dirname(user_state()), mode=0o700, exist_ok=True)
+        names.make_private_dir(user_state())
+        names.make_private_dir(base)
+    for old in run_record.names()[most - 1:]:
+        os.unlink(os.path.join(base, old + run_record.SUFFIX))
+    _write(path, [head + "\n"])
+
+
+def _append(path: str, line: str) -> None:
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def _thin(path: str) -> None:
+    """Remove every second sample."""
+    with open(path, encoding="utf-8") as file:
+        head, *lines = file.readlines()
+    _write(path + ".tmp", [head, *lines[::2]])
+    os.replace(path + ".tmp", path)
+
+
+def _write(path: str, lines: List[str]) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
+        file.writelines(lines)
 
 
 def _command_line(pid: int) -> str:

@@ -156,7 +156,7 @@ _OTHERS: Dict[str, Explanation] = {
     "E234": Explanation(
         "`ascpipe report` or `ascpipe tune` has no record of the run, or the record is damaged or has less than two "
         "samples.", "No report was written.",
-        "Run `ascpipe report` to list the recorded runs. The last ten runs of this user are kept."),
+        "Run `ascpipe report` to list the recorded runs. The last runs of this user are kept (setting recorded_runs)."),
     "E240": Explanation(
         "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
     "E241": Explanation("Horovod cannot be imported. Several ranks need Horovod and TensorFlow 1.15.", NOTHING, _RANKS),

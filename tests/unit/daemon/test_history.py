@@ -1,6 +1,7 @@
 """Records of runs: what a daemon writes is what a report reads, files are bounded, a killed daemon loses one sample."""
 import json
 import os
+import threading
 import time
 
 import pytest
@@ -10,6 +11,7 @@ from ascpipe.config import load_settings
 from ascpipe.control import run_record
 from ascpipe.daemon import history
 from ascpipe.errors import RecordError
+from tests.support.waiting import wait_until
 from tests.unit.cli.test_rates import look
 
 TABLE = dict.fromkeys(run_record.TABLE_FIELDS, 0)
@@ -25,17 +27,30 @@ def status(up, run=7, failure=None):
 @pytest.fixture(autouse=True)
 def _state(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(history, "MOST_WAITING", 1000)  # tests take samples as fast as they can
 
 
-def recorded(seconds, run=7, failure=None, end=True):
+def recorded(seconds, run=7, failure=None, end=True, **settings):
     now = [0]
-    record = history.History("unit", load_settings({}, {}), lambda: status(now[0], run, failure))
+    record = history.History("unit", load_settings(settings, {}), lambda: status(now[0], run, failure))
     for second in range(seconds):
         now[0] = second
         record.look(float(second))
     if end:
         record.end()
-    return run_record.read("unit-{}".format(run))
+        return run_record.read("unit-{}".format(run))
+    wait_until(lambda: written(run) == seconds, what="all samples in the file")
+    found = run_record.read("unit-{}".format(run))
+    record.end()
+    return found
+
+
+def written(run):
+    """Number of samples in the file of a run."""
+    try:
+        return len(run_record.read("unit-{}".format(run)).samples)
+    except (OSError, ValueError):  # the thread has not created the file yet
+        return 0
 
 
 def test_samples_come_back_as_they_were():
@@ -68,20 +83,19 @@ def test_a_full_file_loses_every_second_sample_and_has_samples_of_the_whole_run(
     assert max(gaps) <= 2 * min(gaps)
 
 
-def test_the_last_runs_are_kept(monkeypatch):
-    monkeypatch.setattr(history, "KEPT", 3)
+def test_the_last_runs_are_kept():
     for run in range(1, 6):
-        recorded(3, run)
+        recorded(3, run, recorded_runs=3)
         path = os.path.join(run_record.base_dir(), "unit-{}.jsonl".format(run))
         os.utime(path, (time.time() + run, time.time() + run))
     assert run_record.names() == ["unit-5", "unit-4", "unit-3"]
 
 
 def test_a_killed_daemon_leaves_all_samples_but_the_last_one():
-    recorded(5, end=False)
+    recorded(5)  # five samples and the last one
     path = os.path.join(run_record.base_dir(), "unit-7.jsonl")
     os.truncate(path, os.path.getsize(path) - 40)
-    assert len(run_record.read("unit-7").samples) == 4
+    assert len(run_record.read("unit-7").samples) == 5
 
 
 def test_a_failure_is_in_the_figures():
@@ -96,6 +110,37 @@ def test_a_state_directory_that_cannot_be_written_does_not_stop_the_daemon(tmp_p
         record.look(float(second))
     record.end()
     assert len([one for one in caplog.records if "not recorded" in one.getMessage()]) <= 1
+
+
+def test_nothing_is_recorded_if_no_run_is_to_be_kept():
+    with pytest.raises(OSError):
+        recorded(3, recorded_runs=0)
+    assert not os.path.exists(run_record.base_dir())
+
+
+def test_a_disk_that_does_not_respond_delays_no_sample_and_the_end_only_a_little(monkeypatch, caplog):
+    monkeypatch.setattr(history, "MOST_WAITING", 4)
+    os.makedirs(run_record.base_dir(), mode=0o700)
+    os.chmod(os.path.dirname(run_record.base_dir()), 0o700)
+    path = os.path.join(run_record.base_dir(), "unit-7.jsonl")
+    os.mkfifo(path)  # opening it for writing waits for a reader
+    record = history.History("unit", load_settings({}, {}), lambda: status(1))
+    taken = []
+
+    def take():
+        for second in range(100):
+            record.look(float(second))
+        taken.append("samples")
+        record.end()
+        taken.append("end")
+
+    thread = threading.Thread(target=take, daemon=True)
+    thread.start()
+    wait_until(lambda: "samples" in taken, what="samples of a disk that does not respond")
+    wait_until(lambda: "end" in taken, what="the end of the run")
+    assert len([one for one in caplog.records if "does not respond" in one.getMessage()]) == 1
+    os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # the thread of the record ends
+    wait_until(lambda: "ascpipe-run-record" not in [one.name for one in threading.enumerate()], what="the thread")
 
 
 @pytest.mark.parametrize("text, words", [
