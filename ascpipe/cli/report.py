@@ -4,7 +4,6 @@ from typing import Optional
 
 import click
 
-from ascpipe.cli.run_figures import figures_of, record_of
 from ascpipe.control import run_record
 
 
@@ -18,6 +17,7 @@ from ascpipe.control import run_record
 def command(run: Optional[str], last: bool, path: Optional[str], as_json: bool) -> None:
     """Compute the figures from the record that the daemon has written."""
     from ascpipe.report.advice import advice_of
+    from ascpipe.report.figures import figures_of, record_of
     from ascpipe.report.page import page
 
     if path is None and not as_json:

@@ -6,10 +6,9 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 import click
 
 from ascpipe.cli.chosen import chosen, name_option
-from ascpipe.cli.rates import INPUT, bottleneck, rates, waiting
-from ascpipe.cli.reading import reading_rates, slow_input
 from ascpipe.control import messages
 from ascpipe.control.client import ask
+from ascpipe.figures.summary import limit, summary
 from ascpipe.names import RunDir
 
 LOOKS = 10  #: number of queries per interval, so shares of time have a resolution of 10 %
@@ -69,22 +68,6 @@ def watched(run: RunDir, interval_s: float,
         due = max(due, time.monotonic() - interval_s)  # this process may have been suspended
         yield looks
         looks = looks[-1:]
-
-
-def summary(looks: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """Return the ``rates`` of an interval, the share of time that the step waited, and the bottleneck.
-
-    ``reading`` has the rates of ``asc.data.read``. ``slow_input`` is the slow part of the input, or None if the
-    bottleneck is another one.
-    """
-    found = bottleneck(looks)
-    return {**rates(looks[0], looks[-1]), "step_waits": waiting(looks), "bottleneck": found,
-            "reading": reading_rates(looks[0], looks[-1]), "slow_input": slow_input(looks) if found == INPUT else None}
-
-
-def limit(told: Dict[str, Any]) -> str:
-    """Return the bottleneck of a ``summary``, and the slow part of the input if the bottleneck is the input."""
-    return ": ".join([told["bottleneck"], *filter(None, [told["slow_input"]])])
 
 
 def line(told: Dict[str, Any]) -> str:

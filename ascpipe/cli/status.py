@@ -9,6 +9,7 @@ from ascpipe.cli import printing
 from ascpipe.cli.chosen import chosen, name_option
 from ascpipe.control import messages
 from ascpipe.control.client import ask
+from ascpipe.figures.summary import state_of
 from ascpipe.logs import counted
 
 _TABLE_COLUMNS = [
@@ -21,7 +22,6 @@ _DISK_COLUMNS = [
     "write us p50 / p99"]
 _READING_COLUMNS = [
     "readers", "batches", "records", "MB", "skipped", "s in reads", "s in parsing", "s full", "s program waits"]
-_OVER = ("failed", "stopped")  # states in which a daemon starts no worker
 _LATE_S = 0.1  # shorter delays of a rank are not shown
 
 
@@ -71,17 +71,6 @@ def _of_ranks(exchanges: Optional[Dict[str, Any]]) -> List[str]:
         lines.append("it {does}{batch}, and has waited for other ranks for {since_s:.1f} s".format(
             batch=batch, **exchanges))
     return lines
-
-
-def state_of(worker: Dict[str, Any], daemon: str) -> str:
-    """Return the state of a worker. A missing worker is starting unless its daemon has failed or stopped."""
-    if worker["hangs_s"] > 0:
-        return "has made no progress for {:.0f} s".format(worker["hangs_s"])
-    if worker["attached"]:
-        return "working"
-    if not worker["pid"]:
-        return "not running" if daemon in _OVER else "starting"
-    return "starting" if daemon == "serving" else "idle"
 
 
 def tables(status: Dict[str, Any]) -> List[Any]:

@@ -14,8 +14,9 @@ import click
 
 from ascpipe.cli.chosen import chosen, name_option
 from ascpipe.cli.keys import names_in
-from ascpipe.cli.stats import summary, watched
+from ascpipe.cli.stats import watched
 from ascpipe.cli.top_screen import SORTS, View, drawn, pressed, printed
+from ascpipe.figures.summary import summary
 from ascpipe.names import RunDir
 
 

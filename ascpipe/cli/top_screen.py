@@ -2,9 +2,10 @@
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ascpipe.cli.fitting import fitted, wrapped
-from ascpipe.cli.rates import busy
-from ascpipe.cli.stats import limit, percent, summary
-from ascpipe.cli.status import headlines, state_of
+from ascpipe.cli.stats import percent
+from ascpipe.cli.status import headlines
+from ascpipe.figures.rates import busy
+from ascpipe.figures.summary import limit, state_of, summary
 from ascpipe.logs import one_line
 
 #: (name of a column, field of ``rates``) of each table; ``--sort`` and the key s use the fields

@@ -4,7 +4,6 @@ from typing import Optional
 
 import click
 
-from ascpipe.cli.run_figures import figures_of, record_of
 from ascpipe.logs import one_line
 
 
@@ -16,6 +15,7 @@ from ascpipe.logs import one_line
 def command(run: Optional[str], last: bool, as_json: bool) -> None:
     """Print the last part of the report of a run."""
     from ascpipe.report.advice import advice_of
+    from ascpipe.report.figures import figures_of, record_of
     from ascpipe.report.page import gain_text
 
     record = record_of(run, last)

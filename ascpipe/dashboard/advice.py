@@ -2,8 +2,8 @@
 import re
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
-from ascpipe.cli.rates import DISK, INPUT, KEY_WORKER, PEER, TABLE_WORKER
 from ascpipe.errors.explanations import EXPLANATIONS
+from ascpipe.figures.rates import DISK, INPUT, KEY_WORKER, PEER, TABLE_WORKER
 
 _FULL = 0.9  # share of a table's rows that are in use
 _LOW_HITS = 0.5  # device hit rate
@@ -32,7 +32,7 @@ def advice(status: Mapping[str, Any], told: Mapping[str, Any]) -> List[Advice]:
 
     Args:
         status: answer to ``status``.
-        told: ``summary`` of the last seconds (``ascpipe/cli/stats.py``).
+        told: ``summary`` of the last seconds (``ascpipe/figures/summary.py``).
     """
     return [*_failure(status), *_workers(status), *_bottleneck(told), *_tables(status, told), *_ranks(status),
             *_others(status)]

@@ -5,11 +5,10 @@ functions of these commands.
 """
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ascpipe.cli.rates import busy
-from ascpipe.cli.stats import limit, summary
-from ascpipe.cli.status import state_of
 from ascpipe.dashboard.advice import advice
 from ascpipe.dashboard.history import OF_TABLE, Values
+from ascpipe.figures.rates import busy
+from ascpipe.figures.summary import limit, state_of, summary
 
 Status = Dict[str, Any]
 Times = Mapping[int, float]  #: seconds of processor time by PID

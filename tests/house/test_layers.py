@@ -22,10 +22,11 @@ MAY_IMPORT = {
     "ascpipe.tfops": {"ascpipe.control", "ascpipe.shm"},
     "ascpipe.__main__": {"ascpipe.cli"},
     "ascpipe.cli": {"ascpipe.daemon", "ascpipe.checkpoint", "ascpipe.control", "ascpipe.shm", "ascpipe.tfops",
-                    "ascpipe.data", "ascpipe.rows", "ascpipe.report"},
-    "ascpipe.report": set(),
+                    "ascpipe.data", "ascpipe.rows", "ascpipe.report", "ascpipe.figures"},
+    "ascpipe.report": {"ascpipe.figures", "ascpipe.control"},
+    "ascpipe.figures": set(),
     "ascpipe.metrics": {"ascpipe.control", "ascpipe.dashboard"},
-    "ascpipe.dashboard": {"ascpipe.control", "ascpipe.cli"},  # the page has the figures of the commands
+    "ascpipe.dashboard": {"ascpipe.control", "ascpipe.figures"},
     "ascpipe.daemon": {"ascpipe.control", "ascpipe.shm", "ascpipe.disk"},
     "ascpipe.workers": {"ascpipe.tables", "ascpipe.kernels", "ascpipe.shm", "ascpipe.control", "ascpipe.disk"},
     "ascpipe.disk": {"ascpipe.tfops"},  # which has the library

@@ -5,7 +5,8 @@ import pytest
 from click.testing import CliRunner
 
 from ascpipe import names
-from ascpipe.cli import main, rates, stats, top_screen
+from ascpipe.cli import main, stats, top_screen
+from ascpipe.figures import rates
 
 SENTENCES = {
     "keys": "the key worker to deduplicate its keys", "plan": "the table worker to plan it",

@@ -1,7 +1,8 @@
 """Rates of ``asc.data.read``, and whether it or the program's own pipeline is the slow input."""
 import pytest
 
-from ascpipe.cli import reading, stats, status, top_screen
+from ascpipe.cli import stats, status, top_screen
+from ascpipe.figures import reading, summary
 from tests.unit.cli.test_rates import look
 from tests.unit.cli.test_status_text import STATUS, shown
 
@@ -48,10 +49,10 @@ def test_the_slow_part_of_the_input_is_where_the_program_waits(counted, text):
 
 
 def test_the_bottleneck_input_names_its_slow_part_and_other_bottlenecks_do_not():
-    told = stats.summary(looks(readers=1, batches=9, parse_s=9.8, waited_s=9.0))
+    told = summary.summary(looks(readers=1, batches=9, parse_s=9.8, waited_s=9.0))
     assert stats.line(told).endswith("  input: asc.data.read (readers busy 98 %; more readers= may help)")
-    told = stats.summary([look(0.0, trainer="keys"), look(1.0, trainer="keys")])
-    assert (told["slow_input"], told["reading"], stats.limit(told)) == (None, None, "key worker")
+    told = summary.summary([look(0.0, trainer="keys"), look(1.0, trainer="keys")])
+    assert (told["slow_input"], told["reading"], summary.limit(told)) == (None, None, "key worker")
 
 
 def test_top_and_status_show_the_readers(monkeypatch):

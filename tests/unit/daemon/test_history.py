@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from ascpipe.cli import run_figures
 from ascpipe.config import load_settings
 from ascpipe.control import run_record
 from ascpipe.daemon import history
 from ascpipe.errors import RecordError
+from ascpipe.report import figures
 from tests.support.waiting import wait_until
 from tests.unit.cli.test_rates import look
 
@@ -66,12 +66,12 @@ def test_samples_come_back_as_they_were():
 
 
 def test_figures_of_a_record_are_the_rates_of_the_run():
-    figures = run_figures.figures_of(recorded(20))
-    assert figures["run"]["steps per second"] == 10.0 and figures["run"]["ids per second"] == 100
-    assert figures["steps"][4][1] == 10.0 and figures["tables"][0]["device_hit_rate"] == 0.75
-    assert sum(figures["bottlenecks"].values()) == pytest.approx(1.0)
-    assert figures["tables"][0]["growth"][-1][1] == 19
-    json.dumps(figures)
+    seen = figures.figures_of(recorded(20))
+    assert seen["run"]["steps per second"] == 10.0 and seen["run"]["ids per second"] == 100
+    assert seen["steps"][4][1] == 10.0 and seen["tables"][0]["device_hit_rate"] == 0.75
+    assert sum(seen["bottlenecks"].values()) == pytest.approx(1.0)
+    assert seen["tables"][0]["growth"][-1][1] == 19
+    json.dumps(seen)
 
 
 def test_a_full_file_loses_every_second_sample_and_has_samples_of_the_whole_run(monkeypatch):
@@ -99,7 +99,7 @@ def test_a_killed_daemon_leaves_all_samples_but_the_last_one():
 
 
 def test_a_failure_is_in_the_figures():
-    assert run_figures.figures_of(recorded(4, failure="E122: torn"))["failure"] == "E122: torn"
+    assert figures.figures_of(recorded(4, failure="E122: torn"))["failure"] == "E122: torn"
 
 
 def test_a_state_directory_that_cannot_be_written_does_not_stop_the_daemon(tmp_path, monkeypatch, caplog):
@@ -151,12 +151,12 @@ def test_a_damaged_record_is_e234(text, words):
     with open(os.path.join(run_record.base_dir(), "unit-1.jsonl"), "w") as file:
         file.write(text)
     with pytest.raises(RecordError, match="E234") as caught:
-        run_figures.record_of("unit-1", last=False)
+        figures.record_of("unit-1", last=False)
     assert words in str(caught.value)
 
 
 def test_a_record_that_there_is_not_is_e234_and_names_the_others():
     recorded(3)
     with pytest.raises(RecordError, match="unit-7"):
-        run_figures.record_of("other", last=False)
-    assert run_figures.record_of(None, last=True).name == "unit-7"
+        figures.record_of("other", last=False)
+    assert figures.record_of(None, last=True).name == "unit-7"

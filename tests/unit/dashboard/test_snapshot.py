@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ascpipe.cli.stats import limit, summary
 from ascpipe.cli.top_screen import screen
 from ascpipe.dashboard import advice, site, snapshot
 from ascpipe.dashboard.history import OF_TABLE, OVERVIEW
+from ascpipe.figures.summary import limit, summary
 from tests.support.statuses import status
 
 

@@ -2,10 +2,10 @@
 import collections
 from typing import Any, Dict, List, Mapping, Optional
 
-from ascpipe.cli.rates import NOTHING, bottleneck, busy, rates
-from ascpipe.cli.reading import reading_rates
 from ascpipe.control import run_record
 from ascpipe.errors import RecordError
+from ascpipe.figures.rates import NOTHING, bottleneck, busy, rates
+from ascpipe.figures.reading import reading_rates
 from ascpipe.logs import one_line
 
 _WINDOW = 5  # samples of which a bottleneck is computed, as of one interval of `ascpipe stats`

@@ -1,0 +1,34 @@
+"""Functions that summarize an interval of a daemon, and the state of a worker."""
+from typing import Any, Dict, List
+
+from ascpipe.figures.rates import INPUT, bottleneck, rates, waiting
+from ascpipe.figures.reading import reading_rates, slow_input
+
+_OVER = ("failed", "stopped")  # states in which a daemon starts no worker
+
+
+def summary(looks: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """Return the ``rates`` of an interval, the share of time that the step waited, and the bottleneck.
+
+    ``reading`` has the rates of ``asc.data.read``. ``slow_input`` is the slow part of the input, or None if the
+    bottleneck is another one.
+    """
+    found = bottleneck(looks)
+    return {**rates(looks[0], looks[-1]), "step_waits": waiting(looks), "bottleneck": found,
+            "reading": reading_rates(looks[0], looks[-1]), "slow_input": slow_input(looks) if found == INPUT else None}
+
+
+def limit(told: Dict[str, Any]) -> str:
+    """Return the bottleneck of a ``summary``, and the slow part of the input if the bottleneck is the input."""
+    return ": ".join([told["bottleneck"], *filter(None, [told["slow_input"]])])
+
+
+def state_of(worker: Dict[str, Any], daemon: str) -> str:
+    """Return the state of a worker. A missing worker is starting unless its daemon has failed or stopped."""
+    if worker["hangs_s"] > 0:
+        return "has made no progress for {:.0f} s".format(worker["hangs_s"])
+    if worker["attached"]:
+        return "working"
+    if not worker["pid"]:
+        return "not running" if daemon in _OVER else "starting"
+    return "starting" if daemon == "serving" else "idle"
