@@ -27,6 +27,7 @@ _HEADERS = (
 # path of a request -> path of a file and its content type. No other path is ever opened.
 _FILES = {
     "/page.js": (os.path.join(HERE, "page.js"), _JS),
+    "/panels.js": (os.path.join(HERE, "panels.js"), _JS),
     "/charts.js": (os.path.join(HERE, "charts.js"), _JS),
     "/page.css": (os.path.join(HERE, "page.css"), _CSS),
     "/page.svg": (os.path.join(HERE, "page.svg"), "image/svg+xml"),

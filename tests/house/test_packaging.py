@@ -47,7 +47,8 @@ def test_every_source_is_in_the_package_and_no_other(built):
 def test_settings_and_types_are_in_the_package_and_no_sources_of_the_ops(built):
     assert {name for name in built if not name.endswith(".py")} == {
         "ascpipe/defaults.toml", "ascpipe/kernels/library.c", "ascpipe/py.typed",
-        *("ascpipe/dashboard/" + name for name in ("charts.js", "page.css", "page.html", "page.js", "page.svg")),
+        *("ascpipe/dashboard/" + name for name in (
+            "charts.js", "page.css", "page.html", "page.js", "page.svg", "panels.js")),
         *("ascpipe/dashboard/uplot/" + path.name for path in (tree.ROOT / "ascpipe/dashboard/uplot").glob("*"))}
 
 

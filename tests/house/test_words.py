@@ -116,7 +116,7 @@ def test_no_handler_swallows_everything():
 
 
 def test_files_are_short_enough_to_read():
-    sources = [path for path in tree.text_files(".py", ".cc", ".h") if "__pycache__" not in path.parts]
+    sources = [path for path in tree.text_files(".py", ".cc", ".h", ".js") if "__pycache__" not in path.parts]
     long = {tree.name(path): len(path.read_text().splitlines()) for path in sources}
     too_long = {name: lines for name, lines in long.items() if lines > (LONGEST if is_product(name) else LONGEST_TEST)}
     assert not too_long, "over {} lines, or {} of tests and benches: {}".format(LONGEST, LONGEST_TEST, too_long)

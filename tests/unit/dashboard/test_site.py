@@ -45,7 +45,8 @@ def test_only_get_is_answered(page, method):
 
 
 @pytest.mark.parametrize("path, content_type", [
-    ("/", "text/html"), ("/page.js", "text/javascript"), ("/charts.js", "text/javascript"), ("/page.css", "text/css"),
+    ("/", "text/html"), ("/page.css", "text/css"),
+    ("/page.js", "text/javascript"), ("/charts.js", "text/javascript"), ("/panels.js", "text/javascript"),
     ("/uplot.js", "text/javascript"), ("/uplot.css", "text/css"), ("/page.svg", "image/svg+xml"),
     ("/events", "text/event-stream")])
 def test_files_have_types_and_are_not_kept(page, path, content_type):
