@@ -10,40 +10,38 @@ _WHERE = " (docs/how-to/training_data.md)."
 
 DATA: Dict[str, Explanation] = {
     "E330": Explanation(
-        "A record or a compressed stream of a file is damaged or truncated, or the file is not a TFRecord file. In a "
-        "text file, a quote is not closed, or a record has more than 64 MiB or wrong fields. The message has the file, "
-        "the record, the byte offset and the reason.", _STEP,
-        "`ascpipe data check FILE` lists the damaged records. Write or copy the file again. In a text file, correct "
-        "the record" + _WHERE),
+        "A record or a compressed stream of a file is damaged or truncated, or the file is not a TFRecord file. "
+        "In a text file, a quote is not closed, or a record has more than 64 MiB or wrong fields.", _STEP,
+        "`ascpipe data check FILE` lists the damaged records. Write or copy the file again. In a text file, "
+        "correct the record" + _WHERE),
     "E331": Explanation(
-        "Size or modification time of a file changed while it was read, so its records may belong to two versions.",
-        _STEP, "Read the file again when no other process writes it. Replace files by renaming complete files."),
+        "Size or modification time of a file changed while it was read.", _STEP,
+        "Read the file again when no other process writes it. Replace files by renaming complete files."),
     "E332": Explanation(
-        "A file cannot be opened, read or decompressed. The cause is the path, its permissions, the disk, or a missing "
-        "zlib.", _STEP, "The message has the reason. For compressed files, install zlib (Debian, Ubuntu: zlib1g)."),
+        "A file cannot be opened, read or decompressed.", _STEP,
+        "Check the path, its permissions and the disk. For compressed files, install zlib (Debian, Ubuntu: "
+        "zlib1g)."),
     "E333": Explanation(
         "An index of records is damaged, or was built from other data or for another format.", _STEP,
         "`ascpipe data index FILE` builds the index again" + _WHERE),
     "E334": Explanation(
-        "Records cannot be divided into batches. The batch size, the number of ranks or the number of epochs is not "
-        "allowed, an epoch has no full batch, or a position is not one of these records.", NOTHING,
-        "The message has the value and the limit. Use a smaller batch, fewer ranks or more data."),
+        "Records cannot be divided into batches. The batch size, the number of ranks or the number of epochs is "
+        "not allowed, an epoch has no full batch, or a position is not one of these records.", NOTHING,
+        "Use a smaller batch, fewer ranks or more data."),
     "E335": Explanation(
-        "An index of records cannot be written, neither beside the data nor in the cache directory.",
-        "The data and existing indexes are unchanged.",
+        "An index of records cannot be written, neither beside the data nor in the cache directory.", NOTHING,
         "Free some space, or set ASCPIPE_CACHE_DIR to a directory that you can write" + _WHERE),
     "E336": Explanation(
         "A record is not a tf.train.Example. Its checksum is right.", NOTHING,
         "Read the record with the program that wrote it. `ascpipe data` supports only tf.train.Example."),
     "E337": Explanation(
-        "A record does not have the features that `asc.data.read` reads: a feature is missing, has another type, or "
-        "has another number of values. The message has the file, the record, the byte offset and the reason.", _STEP,
-        "Correct the features. `ascpipe data head FILE` prints the specs of the file, and `ascpipe data check` finds "
-        "features with different types. `on_bad_record=\"skip\"` skips such records" + _WHERE),
+        "A record does not have the features that `asc.data.read` reads: a feature is missing, has another type, "
+        "or has another number of values.", _STEP,
+        "Correct the features. `ascpipe data head FILE` prints the specs of the file, and `ascpipe data check` "
+        "finds features with different types. `on_bad_record=\"skip\"` skips such records" + _WHERE),
     "E338": Explanation(
         "The function `transform` of `asc.data.read` raised an error, or did not return a dict of arrays with one "
-        "element per record and the types of the first batch. The message has the function, the batch and the reason.",
-        _STEP, "Correct the function" + _WHERE),
+        "element per record and the types of the first batch.", _STEP, "Correct the function" + _WHERE),
     "E339": Explanation(
         "Training data cannot be read or converted for a reason that has no other code.", _STEP,
         "The message has the reason and the file."),
@@ -51,10 +49,10 @@ DATA: Dict[str, Explanation] = {
         "Parquet files cannot be read, because pyarrow is not installed.", NOTHING,
         "Install it with `pip install 'ascpipe[parquet]'`."),
     "E341": Explanation(
-        "A server refused an update of served rows, because the file is damaged, truncated or does not have the tables "
-        "of the model, or because the directory cannot be read. The message has the file and the reason.", _SERVES,
-        "Copy the file again. Otherwise the server applies the next full update, which `asc.export_delta(..., keep=0)` "
-        "writes" + _UPDATES),
+        "A server refused an update of served rows, because the file is damaged, truncated or does not have the "
+        "tables of the model, or because the directory cannot be read.", _SERVES,
+        "Copy the file again. Otherwise the server applies the next full update, which `asc.export_delta(..., "
+        "keep=0)` writes" + _UPDATES),
     "E342": Explanation(
         "A server refused an update of served rows, because an update between it and the served version is missing.",
         _SERVES, "Copy all files of the directory. The server then applies them, or the next full update" + _UPDATES),

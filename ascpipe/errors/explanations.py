@@ -7,7 +7,7 @@
 from typing import Dict
 
 from ascpipe.errors.data_explanations import DATA
-from ascpipe.errors.usage_explanations import NOTHING, UNTRAINED, USAGE, Explanation
+from ascpipe.errors.usage_explanations import EXPECTED, NOTHING, UNTRAINED, USAGE, Explanation
 
 _LOST = "Training since the last checkpoint is lost."
 _WHOLE = _LOST + " No batch was applied partially."
@@ -21,30 +21,27 @@ _RANKS = "Run `make ranks` in the source tree, or `pip install --no-build-isolat
 
 _OTHERS: Dict[str, Explanation] = {
     "E110": Explanation(
-        "The daemon died while a trainer used it. For example, a user killed the daemon, or the kernel killed it "
-        "because memory ran out.", _WHOLE,
+        "The daemon died while a trainer used it, for example because memory ran out.", _WHOLE,
         "Read the daemon's log: `ascpipe logs --failed` for a private daemon, `ascpipe logs --name NAME` for a "
         "named daemon. The kernel's log reports out-of-memory kills. " + _AGAIN),
     "E112": Explanation(
         "Communication with the daemon failed for a reason that has no other code.",
-        "The message says what was changed. A running session continues.",
-        "Read the message, then the daemon's log (`ascpipe logs`)."),
+        "The message says what was changed. A running session continues.", "Read the daemon's log (`ascpipe logs`)."),
     "E113": Explanation(
         "`ascpipe stop` or a signal stopped the daemon while it served a trainer.", _WHOLE, _AGAIN),
     "E120": Explanation(
         "A worker failed for a reason that has no other code, or `ascpipe warmup` cannot compile the kernels.",
         "If a program was training, its training since the last checkpoint is lost.",
-        "The message has the reason. If a program was training, restart it from its last checkpoint. "
-        "`ascpipe logs --worker WORKER` prints the worker's log."),
+        "Read the worker's log (`ascpipe logs --worker WORKER`). If a program was training, restart it from its "
+        "last checkpoint."),
     "E122": Explanation(
         "A table worker died of an exception or a signal other than SIGKILL. The worker may have damaged the tables, "
         "so the daemon discards them.", _LOST, _RESTART + _LOGS),
     "E123": Explanation(
-        "A step waited for its batch longer than `wait_timeout_s`. The message says which process or which other step "
-        "caused the wait.", "The step did not run, and its batch is skipped. The session continues.",
-        "`ascpipe status` shows what each process waits for, and `ascpipe stats` shows the bottleneck. Run the "
-        "next step, or raise `wait_timeout_s`. Train from one thread, because threads that train on two streams can "
-        "block each other."),
+        "A step waited for its batch longer than `wait_timeout_s`.",
+        "The step did not run, and its batch is skipped. The session continues.",
+        "`ascpipe status` shows what each process waits for. Run the next step, or raise `wait_timeout_s`. Train "
+        "from one thread, because threads that train on two streams can block each other."),
     "E130": Explanation("A key worker died of an exception or a signal other than SIGKILL.", _WHOLE, _RESTART + _LOGS),
     "E132": Explanation(
         "The disk worker died of an exception or a signal other than SIGKILL.", "The rows on disk are lost. " + _LOST,
@@ -53,37 +50,37 @@ _OTHERS: Dict[str, Explanation] = {
         "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory.", _WHOLE,
         "Raise the memory limit of the cgroup (container, `MemoryMax=`), or use smaller tables and rings. " + _RESTART),
     "E199": Explanation(
-        "The daemon has a later version of ascpipe, and its error code is unknown to this version.",
+        "The daemon has a later version of ascpipe, whose error code is unknown to this version.",
         "The message says what was changed.",
         "Install the same version for the program and the daemon, then restart the daemon."),
     "E204": Explanation(
         "A process forked from the trainer ran an op of the pipeline.", _SESSION,
         "Run the op in the trainer, or start the other process with multiprocessing's `spawn`."),
     "E205": Explanation(
-        "A session ran a lookup without a running pipeline. The pipeline of the graph was not started, was shut down, "
-        "or was started after the first run of this session.", "Nothing was run.",
+        "A session ran a lookup, but the pipeline of its graph was not started, was shut down, or was started "
+        "after the first run of this session.", NOTHING,
         "Call `asc.start()` after the graph is built and before the first `session.run()`. With `mx_rec`, call "
-        "`start_asc_pipeline()`, or `modify_graph_and_start_emb_cache()` if lookups take tensors. For an Estimator, "
-        "pass `asc.StartHook()` as a hook."),
+        "`start_asc_pipeline()`, or `modify_graph_and_start_emb_cache()` if lookups take tensors. For an "
+        "Estimator, pass the hook `asc.StartHook()`."),
     "E210": Explanation(
-        "The daemon already serves another trainer.", "The other trainer's session is not affected.",
+        "The daemon already serves another trainer.", _SESSION,
         "Wait for the other trainer, start another daemon with `--name`, or unset ASCPIPE_NAME to use a private "
         "daemon."),
     "E211": Explanation(
-        "A daemon with the requested name is already running.", "The running daemon is not affected.",
+        "A daemon with the requested name is already running.", _SESSION,
         "Stop that daemon with `ascpipe stop --name`, or choose another `--name`."),
     "E212": Explanation(
         "No daemon with the requested name runs, or several daemons run and no name was given.", NOTHING,
-        "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, pass the name of a running daemon, "
-        "or unset ASCPIPE_NAME. Program and daemon must have the same XDG_RUNTIME_DIR."),
+        "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, pass another name, or unset "
+        "ASCPIPE_NAME. Program and daemon must have the same XDG_RUNTIME_DIR."),
     "E213": Explanation(
         "A daemon or worker failed to start.", NOTHING,
         "The message has the reason or names the log. `ascpipe doctor` checks the requirements."),
     "E214": Explanation(
         "A directory is not safe or cannot be used. Run directories must have mode 0700, and other users must not be "
         "able to write to folders of compiled kernels.", NOTHING,
-        "Correct the owner and mode of the directory, or use another directory. For the run directory, run `export "
-        "XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that uses the daemon. For compiled kernels, set "
+        "Correct the owner and mode of the directory, or use another directory. For the run directory, run "
+        "`export XDG_RUNTIME_DIR=$(mktemp -d)` in every shell that uses the daemon. For compiled kernels, set "
         "ASCPIPE_CACHE_DIR."),
     "E215": Explanation(
         "The name of the daemon is invalid. Valid names have 1 to 48 characters (A-Z a-z 0-9 _ . -) and do not "
@@ -92,14 +89,13 @@ _OTHERS: Dict[str, Explanation] = {
         "The path of a socket is longer than the kernel's limit of 107 bytes.", NOTHING,
         "Use a shorter `--name` or XDG_RUNTIME_DIR."),
     "E217": Explanation(
-        "The daemon refused a request. The sender is not the registered trainer, or it belongs to another user.",
-        _SESSION,
-        "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
+        "The daemon refused a request, because the sender is not the registered trainer, or belongs to another "
+        "user.", _SESSION, "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
     "E218": Explanation(
-        "The daemon runs but did not answer in time. A signal may have stopped the daemon, or the machine may be "
-        "overloaded. An earlier version of the daemon may also not support the request.", _SESSION,
-        "Continue a stopped daemon with `kill -CONT PID`. End a daemon of an earlier version with `kill PID`. The file "
-        "`owner.json` in the run directory contains the PID."),
+        "The daemon runs but did not answer in time. A signal may have stopped it, the machine may be overloaded, "
+        "or it has an earlier version that does not support the request.", _SESSION,
+        "Continue a stopped daemon with `kill -CONT PID`. End a daemon of an earlier version with `kill PID`. The "
+        "file `owner.json` in the run directory contains the PID."),
     "E219": Explanation(
         "The daemon cannot execute a request, such as a second start, in its current state.", _SESSION,
         "The message says what is required first."),
@@ -110,14 +106,12 @@ _OTHERS: Dict[str, Explanation] = {
         "The TensorFlow ops are not built.", NOTHING,
         "Run `make build` in the source tree, or install a wheel."),
     "E222": Explanation(
-        "The TensorFlow ops were built for a different TensorFlow, C++ ABI, ascpipe version or memory layout.", NOTHING,
-        "Run `make build` in the source tree, or install the TensorFlow that the wheel was built for. `ascpipe doctor` "
-        "shows the versions."),
+        "The TensorFlow ops were built for a different TensorFlow, C++ ABI, ascpipe version or memory layout. "
+        "`ascpipe doctor` shows the versions.", NOTHING,
+        "Run `make build` in the source tree, or install the TensorFlow that the wheel was built for."),
     "E223": Explanation(
-        "The file system of the run directory or kernel cache has no free space or inodes.",
-        NOTHING,
-        "Free disk space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR). `ascpipe clean` removes the "
-        "files of dead daemons, and the compiled kernels of other versions."),
+        "The file system of the run directory or kernel cache has no free space or inodes.", NOTHING,
+        "Run `ascpipe clean`, free disk space, or use other directories (XDG_RUNTIME_DIR, ASCPIPE_CACHE_DIR)."),
     "E224": Explanation(
         "Metrics cannot be exported, because the port is in use or the file cannot be created.", NOTHING,
         "Choose another `metrics_port` or `metrics_file`, or remove the setting."),
@@ -128,14 +122,12 @@ _OTHERS: Dict[str, Explanation] = {
         "An installed package does not contain the C++ sources, so the ops cannot be compiled from it.",
         NOTHING, "In the source tree, build a wheel for your TensorFlow (docs/how-to/install.md)."),
     "E227": Explanation(
-        "Two packages named mx_rec are installed: ascpipe-mx-rec and a package of another product.",
-        "Nothing was run.",
+        "Two packages named mx_rec are installed: ascpipe-mx-rec and a package of another product.", NOTHING,
         "Run `pip uninstall ascpipe-mx-rec`, remove the other package, or use separate environments "
         "(docs/how-to/install.md)."),
     "E228": Explanation(
-        "The log of evicted and deleted keys cannot be written. Before training, the daemon does not start. During "
-        "training, lines are lost, and training continues.",
-        "The keys are evicted or deleted. The log lacks the lost lines.",
+        "The log of evicted and deleted keys cannot be written. Before training, the daemon does not start. "
+        "During training, lines are lost.", "The keys are evicted or deleted, and training continues.",
         "Free space on the disk of `eviction_log`, choose another file, or remove the setting."),
     "E229": Explanation(
         "The dashboard cannot be served, because its port cannot be opened.", NOTHING,
@@ -150,13 +142,12 @@ _OTHERS: Dict[str, Explanation] = {
         "The other process (trainer or daemon) did not send or receive a control message in time.", _SESSION,
         "Read the daemon's log (`ascpipe logs`)."),
     "E233": Explanation(
-        "`ascpipe plan --program` runs a program until it starts its pipeline. The program failed or ended before, or "
-        "took longer than `--timeout`.", "No step was trained, and no daemon was started.",
+        "`ascpipe plan --program` runs a program until it starts its pipeline. The program ended before, or took "
+        "longer than `--timeout`.", NOTHING,
         "Check that `ascpipe run` trains the program. For a program with feature columns, pass `--columns`."),
     "E234": Explanation(
-        "`ascpipe report` or `ascpipe tune` has no record of the run, or the record is damaged or has less than two "
-        "samples.", "No report was written.",
-        "Run `ascpipe report` to list the recorded runs. The last runs of this user are kept (setting recorded_runs)."),
+        "`ascpipe report` or `ascpipe tune` has no record of the run, or the record is damaged or has less than "
+        "two samples.", NOTHING, "`ascpipe report` lists the recorded runs (setting recorded_runs)."),
     "E240": Explanation(
         "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
     "E241": Explanation("Horovod cannot be imported. Several ranks need Horovod and TensorFlow 1.15.", NOTHING, _RANKS),
@@ -165,101 +156,90 @@ _OTHERS: Dict[str, Explanation] = {
         "Horovod and the launcher report different ranks for this process.", NOTHING,
         "Call `hvd.init()` without arguments, and start all ranks with one launcher."),
     "E244": Explanation(
-        "Rank 0 called `read`, `assign` or `delete` of a table, and another rank could not read or change its rows.",
-        "The message says whether tables were changed.",
-        "Correct the cause, which the message contains. If it says that the ranks have different rows, restart all "
-        "ranks from a checkpoint."),
+        "Rank 0 called `read`, `assign` or `delete` of a table, and another rank could not read or change its "
+        "rows.", "The message says whether tables were changed.",
+        "Correct the cause. If the message says that the ranks have different rows, restart all ranks from a "
+        "checkpoint."),
     "E250": Explanation(
         "`lookup_sparse` received a wrong argument. For example, ids are not a SparseTensor or RaggedTensor, or a "
-        "rank, shape or dtype is wrong.", "Nothing was added to the graph.",
-        "The message has the actual and the expected value."),
+        "rank, shape or dtype is wrong.", NOTHING, EXPECTED),
     "E251": Explanation(
-        "A feature column with a table is used in a way that only a variable supports. Examples are an optimizer that "
-        "does not support tables, the argument `ckpt_to_load_from`, and an unknown number of buckets.", UNTRAINED,
+        "A feature column with a table is used in a way that only a variable supports. Examples are an optimizer "
+        "that does not support tables, and the argument `ckpt_to_load_from`.", UNTRAINED,
         "The message says what to use instead."),
     "E252": Explanation(
-        "The loss depends on rows of a table, but no optimizer of the graph updates the table. TensorFlow's optimizers "
-        "do not find tables, because tables are not among `tf.trainable_variables()`.", UNTRAINED,
-        "Use an optimizer of `asc.optimizers`. If the program passes a list of variables to the optimizer, add "
-        "`asc.table_variables()` to the list. To freeze a table, look it up with `trainable=False` "
+        "The loss depends on rows of a table, but no optimizer of the graph updates the table. TensorFlow's "
+        "optimizers do not find tables, because tables are not among `tf.trainable_variables()`.", UNTRAINED,
+        "Use an optimizer of `asc.optimizers`. Add `asc.table_variables()` to a list of variables that the "
+        "program passes to the optimizer. To freeze a table, look it up with `trainable=False` "
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
-        "The program uses a table in a way that only a TensorFlow variable supports. Examples are a dense gradient, an "
-        "access to the whole variable, and an optimizer that updates all rows, such as Nadam or AdamW. Other causes "
-        "are gradients or row numbers that are kept for a later step, and two optimizers that accumulate gradients of "
-        "one table. A graph that is converted to constants, or comes from `import_meta_graph`, cannot read tables.",
-        UNTRAINED,
+        "The program uses a table in a way that only a TensorFlow variable supports. Examples are a dense "
+        "gradient, an access to the whole variable, and an optimizer that updates all rows, such as AdamW. "
+        "Gradients cannot be kept for a later step. A graph that is converted to constants, or comes from "
+        "`import_meta_graph`, cannot read tables.", UNTRAINED,
         "The message names the op and the alternative (docs/how-to/tables_and_variables.md)."),
     "E301": Explanation(
-        "A plan, entry or row number in shared memory is invalid, because a process overwrote it. With several ranks, "
-        "a message of another rank may be damaged.", "The step or save failed. " + _LOST, _RESTART),
+        "A plan, entry or row number in shared memory is invalid, because a process overwrote it. With several "
+        "ranks, a message of another rank may be damaged.", "The step or save failed. " + _LOST, _RESTART),
     "E302": Explanation(
         "A segment of shared memory cannot be created, or has an unexpected type, size or owner.", NOTHING,
-        "The message has the reason. If trainer and daemon have different versions, install the same version, then "
-        "restart the daemon."),
+        "If trainer and daemon have different versions, install the same version, then restart the daemon."),
     "E310": Explanation(
         "Other ranks did not join an exchange in time.",
-        "The abandoned exchange updated no table of this rank. This rank takes part in no later exchange. " + _LOST,
+        "The abandoned exchange updated no table of this rank. " + _LOST,
         "Find the rank that is stopped, late or busy, and read its output. Then " + _RESTART_RANKS),
     "E311": Explanation(
-        "A step failed after the ranks had exchanged rows, but before they had exchanged gradients. Some tables may "
-        "already contain the updates of this step.",
-        "The tables of the ranks may no longer match, so nothing more can be trained or saved. " + _LOST,
-        "The message has the cause on each rank. Correct the cause, and then " + _RESTART_RANKS),
+        "A step failed after the ranks had exchanged rows, but before they had exchanged gradients. Some tables "
+        "may already contain the updates of this step.", "Nothing more can be trained or saved. " + _LOST,
+        "Correct the cause, which the message has for each rank, and then " + _RESTART_RANKS),
     "E312": Explanation(
         "The exchange with other ranks ended, because a rank exited or was killed.", _LOST,
         "The launcher names the rank. Correct the cause, and then " + _RESTART_RANKS),
     "E313": Explanation(
         "Ranks differ in versions, tables, optimizers, thresholds, the program's collectives, or the positions of "
-        "their files.",
-        "The step that detected the difference trained nothing. " + _LOST,
-        "The message names the item, the ranks and their values. Run the same program with the same arguments on all "
-        "ranks."),
+        "their files.", "This step trained nothing. " + _LOST,
+        "Run the same program with the same arguments on all ranks."),
     "E314": Explanation(
         "A step failed on all ranks, because it failed on one rank or because the ranks performed different "
-        "operations.",
-        "This step changed no table.",
-        "The message names the failure, or the operation of each rank. All ranks must train, evaluate and skip the "
-        "same batches."),
+        "operations.", "This step changed no table.", "All ranks must train, evaluate and skip the same batches."),
     "E320": Explanation(
         "A table is full: it has no free row on the device, host or disk for keys of a batch.",
-        "The step failed, and this table is unchanged. Another table may have created rows for the batch and counted "
-        "its keys. With one rank, the batch then counts as trained. Updates that do not depend on this table may have "
-        "run. The session continues with the next batch.",
-        "The message names the argument to increase, such as `device_vocabulary_size`, and the required size. Save a "
-        "checkpoint if the session is still open. Restart the program with the larger size, and restore the last "
-        "checkpoint. Alternatively, exclude rare keys with `access_threshold`, or evict old keys."),
+        "This table is unchanged. Other tables may have created rows for the batch and counted its keys. With one "
+        "rank, the batch then counts as trained. Updates that do not depend on this table may have run. The "
+        "session continues with the next batch.",
+        "Save a checkpoint if the session is still open. Increase the argument that the message names, such as "
+        "`device_vocabulary_size`, and restart the program from the checkpoint. Alternatively, exclude rare keys "
+        "with `access_threshold`, or evict old keys."),
     "E321": Explanation(
         "There is no free shared memory for new entries or rows of a table.",
-        "The step failed, and this table is unchanged. `ascpipe explain E320` describes other effects.",
+        "This table is unchanged. The other effects are the same as for E320.",
         "Increase the memory of the machine or container (Docker: `--memory`, `--shm-size`), or make the table "
         "smaller. `ascpipe plan` estimates the memory of a table."),
     "E322": Explanation(
-        "A batch was trained or read twice, or was used after a later batch.",
-        "This step trained nothing.",
-        "Fetch and use a batch in the same `session.run`. Make `dataset.map(insert_function)` the last stage before "
-        "`prefetch`, without `num_parallel_calls`."),
+        "A batch was trained or read twice, or was used after a later batch.", "This step trained nothing.",
+        "Fetch and use a batch in the same `session.run`. Make `dataset.map(insert_function)` the last stage "
+        "before `prefetch`, without `num_parallel_calls`."),
     "E323": Explanation(
         "A batch is larger than the maximum size of its ring.", "This step trained nothing.",
-        "Use smaller batches or a larger `ring_bytes`. The message has the required size."),
+        "Use smaller batches or a larger `ring_bytes`."),
     "E324": Explanation(
-        "`lookup_sparse` received invalid ids or weights. The indices of a SparseTensor are unsorted or outside the "
-        "dense shape, or the indices of ids and weights differ.", "This step trained nothing.",
-        "The message names the position of the first wrong element. Sort a SparseTensor with `tf.sparse.reorder`. Each "
-        "id needs one weight with the same index."),
+        "`lookup_sparse` received invalid ids or weights. The indices of a SparseTensor are unsorted or outside "
+        "the dense shape, or the indices of ids and weights differ.", "This step trained nothing.",
+        "Sort a SparseTensor with `tf.sparse.reorder`. Each id needs one weight with the same index."),
     "E401": Explanation(
         "There is too little memory for rings or tables.", NOTHING,
         "Reduce `--ring-bytes` or table sizes (see `ascpipe plan`), or raise the limit (Docker: `--memory`, "
-        "`--shm-size`). The message has the required memory and the limits."),
+        "`--shm-size`)."),
     "E402": Explanation(
         "A setting has an invalid value, or its name is unknown.", NOTHING,
-        "The message names the setting, its value and its origin. `ascpipe config show` lists all settings."),
+        "`ascpipe config show --origin` lists all settings with the origins of their values."),
     "E403": Explanation(
         "The settings file cannot be read or is not valid TOML.", NOTHING,
         "Correct the file given by ASCPIPE_CONFIG or `--config`."),
     "E420": Explanation(
-        "A directory of `ssd_data_path` cannot store rows. The directory is not writable or is full, or its file "
-        "system is unsuitable.", NOTHING, "Choose a writable directory on a disk with free space."),
+        "A directory of `ssd_data_path` is not writable or is full, or its file system is unsuitable.", NOTHING,
+        "Choose a writable directory on a disk with free space."),
     "E421": Explanation(
         "A row on disk could not be read for an evaluation or a save.",
         "The evaluation or save failed. Training and earlier checkpoints are unchanged.",
@@ -272,12 +252,13 @@ _OTHERS: Dict[str, Explanation] = {
         "Free disk space or add directories to `ssd_data_path`, then restart the program from a checkpoint."),
     "E424": Explanation(
         "Disks did not answer for `disk_patience_s` while a step waited for rows.", _LOST,
-        "Check the disk, or raise `disk_patience_s` if the disk is slow. Then restart the program from a checkpoint."),
+        "Check the disk, or raise `disk_patience_s` if the disk is slow. Then restart the program from a "
+        "checkpoint."),
     "E500": Explanation(
         "A checkpoint operation failed for a reason that has no other code.", _INTACT,
         "The message has the reason."),
     "E510": Explanation(
-        "A checkpoint was not saved. The message says how many bytes were written and how many are needed.",
+        "A checkpoint was not saved, for example because the disk is full.",
         "Earlier checkpoints are intact, and training may continue.", "Remove the cause and save again."),
     "E511": Explanation(
         "A checkpoint was saved, but its files were not linked to the names that TensorFlow uses.",
@@ -289,28 +270,25 @@ _OTHERS: Dict[str, Explanation] = {
         "The path of a checkpoint is refused. The path has control characters or a scheme, is a symbolic link, or is "
         "in a system directory.", NOTHING, "Use another path."),
     "E522": Explanation(
-        "A checkpoint is damaged. The message names the file.", NOTHING,
-        "Restore another checkpoint, or a backup of this checkpoint."),
+        "A checkpoint is damaged.", NOTHING, "Restore another checkpoint, or a backup of this checkpoint."),
     "E523": Explanation(
         "A checkpoint has no manifest of ascpipe, so it cannot be verified. Checkpoints of Rec SDK have no manifest.",
         NOTHING, "If you trust the checkpoint, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
     "E524": Explanation(
-        "A checkpoint does not match the program. The dim or optimizer differs, or a table is missing. The message "
-        "names the difference.", NOTHING,
-        "Restore another checkpoint, or run the program that saved this checkpoint. If only the dim differs, run the "
-        "two commands of the message, which import padded or truncated rows. If the program adds a table, pass "
-        "its name to `restore` in `allow_missing`. For an Estimator, use `warm_start_from` with a new `model_dir`, or "
-        "set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
+        "A checkpoint does not match the program. The dim or optimizer differs, or a table is missing.", NOTHING,
+        "Restore another checkpoint, or run the program that saved this checkpoint. If only the dim differs, run "
+        "the two commands of the message, which import padded or truncated rows. If the program adds a table, "
+        "pass its name to `restore` in `allow_missing`. For an Estimator, use `warm_start_from` with a new "
+        "`model_dir`, or set ASCPIPE_ALLOW_MISSING to the names of the tables that start empty."),
     "E525": Explanation(
         "A checkpoint was not removed, because ascpipe did not write it, deltas depend on it, or the file system "
-        "refused the removal.",
-        "The checkpoint is unchanged, unless the message says otherwise.",
+        "refused the removal.", "The checkpoint is unchanged, unless the message says otherwise.",
         "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(
         "A checkpoint has TensorFlow's variables but no tables.", NOTHING,
-        "Use a checkpoint that was saved with tables; tables cannot load embeddings that were trained as variables. An "
-        "Estimator needs a new `model_dir`. To start with empty tables, pass their names to `restore` in "
-        "`allow_missing`. To restore only variables, use a Saver with a `var_list`."),
+        "Use a checkpoint that was saved with tables. An Estimator needs a new `model_dir`. To start with empty "
+        "tables, pass their names to `restore` in `allow_missing`. To restore only variables, use a Saver with a "
+        "`var_list`."),
     "E527": Explanation(
         "There is not enough memory for a copy of a checkpoint in addition to the live tables.",
         NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),
@@ -318,30 +296,25 @@ _OTHERS: Dict[str, Explanation] = {
         "There is not enough memory to verify or read a checkpoint. The checkpoint may be intact.", NOTHING,
         "Raise the limit (cgroup or `ulimit -v`), or use a machine with more memory."),
     "E529": Explanation(
-        "The rows of a table were not exported. The directory exists, cannot be written, or a value does not fit the "
-        "type of the files.", "The checkpoint is unchanged, and no file was left behind.",
-        "The message has the reason. Pass the path of a new directory (docs/how-to/rows_in_and_out.md)."),
+        "The rows of a table were not exported. The directory exists, cannot be written, or a value does not fit "
+        "the type of the files.", NOTHING, "Pass the path of a new directory (docs/how-to/rows_in_and_out.md)."),
     "E530": Explanation(
         "Rows of files cannot be imported: a column is missing, rows have another dimension than the table, a key "
-        "occurs twice, or a value is not finite. The message has the file, the line or row group, and the number of "
-        "such rows.", "Nothing was written or changed.",
+        "occurs twice, or a value is not finite.", NOTHING,
         "Correct the files, and import them again (docs/how-to/rows_in_and_out.md)."),
     "E531": Explanation(
-        "A file with rows is damaged, differs from its manifest, or cannot be read.",
-        "Nothing was written or changed.",
+        "A file with rows is damaged, differs from its manifest, or cannot be read.", NOTHING,
         "Copy or export the files again. If you changed the files of an export, delete its `manifest.json`."),
     "E532": Explanation(
-        "An update for servers was not written: the directory cannot be written, another process writes an update, or "
-        "the checkpoint has no step.", "The checkpoint and complete updates are unchanged.",
-        "The message has the reason. Remove the cause, and export again (docs/how-to/serving_updates.md)."),
+        "An update for servers was not written: the directory cannot be written, another process writes an "
+        "update, or the checkpoint has no step.", NOTHING,
+        "Remove the cause, and export again (docs/how-to/serving_updates.md)."),
     "E533": Explanation(
-        "A checkpoint of TensorFlow cannot be converted to tables, or tables cannot be converted to variables. For "
-        "example, a variable is missing or is not float32[rows, dim], the file of a vocabulary does not fit the "
-        "variable, or the keys of a table are not row numbers.", "No checkpoint was written or changed.",
-        "The message has the variable and the reason (docs/how-to/tensorflow_checkpoints.md)."),
+        "A checkpoint of TensorFlow cannot be converted to tables, or tables cannot be converted to variables. "
+        "For example, a variable is missing or is not float32[rows, dim], a vocabulary does not fit the variable, "
+        "or the keys of a table are not row numbers.", NOTHING, "See docs/how-to/tensorflow_checkpoints.md."),
     "E600": Explanation(
-        "An argument or call is not supported yet.", "Nothing was ignored or changed.",
-        "The message names the argument or call, and the alternative."),
+        "An argument or call is not supported yet.", NOTHING, "The message names the alternative."),
 }
 
 EXPLANATIONS: Dict[str, Explanation] = dict(sorted({**_OTHERS, **USAGE, **DATA}.items()))
