@@ -2,7 +2,6 @@
 import math
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from bench import goals
 from bench.cases.cells import CASE, CELLS, DIMS, ROWS, TABLES, TIERS
 from bench.usual_model import PLAIN
 from bench.usual_sides import NAMES
@@ -106,13 +105,13 @@ def _text(heat: Optional[Heat]) -> str:
     if heat is None:
         return ""
     ratio = "{:.2f}".format(heat.ratio)
-    return "{} ({})".format("**{}**".format(ratio) if heat.falls_short else ratio, goals.duration(heat.ours))
+    return "**{}**".format(ratio) if heat.falls_short else ratio
 
 
 def _summary(written: Sequence[Record]) -> str:
     heats = {one["params"]["variant"]: one["ratio"][NAMES[PLAIN]] for one in of_cells(written)}
     least = min(heats, key=lambda variant: heats[variant])
-    return ("Plain TensorFlow's time as a multiple of ours, in brackets ours. {} of {} cells are at 1 or more; the "
-            "least is {:.2f}, `{}`.{}").format(
+    return ("Plain TensorFlow's time as a multiple of ours. {} of {} cells are at 1 or more; the least is {:.2f}, "
+            "`{}`.{}").format(
                 sum(ratio >= 1 for ratio in heats.values()), len(heats), heats[least], least,
                 "" if len(heats) == len(CELLS) else " {} were not measured.".format(len(CELLS) - len(heats)))
