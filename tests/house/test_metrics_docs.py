@@ -19,7 +19,7 @@ METRICS = {metric.name: metric for metric in [figures.UP, *figures.METRICS]}
 def lines():
     for metric in METRICS.values():
         labels = ", ".join("`{}`".format(label) for label in metric.labels)
-        yield "| `{}` | {} | {} | {} |".format(metric.name, metric.kind, labels or "-", metric.text)
+        yield "| `{}` | {} | {} |".format(metric.name, labels or "-", metric.text)
 
 
 def test_the_document_has_the_table_of_metrics_line_by_line():

@@ -100,7 +100,7 @@ def options_page():
         shared = [parameter.opts[-1] for parameter in command.params if described(parameter) in common]
         lines += ["## `{}`".format(words), "", " ".join((command.help or "").split("\n\n")[0].split()), ""]
         lines += [described(parameter) for parameter in command.params if described(parameter) not in common]
-        lines += ["- common options: " + ", ".join("`{}`".format(name) for name in shared)] if shared else []
+        lines += ["- common: " + ", ".join("`{}`".format(name) for name in shared)] if shared else []
         lines += [""] if command.params else []
     return "\n".join(lines).rstrip() + "\n"
 
