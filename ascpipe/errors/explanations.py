@@ -14,7 +14,6 @@ _WHOLE = _LOST + " No batch was applied partially."
 _RESTART = "Restart the program from its last checkpoint."
 _AGAIN = "Start a named daemon again (`ascpipe start`). Then restart the program from its last checkpoint."
 _RESTART_RANKS = "restart all ranks from the last checkpoint."
-_LOGS = " The message ends with the directory of the worker's log."
 _INTACT = "Tables and other checkpoints are unchanged."
 _SESSION = "The session is not affected."
 _RANKS = "Run `make ranks` in the source tree, or `pip install --no-build-isolation \"ascpipe[ranks]\"`."
@@ -36,16 +35,16 @@ _OTHERS: Dict[str, Explanation] = {
         "last checkpoint."),
     "E122": Explanation(
         "A table worker died of an exception or a signal other than SIGKILL. The worker may have damaged the tables, "
-        "so the daemon discards them.", _LOST, _RESTART + _LOGS),
+        "so the daemon discards them.", _LOST, _RESTART),
     "E123": Explanation(
         "A step waited for its batch longer than `wait_timeout_s`.",
         "The step did not run, and its batch is skipped. The session continues.",
         "`ascpipe status` shows what each process waits for. Run the next step, or raise `wait_timeout_s`. Train "
         "from one thread, because threads that train on two streams can block each other."),
-    "E130": Explanation("A key worker died of an exception or a signal other than SIGKILL.", _WHOLE, _RESTART + _LOGS),
+    "E130": Explanation("A key worker died of an exception or a signal other than SIGKILL.", _WHOLE, _RESTART),
     "E132": Explanation(
         "The disk worker died of an exception or a signal other than SIGKILL.", "The rows on disk are lost. " + _LOST,
-        _RESTART + _LOGS),
+        _RESTART),
     "E140": Explanation(
         "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory.", _WHOLE,
         "Raise the memory limit of the cgroup (container, `MemoryMax=`), or use smaller tables and rings. " + _RESTART),

@@ -94,10 +94,12 @@ def options_page():
     common = sorted(line for line, count in counts.items() if count > 1 and line.startswith("- `-"))
     lines = ["# Options of the command line", "",
              "This page is generated from the help texts, `ascpipe COMMAND -h`. "
-             "[command_line.md](command_line.md) describes the commands and their output.", "",
+             "[command_line.md](command_line.md) describes the commands and their output. Commands that print data "
+             "accept `--json`.", "",
              "Common options:", "", *common, ""]
     for words, command in verbs:
-        shared = [parameter.opts[-1] for parameter in command.params if described(parameter) in common]
+        shared = [parameter.opts[-1] for parameter in command.params
+                  if described(parameter) in common and parameter.opts[-1] != "--json"]
         lines += ["## `{}`".format(words), "", " ".join((command.help or "").split("\n\n")[0].split()), ""]
         lines += [described(parameter) for parameter in command.params if described(parameter) not in common]
         lines += ["- common: " + ", ".join("`{}`".format(name) for name in shared)] if shared else []
