@@ -67,10 +67,12 @@ def old_kernels(cache_dir: str, *, within_s: float) -> List[str]:
 def kept_for_this_user(cache_dir: str) -> List[Tuple[str, str]]:
     """Return a pair (description, path) for each folder that ascpipe keeps for this user.
 
-    These folders contain the kernels of all versions, the logs of failed sessions, and files of the set-up: built ops,
-    installed packages, and wheels.
+    These folders contain the kernels of all versions, indexes of data files whose folders cannot be written, the logs
+    of failed sessions, the records of runs, and files of the set-up: built ops, installed packages, and wheels.
     """
+    from ascpipe.control import run_record
     from ascpipe.daemon import kept_logs, kernel_cache
+    from ascpipe.data import index
     from ascpipe.tfops import kept_builds
 
     found = [(_KERNELS, folder) for folder in [
@@ -79,7 +81,8 @@ def kept_for_this_user(cache_dir: str) -> List[Tuple[str, str]]:
         found += [(what, folder) for folder in sorted({*kept_builds.folders(cache_dir, prefix),
                                                        *kept_builds.folders("", prefix)})]
     found.append(("built wheels", os.path.join(kernel_cache.base_dir(""), _WHEELS)))
-    found.append(("logs of failed sessions", kept_logs.base_dir()))
+    found += [("indexes of data files", index.cache_folder()), ("logs of failed sessions", kept_logs.base_dir()),
+              ("records of runs", run_record.base_dir())]
     return [(what, folder) for what, folder in found if os.path.isdir(folder)]
 
 

@@ -88,10 +88,15 @@ def beside(path: str) -> str:
     return os.path.join(folder, "." + name + INDEX_SUFFIX)
 
 
+def cache_folder() -> str:
+    """Return the directory of the indexes of data files whose directories cannot be written."""
+    return os.path.join(cache_dir(""), "indexes")
+
+
 def in_cache(path: str) -> str:
     """Return the path of an index in the cache directory. The name depends on the real path of the data file."""
     digest = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
-    return os.path.join(cache_dir(""), "indexes", digest[:32] + INDEX_SUFFIX)
+    return os.path.join(cache_folder(), digest[:32] + INDEX_SUFFIX)
 
 
 def existing(path: str, record_format: Format = TFRECORD) -> Optional[RecordIndex]:

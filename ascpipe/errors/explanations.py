@@ -34,16 +34,18 @@ _OTHERS: Dict[str, Explanation] = {
         "Read the worker's log (`ascpipe logs --worker WORKER`). If a program was training, restart it from its "
         "last checkpoint."),
     "E122": Explanation(
-        "A table worker died of an exception or a signal other than SIGKILL. The worker may have damaged the tables, "
-        "so the daemon discards them.", _LOST, _RESTART),
+        "A table worker died of a signal other than SIGKILL, or exited without an error report. It may have damaged "
+        "the tables, so the daemon discards them.", _LOST, _RESTART),
     "E123": Explanation(
         "A step waited for its batch longer than `wait_timeout_s`.",
         "The step did not run, and its batch is skipped. The session continues.",
         "`ascpipe status` shows what each process waits for. Run the next step, or raise `wait_timeout_s`. Train "
         "from one thread, because threads that train on two streams can block each other."),
-    "E130": Explanation("A key worker died of an exception or a signal other than SIGKILL.", _WHOLE, _RESTART),
+    "E130": Explanation(
+        "A key worker died of a signal other than SIGKILL, or exited without an error report.", _WHOLE, _RESTART),
     "E132": Explanation(
-        "The disk worker died of an exception or a signal other than SIGKILL.", "The rows on disk are lost. " + _LOST,
+        "The disk worker died of a signal other than SIGKILL, or exited without an error report.",
+        "The rows on disk are lost. " + _LOST,
         _RESTART),
     "E140": Explanation(
         "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory.", _WHOLE,
@@ -285,9 +287,10 @@ _OTHERS: Dict[str, Explanation] = {
         "Remove the deltas first, or remove the files yourself."),
     "E526": Explanation(
         "A checkpoint has TensorFlow's variables but no tables.", NOTHING,
-        "Use a checkpoint that was saved with tables. An Estimator needs a new `model_dir`. To start with empty "
-        "tables, pass their names to `restore` in `allow_missing`. To restore only variables, use a Saver with a "
-        "`var_list`."),
+        "To continue with the embeddings of the checkpoint, convert it: `ascpipe checkpoint from-tensorflow`, or "
+        "`ascpipe run --columns --take-over` for feature columns. To start with empty tables, use a new `model_dir`, "
+        "or pass the names of the tables to `restore` in `allow_missing`. To restore only variables, use a Saver with "
+        "a `var_list`."),
     "E527": Explanation(
         "There is not enough memory for a copy of a checkpoint in addition to the live tables.",
         NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 from ascpipe import names
 from ascpipe.cli import main
-from ascpipe.control import lock
+from ascpipe.control import lock, run_record
 from ascpipe.daemon import kept_logs, kernel_cache
+from ascpipe.data import index
 from ascpipe.layout import structs
 
 
@@ -118,13 +119,14 @@ def test_clean_of_everything_leaves_nothing_of_this_user_but_what_is_not_ours(ba
     killed = left_by("private-1-0123456789ab", "lock", "daemon.log")
     folders = [Path(kernel_cache.folder_of(str(base / "cache"))), base / "cache/kernels-0000000000000001",
                base / "home-cache/ascpipe/wheels/0123", base / "cache/ops-0123",
-               base / "cache/environment-0123", Path(kept_logs.base_dir(), "private-2-0123456789ab")]
+               base / "cache/environment-0123", Path(kept_logs.base_dir(), "private-2-0123456789ab"),
+               Path(run_record.base_dir()), Path(index.in_cache("train.tfrecord")).parent]
     for folder in folders:
         folder.mkdir(parents=True)
     (base / "cache" / "notes.txt").write_text("mine")
-    assert ascpipe("clean", "--everything", "--dry-run").output.count("would remove") == 7
+    assert ascpipe("clean", "--everything", "--dry-run").output.count("would remove") == 9
     assert all(folder.exists() for folder in folders)
-    assert ascpipe("clean", "--everything").output.count("removed") == 7
+    assert ascpipe("clean", "--everything").output.count("removed") == 9
     left = [kept_logs.base_dir(), os.path.dirname(kept_logs.base_dir()), killed.path, names.base_dir(),
             str(base / "home-cache/ascpipe")]
     assert not [path for path in left if os.path.exists(path)]
