@@ -29,8 +29,8 @@ def command() -> None:
     """Group of commands. Each command imports its modules when it is called."""
 
 
-@command.command("index", help="Build the index of each TFRecord, CSV or TSV file. An index has the place of each "
-                               "record, and is needed to shuffle records. A file that has an index keeps it. Parquet "
+@command.command("index", help="Build the index of each TFRecord, CSV or TSV file. An index contains the offset of "
+                               "each record, and is needed to shuffle records. An existing index is kept. Parquet "
                                "files need no index.")
 @_files
 @_header
@@ -151,7 +151,7 @@ def check(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
 
 
 @command.command("convert", help="Convert TFRecord, CSV, TSV or Parquet files into one file of another format. The "
-                                 "output replaces nothing unless --force is given, and appears when it is complete.")
+                                 "output appears when it is complete. It replaces an existing file only with --force.")
 @click.argument("files", metavar="IN...", nargs=-1, required=True)
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--to", default=None, type=click.Choice(["tfrecord", "csv", "tsv", "parquet"]),

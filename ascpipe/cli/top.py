@@ -99,7 +99,7 @@ class _Live:
 
 @contextlib.contextmanager
 def _single_keys() -> Iterator[None]:
-    """Context manager in whose block the terminal delivers single key presses without echo."""
+    """Context manager that makes the terminal deliver single key presses without echo."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     tty.setcbreak(fd)

@@ -1,4 +1,4 @@
-"""Function ``advice``, which finds what is wrong in the figures of a training and says what to do about it."""
+"""Function ``advice``, which finds problems in the figures of a training and recommends actions."""
 import re
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 

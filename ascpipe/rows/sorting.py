@@ -126,7 +126,7 @@ def _divide(blocks: Iterable[Arrays], ranges: _Ranges, rooms: Sequence[Room]) ->
 
 @contextlib.contextmanager
 def temporary_rooms(folder: str, columns: Sequence[Column], rows: int) -> Iterator[List[Room]]:
-    """Context manager that yields room for ``rows`` rows in a temporary file in ``folder``."""
+    """Context manager that yields space for ``rows`` rows in a temporary file in ``folder``."""
     starts = np.cumsum([0, *(column.row_bytes * rows for column in columns)]).tolist()
     with tempfile.TemporaryFile(dir=folder) as file:
         yield [Room(file.fileno(), start) for start, _ in zip(starts, columns)]

@@ -62,7 +62,7 @@ class Process:
         return self.pipeline is not None or bool(self.deferred.graphs())
 
     def is_first(self, warning: str) -> bool:
-        """Return True at the first call with this name of a warning. Record the name."""
+        """Return True on the first call with the name of this warning, and record the name."""
         is_first = warning not in self.warned
         self.warned.add(warning)
         return is_first

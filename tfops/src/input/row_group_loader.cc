@@ -28,7 +28,7 @@ LoaderGate& Gate() {
   return *gate;
 }
 
-// Use of Python and of the memory of Arrow. `load()` is null after the end of the use.
+// Counts the threads that use Python or memory of Arrow. `load()` is null if they must not be used any more.
 class LoaderUse {
  public:
   LoaderUse() {

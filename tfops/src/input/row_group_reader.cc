@@ -15,8 +15,8 @@ constexpr auto kStopLook = std::chrono::milliseconds(20);  // between two checks
 
 }  // namespace
 
-// A row group that a thread decodes. The thread is detached and shares the object: a destructor that waits for the
-// thread may hold the interpreter lock that the thread needs.
+// A row group that a thread decodes. The thread is detached and shares ownership of the object. A destructor that
+// waited for the thread could deadlock, because it may hold the interpreter lock that the thread needs.
 struct RowGroupReader::Loading {
   std::size_t number;  // of the row group
   std::mutex mutex;
