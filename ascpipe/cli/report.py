@@ -1,4 +1,4 @@
-"""Command ``ascpipe report``. It writes an HTML page about a finished or running run."""
+"""Command ``ascpipe report``. It writes an HTML page about a run, which may still be running."""
 import json
 from typing import Optional
 

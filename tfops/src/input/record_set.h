@@ -24,7 +24,7 @@ class RecordSet {
     RecordFormat format = TfRecordFormat();
   };
 
-  // Opens the indexes. Fails if an index does not belong to its file, as RecordIndex::Open.
+  // Opens the indexes. Fails if an index does not belong to its file, like RecordIndex::Open.
   static CoreStatus Open(std::vector<Source> sources, std::unique_ptr<RecordSet>* set);
 
   std::int64_t records() const { return firsts_.back(); }
