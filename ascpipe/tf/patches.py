@@ -58,16 +58,19 @@ class Patch:
         feature: feature that needs the patch, or None if every program needs the patch.
         of_graphs: if True, replace a method on each graph with tables, not on the class.
         is_new: True if TensorFlow has no such attribute.
+        stays: True if ``undo`` keeps the replacement in a process that has created tables. The replacement then refuses
+            graphs whose tables ``shutdown`` has discarded, and calls TensorFlow's attribute for all other graphs.
     """
 
     def __init__(self, module: str, path: str, purpose: str, feature: Optional[Feature] = None, *,
-                 of_graphs: bool = False, is_new: bool = False) -> None:
+                 of_graphs: bool = False, is_new: bool = False, stays: bool = False) -> None:
         self.module = module
         self.path = path
         self.purpose = purpose
         self.feature = feature
         self.of_graphs = of_graphs
         self.is_new = is_new
+        self.stays = stays
         self._plain: Any = _NOTHING
         self._replacement: Any = _NOTHING
         self._objects: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -111,8 +114,8 @@ class Patch:
             self._on_objects(is_replaced=True)
 
     def undo(self) -> None:
-        """Restore TensorFlow's attribute. The call has no effect if the attribute was not replaced."""
-        if self._plain is _NOTHING:
+        """Restore TensorFlow's attribute. The call has no effect if the attribute was not replaced, or if it stays."""
+        if self._plain is _NOTHING or (self.stays and _Applied.has_tables):
             return
         if self._plain is not None:
             setattr(self._owner(), self._name(), self._plain)
@@ -155,9 +158,10 @@ def _call(replacement: Callable[..., Any], of: Callable[[], Any], *args: Any, **
 
 
 class _Applied:
-    """Record of whether the patches of this process are applied."""
+    """Record of whether the patches of this process are applied, and whether the process has created tables."""
 
     now = False
+    has_tables = False
 
 
 PATCHES: List[Patch] = []
@@ -178,8 +182,8 @@ _COLUMNS = "tensorflow.python.feature_column.feature_column_v2"
 _OLD_COLUMNS = "tensorflow.python.feature_column.feature_column"
 
 SAVER_BUILD = Patch(_SAVER, "Saver._build", "a saver excludes rows of tables from TensorFlow's part")
-SAVER_SAVE = Patch(_SAVER, "Saver.save", "a saver saves the tables, too")
-SAVER_RESTORE = Patch(_SAVER, "Saver.restore", "a saver restores the tables, too")
+SAVER_SAVE = Patch(_SAVER, "Saver.save", "a saver saves the tables, too", stays=True)
+SAVER_RESTORE = Patch(_SAVER, "Saver.restore", "a saver restores the tables, too", stays=True)
 HOOK_BEGIN = Patch("tensorflow.python.training.basic_session_run_hooks", "CheckpointSaverHook.begin",
                    "a hook checks its directory before training, and saves deltas between full checkpoints")
 SUPERVISOR_INIT = Patch("tensorflow.python.training.supervisor", "Supervisor.__init__",
@@ -261,6 +265,7 @@ def apply_to_session(session: Any, run: Callable[..., Any], make_callable: Calla
 
 def apply_to_graph(graph: Any) -> None:
     """Replace two methods of a graph with tables: ``finalize``, and the method that each run of a session calls."""
+    _Applied.has_tables = True
     RUN_LOCK.put_on(graph)
     FINALIZE.put_on(graph)
 
@@ -273,7 +278,10 @@ def apply() -> None:
 
 
 def undo() -> None:
-    """Undo all patches, including patches of sessions. Features that need the patches do not work after this call."""
+    """Undo all patches, including patches of sessions. Features that need the patches do not work after this call.
+
+    In a process that has created tables, ``Saver.save`` and ``Saver.restore`` stay replaced (``Patch.stays``).
+    """
     _Applied.now = False
     for patch in PATCHES:
         patch.undo()

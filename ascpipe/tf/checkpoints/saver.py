@@ -81,7 +81,7 @@ class Saver(tf.compat.v1.train.Saver):
             ``dir/base-step``, the argument for ``restore``.
 
         Raises:
-            RuntimeError: the graph has tables, and its pipeline was not started.
+            RuntimeError: the graph has tables, and its pipeline was not started, or ``shutdown`` was called.
             NotSavedError: the checkpoint cannot be written. Earlier checkpoints are unchanged, and training may
                 continue. The error is also raised if the previous background save has failed, or if the session reads a
                 copy of a restored checkpoint. In these cases, nothing is written.
@@ -92,6 +92,7 @@ class Saver(tf.compat.v1.train.Saver):
         """
         check_all({"sess": _SESSION, "save_delta": boolean(), "background": boolean()},
                   {"sess": sess, "save_delta": save_delta, "background": background})
+        GraphState.require_not_ended(sess.graph, "Nothing was written. Call save() before asc.shutdown()")
         state = _state_with_tables(sess.graph)
         tensorflow_part.complete(self, sess.graph)
         if state is None:
@@ -161,7 +162,7 @@ class Saver(tf.compat.v1.train.Saver):
             rename: name of a table in the checkpoint -> its name in this program, for tables with another name.
 
         Raises:
-            RuntimeError: the graph has tables, and its pipeline was not started.
+            RuntimeError: the graph has tables, and its pipeline was not started, or ``shutdown`` was called.
             ValueError: an argument has the wrong type, or no checkpoint has the step of ``restore_model_version``. The
                 program has no table of a name in ``rename``, or a name occurs twice.
             MissingError: E520. The checkpoint does not exist. The error is also a ``ValueError``, a
@@ -175,6 +176,8 @@ class Saver(tf.compat.v1.train.Saver):
         check_all({"sess": _SESSION, "allow_unverified": boolean(), "allow_missing": Names(), "rename": _NAMES},
                   {"sess": sess, "allow_unverified": allow_unverified, "allow_missing": allow_missing,
                    "rename": rename})
+        GraphState.require_not_ended(sess.graph, "Nothing was changed. Call asc.init(), build the graph again, and "
+                                     "then call restore()")
         allow_missing = {*allow_missing, *os.environ.get("ASCPIPE_ALLOW_MISSING", "").split(",")}
         state = _state_with_tables(sess.graph)
         tensorflow_part.complete(self, sess.graph)

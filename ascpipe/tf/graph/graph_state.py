@@ -24,6 +24,7 @@ from ascpipe.tf.graph.tensor_requests import Requests
 from ascpipe.tf.running.process import Process
 
 _STATE = "state"
+_SAVED_TABLES = "saved_tables"  #: attribute of a graph: names of the tables that programs have created in it
 
 LIVE = 0  #: instance number that selects the live tables
 
@@ -127,6 +128,28 @@ class GraphState:
     def known(graph: tf.Graph) -> Optional["GraphState"]:
         """Return the state of a graph, or None before ``init``."""
         return GraphState.of(graph) if Process.is_initialised() else None
+
+    def add(self, table: Table, graph: tf.Graph) -> None:
+        """Add a table to the graph of this state."""
+        self.tables[table.table_name] = table
+        if self.served is None and table.is_save:
+            saved: List[str] = internals.stored_on(graph, _SAVED_TABLES, list)
+            saved.append(table.table_name)
+
+    @staticmethod
+    def require_not_ended(graph: tf.Graph, advice: str) -> None:
+        """Raise ``RuntimeError`` if ``shutdown`` has discarded tables of a graph that checkpoints contain.
+
+        The graph may have tables of an earlier program if it also has tables of the program that runs now.
+
+        Args:
+            advice: end of the error message.
+        """
+        state = GraphState.known(graph)
+        ended = internals.stored_on(graph, _SAVED_TABLES, list)
+        if ended and (state is None or not state.tables):
+            raise CallOrderError("A Saver was used after asc.shutdown(), which discarded the tables {} of its graph. {}"
+                                 .format(", ".join(map(repr, ended)), advice))
 
     @property
     def trains(self) -> bool:

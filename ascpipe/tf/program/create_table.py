@@ -175,7 +175,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
                                    disk_rows=_share(int(host_vocabulary_size) + int(ssd_vocabulary_size), ranks),
                                    directories=_directories(table_name, ssd_data_path, 4 * width))
         variable = _device_rows(graph, shape, process.configuration.hashtable_collection)
-    tables[table_name] = Table(shape, variable, key_dtype, is_save=is_save)
+    state.add(Table(shape, variable, key_dtype, is_save=is_save), graph)
     patches.apply_to_graph(graph)
     return tables[table_name]
 
