@@ -7,7 +7,12 @@ from ascpipe.checkpoint import rec_sdk_format
 from ascpipe.checkpoint.block_reader import Checkpoint, Pieces
 from ascpipe.checkpoint.chain import MAX_DELTAS, Chain
 from ascpipe.checkpoint.contents import Link
-from ascpipe.checkpoint.errors import CheckpointError, DamagedCheckpointError, UnverifiedCheckpointError
+from ascpipe.checkpoint.errors import (
+    CheckpointError,
+    DamagedCheckpointError,
+    NoCheckpointError,
+    UnverifiedCheckpointError,
+)
 from ascpipe.checkpoint.paths import DENSE, MANIFEST
 from ascpipe.checkpoint.sliced import Sliced
 from ascpipe.checkpoint.tree import Tree, open_tree
@@ -127,3 +132,18 @@ def trained_batches(prefix: str) -> Dict[str, int]:
         if not tree.is_marked():
             raise UnverifiedCheckpointError(prefix)
         return dict(tree.records().manifest.position.trained_batches)
+
+
+def table_names(prefix: str) -> List[str]:
+    """Return the names of the tables of a checkpoint, or an empty list if ascpipe did not write tables there.
+
+    Only the manifest and the pair record are verified.
+
+    Raises:
+        CheckpointPathError, DamagedCheckpointError: the same errors as in ``trained_batches``.
+    """
+    try:
+        with contextlib.closing(open_tree(prefix)) as tree:
+            return [table.name for table in tree.records().manifest.tables] if tree.is_marked() else []
+    except NoCheckpointError:
+        return []

@@ -199,6 +199,10 @@ TAPE_GRADIENT = Patch("tensorflow.python.eager.backprop", "GradientTape.gradient
                       "records which losses a gradient tape differentiates")
 MOVING_AVERAGES = Patch("tensorflow.python.training.moving_averages", "ExponentialMovingAverage.apply",
                         "moving averages of tables are refused")
+INIT_FROM_CHECKPOINT = Patch("tensorflow.python.training.checkpoint_utils", "_init_from_checkpoint",
+                             "tables of columns are initialized from a checkpoint, and other tables are refused")
+WARM_STARTED = Patch("tensorflow.python.training.warm_starting_util", "_get_grouped_variables",
+                     "a warm start outside an Estimator refuses tables, because it sets only initializers")
 FREEZE = Patch(internals.SUB_GRAPHS, "extract_sub_graph",
                "a graph with tables is not frozen to constants")
 SESSION_CALL = Patch(_SESSION, "BaseSession._do_call",
@@ -244,8 +248,6 @@ SHARED_WEIGHTS = Patch(_COLUMNS, "SharedEmbeddingColumnCreator.embedding_weights
 LINEAR_COLUMN = Patch(_OLD_COLUMNS, "_FCLinearWrapper.build", "a table replaces the weights of linear_model", COLUMNS)
 SAFE_LOOKUP = Patch("tensorflow.python.ops.embedding_ops", "safe_embedding_lookup_sparse",
                     "columns look up the table that replaces their variable", COLUMNS)
-INIT_FROM_CHECKPOINT = Patch("tensorflow.python.training.checkpoint_utils", "_init_from_checkpoint",
-                             "tables of columns are initialized from a checkpoint", COLUMNS)
 FRACTION_OF_ZERO = Patch(_LINEAR, "_compute_fraction_of_zero", "a linear Estimator does not count the zeros of tables",
                          COLUMNS)
 SDCA_STEP = Patch(_LINEAR, "LinearSDCA.get_train_step", "an optimizer that reads whole variables refuses tables",

@@ -16,7 +16,7 @@ from mx_rec.util.initialize import init, terminate_config_initializer
 from tests.support import tree
 from tests.tf import programs
 
-MOST_IN_A_PLAIN_PROGRAM = 15
+MOST_IN_A_PLAIN_PROGRAM = 17
 ALWAYS = (None, patches.INCUMBENT, patches.ACCELERATOR_OPTIONS)  #: features that are no part of TensorFlow
 
 

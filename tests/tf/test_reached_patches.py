@@ -229,11 +229,12 @@ def older_columns(folder):
     v1.feature_column.linear_model(sentences(), [asc.feature_column.linear_weights(words())])
 
 
-@program(patches.INIT_FROM_CHECKPOINT)
-def columns_from_a_checkpoint(folder, trained):
+@program(patches.INIT_FROM_CHECKPOINT, patches.WARM_STARTED)
+def variables_from_a_checkpoint(folder, trained):
     asc.init()
-    v1.feature_column.input_layer(sentences(), [asc.feature_column.embedding_column(words(), DIM)])
-    v1.train.init_from_checkpoint(trained, {"bias": v1.get_variable("another_bias", [])})
+    bias = v1.get_variable("bias", [])
+    v1.train.init_from_checkpoint(trained, {"bias": bias})
+    v1.train.warm_start(trained, [bias])
 
 
 def labelled():

@@ -1,14 +1,21 @@
 """Replacement of ``tf.train.init_from_checkpoint`` that also loads rows into the tables of feature columns."""
+import logging
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
-from ascpipe.errors import ColumnError
+from ascpipe.errors import ColumnError, SaverError, api_names
 from ascpipe.tf import patches
 from ascpipe.tf.checkpoints import warm_starting
 from ascpipe.tf.graph.column_names import table_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIns
+from ascpipe.tf.running.process import Process
+
+_log = logging.getLogger(__name__)
+
+_NO_ROWS = ("tf.train.init_from_checkpoint() sets only initializers of variables. The rows of the tables {} in {} are "
+            "not loaded")
 
 
 @patches.INIT_FROM_CHECKPOINT.by
@@ -18,6 +25,8 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
     Raises:
         ColumnError: the map contains a variable with a table, and the function is called outside an Estimator. An
             Estimator calls ``Scaffold.init_fn``, but a session of the program runs only initializers.
+        SaverError: the map contains a scope, and the checkpoint contains other tables of the graph. In TensorFlow, the
+            scope may contain variables instead of these tables.
     """
     patches.INIT_FROM_CHECKPOINT.plain(path, assignment_map)
     state = GraphState.known(tf.compat.v1.get_default_graph())
@@ -39,6 +48,23 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
                                       "[variable]), and load(session) after the initializers have run")
     if sources:
         warm_starting.begin_tables(state, path, sources)
+    _require_no_rows(state, path, assignment_map)
+
+
+def _require_no_rows(state: GraphState, path: Any, assignment_map: Mapping[str, Any]) -> None:
+    """Raise ``SaverError`` if a scope may stand for tables of a checkpoint. Warn if the map contains only variables."""
+    tables = warm_starting.left_out(state, path)
+    if not tables:
+        return
+    text = _NO_ROWS.format(", ".join(map(repr, tables)), path)
+    scopes = [source for source in assignment_map if source.endswith("/")]
+    if scopes:
+        raise SaverError("{}, although assignment_map contains the scope {!r}. Call load = asc.warm_start() before, "
+                         "and load(session) after the initializers have run (docs/how-to/warm_start.md). If the tables "
+                         "should keep their initial rows, map variables instead of scopes".format(text, scopes[0]))
+    if Process.current().is_first(text):
+        _log.warning("%s", api_names.in_names_of_program(
+            text + ". To load them, call load = asc.warm_start(), and load(session) after the initializers have run"))
 
 
 def _name_in_checkpoint(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:

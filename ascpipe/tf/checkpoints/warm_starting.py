@@ -4,14 +4,15 @@ import functools
 import logging
 import os
 import re
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow as tf
 from tensorflow.python.training import checkpoint_management
 
 from ascpipe.checkpoint.errors import NoCheckpointError
+from ascpipe.checkpoint.reader import table_names
 from ascpipe.checkpoint.tree import open_tree
-from ascpipe.errors import ArgumentError, CallOrderError, ColumnError
+from ascpipe.errors import ArgumentError, CallOrderError, ColumnError, SaverError
 from ascpipe.errors.base import shown
 from ascpipe.tf import internals, patches
 from ascpipe.tf.checkpoints.restoring import Source, load_tables
@@ -35,10 +36,12 @@ class _WarmStarts:
 
     Attributes:
         loads: functions that are called with a session that was initialized and not restored.
+        tables: names of the tables that ``warm_start`` loads.
         is_under_way: True while TensorFlow's part of a warm start is being built.
     """
 
     loads: List[Callable[[tf.compat.v1.Session], Any]] = dataclasses.field(default_factory=list)
+    tables: Set[str] = dataclasses.field(default_factory=set)
     is_under_way: bool = False
 
     @staticmethod
@@ -131,6 +134,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
                 patches.WARM_START.plain(prefix, dense, settings.vocabularies, previous_names)
             finally:
                 begun.is_under_way = False
+    _WarmStarts.of(state).tables.update(sources)
     if not sources:
         _log.warning("the warm start from %s initializes no table; this graph has %s", ckpt_to_initialize_from,
                      ", ".join(state.tables) or "none")
@@ -152,6 +156,39 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
     prefix = _checkpoint(path)
     _WarmStarts.of(state).loads.append(functools.partial(
         _load, state, {name: Source(prefix, *source) for name, source in sources.items()}, False))
+
+
+def left_out(state: GraphState, path: Any) -> List[str]:
+    """Return the tables of a graph that a checkpoint contains and no warm start loads. Tables of columns are omitted.
+
+    Args:
+        path: a checkpoint, or a directory, which stands for its newest checkpoint.
+    """
+    others = {*StandIns.of(state).variables(), *_WarmStarts.of(state).tables}
+    wanted = [name for name, table in state.tables.items() if table.is_save and name not in others]
+    saved = table_names(_checkpoint(path)) if wanted else []
+    return [name for name in wanted if name in saved]
+
+
+@patches.WARM_STARTED.by
+def _get_grouped_variables(vars_to_warm_start: Any) -> Any:
+    """Replacement for the function with which ``tf.train.warm_start`` selects variables.
+
+    Raises:
+        SaverError: the selection contains tables, and the program did not call ``asc.warm_start`` for them.
+    """
+    state = GraphState.known(tf.compat.v1.get_default_graph())
+    if state is not None and state.served is None and not is_under_way(state):
+        others = {*StandIns.of(state).variables(), *_WarmStarts.of(state).tables}
+        tables = [name for name in _selected(state, vars_to_warm_start)[0] if name not in others]
+        if tables:
+            raise SaverError(
+                "tf.train.warm_start() sets only initializers of variables, but vars_to_warm_start also selects the "
+                "tables {}, whose rows have no initializer. Nothing was changed. Call load = asc.warm_start() with the "
+                "same arguments, and load(session) after the initializers have run (docs/how-to/warm_start.md). If the "
+                "tables should keep their initial rows, pass a list of variables as vars_to_warm_start".format(
+                    ", ".join(map(repr, tables))))
+    return patches.WARM_STARTED.plain(vars_to_warm_start)
 
 
 @patches.WARM_START.by
