@@ -34,11 +34,21 @@ def with_insert(dataset, spec):
 
 
 class Program:
-    """A program in a session. ``steps`` returns the loss and the users of each batch that it trains."""
+    """A program in a session. ``steps`` returns the loss and the users of each batch that it trains.
+
+    With a list of datasets, ``initializers`` are those of its iterator.
+    """
 
     def __init__(self, dataset, *, initialize=True):
         spec = asc.FeatureSpec("user", table_name="user")
-        self.iterator = v1.data.make_initializable_iterator(with_insert(dataset, spec))
+        if isinstance(dataset, list):
+            insert = asc.insert_function([spec])
+            made = [each.map(insert).map(lambda batch: (batch, batch["label"])).prefetch(6) for each in dataset]
+            self.iterator = v1.data.Iterator.from_structure(
+                v1.data.get_output_types(made[0]), v1.data.get_output_shapes(made[0]))
+            self.initializers = [self.iterator.make_initializer(each) for each in made]
+        else:
+            self.iterator = v1.data.make_initializable_iterator(with_insert(dataset, spec))
         features, labels = self.iterator.get_next()
         table = asc.create_table(name="user", dim=4, device_vocabulary_size=64,
                                  initializer=v1.constant_initializer(0.25))
@@ -206,3 +216,24 @@ def test_variables_that_are_initialized_again_begin_with_the_first_record(files,
         run.session.run(v1.global_variables_initializer())
         found = run.begin().steps(3)
     assert found == whole(lambda: read(files))[:3]
+
+
+def test_a_second_dataset_of_the_iterator_begins_anew_and_the_log_says_so(files, tmp_path, caplog):
+    """Each initialization begins a pass, so only the dataset that was trained last is within a pass."""
+    def build():
+        return [read([name], shuffle=False, epochs=1) for name in files]
+
+    def users(run, dataset, count):
+        run.session.run(run.initializers[dataset])
+        return [users for _, users in run.steps(count)]
+
+    with program(build) as run:
+        expected = [users(run, 0, 3), users(run, 1, 4)]
+    with program(build) as run:
+        assert [users(run, 0, 3), users(run, 1, 2)] == [expected[0], expected[1][:2]]
+        prefix = run.saver.save(run.session, str(tmp_path / "model"))
+        run.saver.save(run.session, str(tmp_path / "model"))
+    assert len([line for line in caplog.messages if "one dataset of stream 'training'" in line]) == 1
+    with program(build) as run:
+        run.saver.restore(run.session, prefix)
+        assert [users(run, 1, 2), users(run, 0, 3)] == [expected[1][2:], expected[0]]

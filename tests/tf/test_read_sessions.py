@@ -122,6 +122,39 @@ def test_a_step_that_fails_trains_the_next_batch_afterwards(files):
         assert run.steps(1)[0][1][0] == [16 * 16 % 37, 16 % 11]
 
 
+def test_after_a_timeout_of_a_step_that_waits_for_data_each_step_fails_and_a_restore_reads_on(files, tmp_path):
+    """As in TensorFlow, an iterator whose read was cancelled returns no further batch. No record is skipped."""
+    opened, calls = threading.Event(), []
+
+    def wait(users):
+        calls.append(len(users))
+        if len(calls) > 3 and not opened.is_set():
+            opened.wait(30)
+        return users
+
+    def build(pauses=True):
+        data = read(files, shuffle=False)
+        return data.map(lambda batch: {**batch, "user": tf.reshape(
+            tf.numpy_function(wait, [batch["user"]], tf.int64), [-1, 2])}) if pauses else data
+
+    with program(lambda: build(pauses=False)) as run:
+        expected = [users for _, users in run.begin().steps()]
+    with program(build) as run:
+        found = [users for _, users in run.begin().steps(3)]
+        timer = threading.Timer(0.5, opened.set)  # the run returns when the function has returned
+        timer.start()
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            run.session.run(run.train, options=v1.RunOptions(timeout_in_ms=100))
+        timer.join()
+        for _ in range(3):
+            with pytest.raises(tf.errors.CancelledError):
+                run.session.run(run.train)
+        prefix = run.saver.save(run.session, str(tmp_path / "model"))
+    with program(build) as run:
+        run.saver.restore(run.session, prefix)
+        assert found + [users for _, users in run.begin().steps()] == expected
+
+
 def test_a_dataset_in_a_python_function(files):
     def total(_):
         with tf.Graph().as_default(), v1.Session() as session:

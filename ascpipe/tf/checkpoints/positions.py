@@ -27,7 +27,8 @@ def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Di
     """Return the positions of the datasets that feed training streams, by stream name.
 
     The result has no position for a stream whose dataset does not read files, or that has trained no batch yet. If the
-    position of a dataset is unknown, the reason is logged once.
+    position of a dataset is unknown, the reason is logged once. If an iterator is initialized from several datasets,
+    the result has the position of the dataset that was trained last. This is logged once, too.
 
     Args:
         rings: numbers of the rings of training streams, by stream name in checkpoints.
@@ -44,6 +45,11 @@ def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Di
                           "Let the maps between asc.data.read and the insert function return one tensor unchanged, "
                           "for example the labels", name)
             continue
+        if len({read.source for read in reads}) > 1:
+            _log_once(pipeline, "The checkpoint has the reading position of one dataset of stream %r, the dataset that "
+                      "was trained last, but the iterator reads several datasets of asc.data.read. In a restored "
+                      "program, the others begin with the first record of their first pass. Pass all files to one "
+                      "asc.data.read, or restore at the end of an epoch", name)
         read = sources.get(position[0])
         if read is not None:
             found[name] = ReadPosition(read.data, *position[1:])
