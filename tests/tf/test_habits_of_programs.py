@@ -91,3 +91,25 @@ def test_static_lookups_have_shapes_without_gaps(expansion):
         rows = sparse_lookup(table, spec, 12, batch=batch)
         assert rows.shape.as_list() == [4, 3, 5]
         assert tf.reduce_sum(rows, axis=1).shape.as_list() == [4, 5]
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_a_batch_size_of_a_feature_that_is_not_that_of_the_data_changes_nothing(dynamic):
+    def losses(**given):
+        with programs.ascpipe(use_dynamic=dynamic):
+            spec = FeatureSpec("a", table_name="user", **given)
+            data = tf.data.Dataset.from_tensor_slices(
+                {"a": np.arange(48).reshape(16, 3) % 7, "label": np.float32(np.arange(16) % 2)})
+            data = data.batch(4, drop_remainder=True).map(get_asc_insert_func([spec]))
+            iterator = tf.compat.v1.data.make_initializable_iterator(data)
+            batch = iterator.get_next()
+            table = programs.table("user")
+            rows = sparse_lookup(table, spec, 12, batch=batch)
+            loss = tf.reduce_mean(tf.square(tf.reduce_sum(rows, [1, 2]) - batch["label"]))
+            train = programs.optimizer("adagrad", 0.1).minimize(loss, var_list=[table.variable])
+            start_asc_pipeline()
+            with programs.session() as run:
+                run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+                return [run.run([loss, train])[0] for _ in range(4)]
+
+    assert losses(batch_size=64) == losses(batch_size=2) == losses()

@@ -39,7 +39,8 @@ class FeatureSpec:
         eviction_threshold: int in [-1, 2147483647], age at which an eviction deletes an unused key. The unit is the
             unit of the timestamps, and training needs a timestamp feature. -1 and None turn eviction off.
         is_timestamp: True if this feature is not ids but the time of the batch, a scalar above 0.
-        batch_size: int in [1, 2147483647].
+        batch_size: int in [1, 2147483647]. It has no effect, because a lookup has the batch size of its data. With
+            static shapes, the attribute ``batch_size`` becomes the batch size of the data.
         faae_coefficient: int in [1, 2147483647], weight of an occurrence.
         feat_count: has no effect.
 
