@@ -84,7 +84,9 @@ def test_ascpipe_checkpoint_shows_the_ranks_of_a_checkpoint(two):
 
 def test_ranks_go_on_from_a_checkpoint_with_the_same_bits_where_rank_0_alone_restores(two, launcher, tmp_path):
     folder, run = two
-    require_same(goes_on(tmp_path / "again", 2, SAVES, saved(folder, 30), launcher), run, 30)
+    again = goes_on(tmp_path / "again", 2, SAVES, saved(folder, 30), launcher)
+    require_same(again, run, 30)
+    assert "was saved by" not in again.said
 
 
 def test_ranks_go_on_with_the_same_bits_after_rows_went_through_files(two, launcher, tmp_path):
@@ -101,7 +103,10 @@ def test_ranks_go_on_with_the_same_bits_after_rows_went_through_files(two, launc
 
 def test_one_rank_goes_on_from_a_checkpoint_of_two(two, tmp_path):
     folder, run = two
-    require_close(goes_on(tmp_path / "one", 1, CASE, saved(folder, 20)), run, 20)
+    one = goes_on(tmp_path / "one", 1, CASE, saved(folder, 20))
+    require_close(one, run, 20)
+    assert "was saved by 2 ranks, and this program has 1. Its numbers of trained batches (training: 20)" in one.said
+    assert "must skip n * 2 // 1 batches" in one.said
 
 
 @pytest.mark.parametrize("more", [

@@ -147,7 +147,23 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
         for name, number in rings.items():
             pipeline.native_side.set_trained_batches(number, saved.trained_batches.get(name, 0))
         continue_reading(pipeline, checkpoint.prefix, saved, rings)
+        _warn_of_other_ranks(pipeline, checkpoint, saved, rings)
         pipeline.loaded = saved, position_now(pipeline, held, saved)
+
+
+def _warn_of_other_ranks(pipeline: Pipeline, checkpoint: Checkpoint, saved: Position, rings: Dict[str, int]) -> None:
+    """Log that ``trained_batches`` counts the batches of a rank, if the checkpoint has another number of ranks.
+
+    ascpipe cannot see how many batches the program skips. Datasets with a reading position need no skip.
+    """
+    ranks = len(checkpoint.positions)
+    counts = {name: saved.trained_batches.get(name, 0) for name in rings if name not in saved.reads}
+    if ranks == pipeline.ranks or pipeline.rank != 0 or not any(counts.values()):
+        return
+    _log.warning("%s was saved by %d ranks, and this program has %d. Its numbers of trained batches (%s) count the "
+                 "batches of one rank. A dataset that skips them must skip n * %d // %d batches, otherwise it repeats "
+                 "or omits records (docs/how-to/saving.md, \"Another number of ranks\")", checkpoint.prefix, ranks,
+                 pipeline.ranks, ", ".join("{}: {}".format(*item) for item in counts.items()), ranks, pipeline.ranks)
 
 
 def position_in(pipeline: Pipeline, checkpoint: Checkpoint) -> Optional[Position]:
