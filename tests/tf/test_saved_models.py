@@ -224,7 +224,7 @@ def test_an_export_with_ops_of_tensorflow_is_served_without_the_library_and_give
     assert saved == {"dense/weights", "global_step"}
 
 
-def test_a_model_applies_the_changes_of_the_training_to_its_tables(trained, tmp_path):
+def test_a_model_applies_the_changes_of_the_training_to_its_tables(trained, tmp_path, caplog):
     folder, predicted = trained
     prefixes = [found.prefix for found in complete_checkpoints(str(folder))][-2:]
     updates = str(tmp_path / "updates")
@@ -232,7 +232,10 @@ def test_a_model_applies_the_changes_of_the_training_to_its_tables(trained, tmp_
         kinds = [[each.kind for each in asc.export_delta(prefix, updates)] for prefix in prefixes]
         path = tf.compat.as_text(asc.export_saved_model(Job(folder).estimator, str(tmp_path), receiver, watch=updates,
                                                         checkpoint_path=prefixes[0]))
+        lines = [line for line in caplog.messages if "applies updates to its tables only" in line]
         older = Job(folder).export(tmp_path / "older", checkpoint_path=prefixes[0])
+    assert ["1 dense variable (dense/weights)" in line for line in lines] == [True]
+    assert len([line for line in caplog.messages if "applies updates" in line]) == 1
     assert kinds == [["full"], ["delta"]]
     updated, older = served(tmp_path, path, older).values()
     for name in ("rows", "default"):

@@ -1,10 +1,12 @@
 """Exported tables that a server updates from a directory of ``export_delta``, and the version that it serves."""
+import logging
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
 from ascpipe.checkpoint.errors import UnverifiedCheckpointError
 from ascpipe.errors import ServingError
+from ascpipe.logs import counted
 from ascpipe.tf import internals
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import outside_scopes
@@ -14,6 +16,8 @@ from ascpipe.tf.running import native
 from ascpipe.tf.running.shapes import TableShape
 from ascpipe.tf.serving.ascpipe_tables import AscpipeTables
 from ascpipe.tf.serving.served_tables import Files, Written
+
+_log = logging.getLogger(__name__)
 
 EVERY_S = 10.0  #: default interval at which a server reads the directory of updates
 MIN_EVERY_S = 0.001
@@ -85,6 +89,17 @@ class WatchedTables(AscpipeTables):
         found = native.ops().asc_served_updates(watch=self._watched().handle)
         step, sequence, applied, refused, kept_keys = tf.unstack(found.figures)
         return ServedUpdates(step, sequence, applied, refused, kept_keys, found.problem)
+
+    def check(self, graph: tf.Graph) -> None:
+        """Check the complete graph of the model. Log its trainable variables, because updates do not change them."""
+        super().check(graph)
+        names = [variable.op.name for variable in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
+                 if 0 not in variable.shape.as_list()]  # a variable without rows stands for the table of a column
+        if names:
+            _log.warning("the exported model applies updates to its tables only. Its %s (%s%s) keep the values of %s. "
+                         "Export the model again to serve newer values (docs/how-to/serving_updates.md)",
+                         counted(len(names), "dense variable"), ", ".join(names[:3]), ", ..." * (len(names) > 3),
+                         self._prefix)
 
     def _watched(self) -> _Watch:
         if self._watch is None:
