@@ -222,7 +222,7 @@ class _Build:
 
     def link(self) -> None:
         """Link the libraries whose objects have changed."""
-        ours = [unit for unit in self.units if unit.folder != units.DISK]
+        ours = [unit for unit in self.units if unit.folder not in units.ONLY_FILES]
         files = [unit for unit in self.units if unit.folder in units.FILES]
         also = [unit for unit in self.units if unit.sources[0] in units.ALSO_FILES]
         # Before glibc 2.34, dlopen was in a separate library.

@@ -16,20 +16,20 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tup
 #: -ffp-contract=off: Results are the same on machines with and without fused multiply-add.
 FLAGS = ("-std=c++14", "-O2", "-DNDEBUG", "-ffp-contract=off", "-fPIC", "-pthread", "-Wall", "-Wextra", "-Werror")
 #: Folders with the loops over rows and records. -fno-math-errno lets the compiler vectorize loops with square roots.
-LOOPS = ("core", "input")
+LOOPS = ("core", "input", "rows")
 LOOP_FLAGS = ("-O3", "-fno-math-errno")
 #: Hidden symbols cannot be replaced by another library in the same process.
 HIDDEN = ("-fvisibility=hidden",)
 #: GCC treats an included source as a header and warns about class members of types in anonymous namespaces.
 TOGETHER = ("-Wno-subobject-linkage",)
 
-DISK = "disk"  #: folder of the sources that only libascpipe_files.so needs
-FILES = (DISK, "input")  #: folders of the sources of libascpipe_files.so
-WITHOUT_TENSORFLOW = ("core", "input", "peers", "step", DISK)
+ONLY_FILES = ("disk", "rows")  #: folders of the sources that only libascpipe_files.so needs
+FILES = (*ONLY_FILES, "input")  #: folders of the sources of libascpipe_files.so
+WITHOUT_TENSORFLOW = ("core", "input", "peers", "step", *ONLY_FILES)
 ALSO_FILES = ("core/bell.cc", "core/crc32c.cc")  #: sources of the core that libascpipe_files.so needs
 WITH_INFO = "bridge/c_api.cc"  #: only this source contains the build info, so only its object changes with it
 #: Units of each folder.
-COUNTS = {"bridge": 7, "core": 5, DISK: 2, "graph": 6, "input": 2, "ops": 5, "peers": 2, "step": 1}
+COUNTS = {"bridge": 7, "core": 5, "disk": 2, "graph": 6, "input": 2, "ops": 5, "peers": 2, "step": 1}
 #: Sources that are not combined, because another library needs the object, the flags differ, or they compile slowly.
 ALONE = (*ALSO_FILES, WITH_INFO, "core/bag_gradients.cc", "core/bags.cc")
 

@@ -5,6 +5,7 @@ import numpy as np
 
 from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.contents import INT_BYTES, KeyBlock, TableSpec
+from ascpipe.checkpoint.key_order import sort_keys
 from ascpipe.checkpoint.keys import belongs, places
 from ascpipe.checkpoint.memory_room import memory_for
 from ascpipe.checkpoint.table_folders import candidate_pieces, count_pieces
@@ -113,7 +114,7 @@ def read_keys(source: Source, spec: TableSpec, prefix: str, columns: Sequence[st
         keys = np.concatenate(found)
         del found
         if not (keys[1:] > keys[:-1]).all():
-            keys.sort()
+            sort_keys(keys)
     _check_unique(keys, spec, source)
     return keys, latest
 

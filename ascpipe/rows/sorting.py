@@ -6,7 +6,7 @@ from typing import Callable, ContextManager, Iterable, Iterator, List, NamedTupl
 
 import numpy as np
 
-from ascpipe.checkpoint import disk
+from ascpipe.checkpoint import disk, key_order
 from ascpipe.rows.columns import Column
 
 Arrays = List[np.ndarray]  #: one array for each column; the first array has the keys
@@ -14,7 +14,6 @@ Blocks = Callable[[], Iterable[Arrays]]
 
 _PART_BYTES = 16 << 20  #: rows that are sorted in memory at a time
 _SAMPLES = 256  #: keys for each range, from which the bounds of the ranges are estimated
-_CHUNK = 1 << 17  #: keys that are compared with the bounds at a time
 
 
 class Room(NamedTuple):
@@ -73,13 +72,17 @@ def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Col
     with rooms() as given, ThreadPoolExecutor(1) as thread:
         _divide(blocks(), ranges, given)
 
+        # Only one range is read at a time, so all ranges are read into the same memory.
+        most = int(ranges.counts.max())
+        unsorted = [np.empty((most, column.width) if column.width else most, column.dtype) for column in columns]
+        scratch = key_order.scratch_for(most)
+
         def read(first: int, end: int) -> Arrays:
-            arrays = [np.empty((end - first, column.width) if column.width else end - first, column.dtype)
-                      for column in columns]
+            arrays = [values[:end - first] for values in unsorted]
             for values, room, column in zip(arrays, given, columns):
                 disk.read_into(room.fd, room.start + first * column.row_bytes, values)
-            order = np.argsort(arrays[0])
-            return [values.take(order, axis=0) for values in arrays]
+            order = key_order.order_of(arrays[0], scratch)
+            return [key_order.gathered(values, order) for values in arrays]
 
         ahead = thread.submit(read, 0, ends[0])  # the next range is sorted while the caller writes this range
         for place, end in enumerate(ends, 1):
@@ -95,13 +98,7 @@ def _ranges_of(keys: np.ndarray, part_rows: int) -> _Ranges:
     chosen = np.random.RandomState(len(keys) % (1 << 32)).randint(0, len(keys), _SAMPLES * parts)
     sample = np.sort(keys[chosen])
     bounds = np.unique(sample[_SAMPLES::_SAMPLES])  # the first range has all smaller keys
-    of_rows = np.empty(len(keys), np.uint16 if len(bounds) < 1 << 16 else np.uint32)  # numpy sorts uint16 faster
-    for start in range(0, len(keys), _CHUNK):
-        of_rows[start:start + _CHUNK] = np.searchsorted(bounds, keys[start:start + _CHUNK], "right")
-    counts = np.zeros(len(bounds) + 1, np.int64)
-    for start in range(0, len(keys), _CHUNK):
-        counts += np.bincount(of_rows[start:start + _CHUNK], minlength=len(counts))
-    return _Ranges(of_rows, counts)
+    return _Ranges(*key_order.ranges_of(keys, bounds))
 
 
 def _divide(blocks: Iterable[Arrays], ranges: _Ranges, rooms: Sequence[Room]) -> None:
@@ -111,13 +108,12 @@ def _divide(blocks: Iterable[Arrays], ranges: _Ranges, rooms: Sequence[Room]) ->
     for arrays in blocks:
         of_rows = ranges.of_rows[done:done + len(arrays[0])]
         done += len(arrays[0])
-        order = np.argsort(of_rows, kind="stable")
-        counts = np.bincount(of_rows, minlength=len(ends))
+        order, counts = key_order.grouped(of_rows, len(ends))
         here = np.flatnonzero(counts)
         runs = list(zip(ends[here].tolist(), counts[here].tolist()))
         ends += counts
         for room, values in zip(rooms, arrays):
-            sorted_values = memoryview(values.take(order, axis=0)).cast("B")
+            sorted_values = memoryview(key_order.gathered(np.ascontiguousarray(values), order)).cast("B")
             row_bytes = sorted_values.nbytes // len(values)
             for row, size in runs:
                 disk.write_at(room.fd, room.start + row * row_bytes, sorted_values[:size * row_bytes])

@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "ascpipe.data": {"ascpipe.tfops"},  # which has the library
     "ascpipe.rows": {"ascpipe.checkpoint", "ascpipe.data"},
     "ascpipe.tables": {"ascpipe.kernels"},
-    "ascpipe.checkpoint": {"ascpipe.shm"},
+    "ascpipe.checkpoint": {"ascpipe.shm", "ascpipe.tfops"},  # which has the library
     "ascpipe.shm": {"ascpipe.kernels"},
     "ascpipe.kernels": set(),
     "ascpipe.layout": set(),
@@ -120,6 +120,7 @@ INCLUDES = {  # folder of tfops/src -> what the path of an include may begin wit
     "input": ("core/", "input/"),
     "peers": ("core/", "peers/"),
     "disk": ("core/", "disk/"),
+    "rows": ("rows/",),
     "bridge": ("core/", "input/", "peers/", "bridge/", "tensorflow/", "absl/", "google/protobuf/"),
     "ops": ("core/", "input/", "peers/", "bridge/", "ops/", "tensorflow/"),
 }

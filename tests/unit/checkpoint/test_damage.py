@@ -356,7 +356,7 @@ def limited(prefix, spare_bytes):
 
 
 def test_too_little_memory_is_an_error_with_need_and_limit_wherever_it_runs_out(tmp_path):
-    count = 1 << 21
+    count = 1 << 22
     large = content("user", 4, 1, dim=1, slots=())
     block = Block(np.random.RandomState(1).permutation(count), np.zeros([count, 1], np.float32),
                   *np.zeros([2, count], np.int64))

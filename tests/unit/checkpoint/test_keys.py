@@ -37,14 +37,6 @@ def test_many_keys_that_come_twice_are_found(seed):
     assert repeated(np.full(COUNT, -1)) == -1
 
 
-def test_keys_that_all_have_one_hash_are_compared_all_the_same(seed, monkeypatch):
-    monkeypatch.setattr(key_sets, "_FACTORS", (1, 1, 1))  # the upper bits of small keys are all 0
-    keys = np.random.RandomState(seed).permutation(COUNT)
-    assert repeated(keys.copy()) is None
-    keys[3] = keys[4]
-    assert repeated(keys.copy()) == keys[4]
-
-
 def test_no_key_comes_twice_among_none_or_one():
     assert repeated(np.empty(0, np.int64)) is None
     assert repeated(np.array([5])) is None
