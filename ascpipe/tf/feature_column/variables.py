@@ -197,8 +197,10 @@ class _Plan:
         if name not in stand_ins:
             sizes = self._sizes or TableSizes()
             rows = self._device_rows(name, sizes)
+            # DistributedOptimizer averages the gradients of variables over ranks.
             table = create_table(tf.int64, self.dim, table_name(name), self.initializer, device_vocabulary_size=rows,
-                                 host_vocabulary_size=sizes.host if rows < self.buckets else 0)
+                                 host_vocabulary_size=sizes.host if rows < self.buckets else 0,
+                                 all2all_gradients_op="sum_gradients_and_div_by_ranksize")
             if sizes.pretrained is not None:
                 GraphState.of(variable.graph).note_pretrained(table.table_name, sizes.pretrained)
             stand_ins[name] = StandIn(variable, table, bool(variable.trainable))
