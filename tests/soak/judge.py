@@ -1,10 +1,10 @@
-"""Whether processes grow: pure decisions upon samples.
+"""Pure functions that decide from samples whether processes grow.
 
-A process that lives all the time is compared with itself: the last fifth of its samples after the warm-up with the
-first fifth. Of memory it is the median; of descriptors, mappings and threads, which come and go with each save, what
-nine of ten samples have at least. A process that was replaced begins small again, so samples are compared between
-processes of one role and of about one age. What a process leaks in its own life is judged apart: by how much it has
-grown between the first and the last third of it.  docs/internals/testing.md says why the limits are as they are.
+For a process that lives for the whole run, the last fifth of its samples after the warm-up is compared with the first
+fifth. The compared values are the median of memory, and the 10 % quantile of descriptors, mappings and threads, which
+come and go with each save. A replaced process begins small again, so its samples are compared with samples of
+processes of the same role and age. The growth during the life of a process is the difference between the last and the
+first third of its samples.
 """
 import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
