@@ -20,7 +20,7 @@ _NO_ROWS = ("tf.train.init_from_checkpoint() sets only initializers of variables
 
 @patches.INIT_FROM_CHECKPOINT.by
 def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Set the initializers of variables as TensorFlow does. For variables with a table, arrange the load of the table.
+    """Set the initializers of variables as TensorFlow does. Arrange that the tables of variables are loaded.
 
     Raises:
         ColumnError: the map contains a variable with a table, and the function is called outside an Estimator. An
