@@ -11,7 +11,8 @@ from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.errors import RowsNotImportedError
 from ascpipe.data.parquet import failures, required
 from ascpipe.rows.columns import COUNT, KEY, ROW, SLOT, TIMESTAMP
-from ascpipe.rows.parquet_pages import Chunk, LargePageError, check_pages
+from ascpipe.rows.parquet_lists import values_of_largest_batch
+from ascpipe.rows.parquet_pages import Chunk, LargePageError, checked_pages
 from ascpipe.rows.sources import Part, Source, Wrong, block_rows, check_columns, widths_of
 
 _BUFFER_BYTES = 1 << 20  #: of a column that are read at a time
@@ -141,26 +142,34 @@ class ParquetRows(Source):
             raise self.damaged(where, "it has {} rows, but {} are expected".format(first, rows))
 
     def _check_group(self, file: Any, fd: int, one: _File, group: int, columns: Sequence[str]) -> None:
-        """Check that no page is large, and that lists do not have many times as many values as the table."""
+        """Check that no page is large, and that no batch of lists has many more values than rows of the table."""
         fields = [field for name in columns for field in one.fields[name]]
         where = _where(one, group)
+
+        def read(start: int, count: int) -> bytes:
+            return os.pread(fd, count, start)
+
         try:
-            metadata = file.metadata.row_group(group)
-            rows = metadata.num_rows
-            most = rows * max(self._widths.values())
-            for name, chunk in _chunks(metadata):
-                if not any(name == field or name.startswith(field + ".") for field in fields):
-                    continue
-                if chunk.values > 2 * most + _FEW:
-                    raise self.refused(where, "column {!r} has {} values in {} rows, expected at most {}".format(
-                        name, chunk.values, rows, most), rows)
-                check_pages(lambda start, count: os.pread(fd, count, start), chunk)
+            rows = file.metadata.row_group(group).num_rows
+            for name, chunk, lists in _chunks(file, group):
+                if any(name == field or name.startswith(field + ".") for field in fields):
+                    self._check_values(where, name, chunk.values, rows)
+                    pages = checked_pages(read, chunk)
+                    if lists is not None:
+                        together = min(rows, self._block_rows)
+                        self._check_values(where, name, values_of_largest_batch(read, pages, lists, together), together)
         except LargePageError as error:
             raise self.refused(where, "column {!r}: {}".format(name, error)) from error
         except RowsNotImportedError:
             raise
         except failures() as error:
             raise self.damaged(where, str(error)) from error
+
+    def _check_values(self, where: str, name: str, values: int, rows: int) -> None:
+        most = rows * max(self._widths.values())
+        if values > 2 * most + _FEW:
+            raise self.refused(where, "column {!r} has {} values in {} rows, expected at most {}".format(
+                name, values, rows, most), rows)
 
     def _values(self, batch: Any, fields: Sequence[str], name: str) -> Tuple[np.ndarray, np.ndarray]:
         """Return the values of a column, and for each row whether it is null or has another length."""
@@ -195,13 +204,16 @@ def _where(one: _File, group: int) -> str:
     return "row group {} of {}".format(group, one.path)
 
 
-def _chunks(metadata: Any) -> Iterator[Tuple[str, Chunk]]:
-    """Yield the name and the place of each column of a row group."""
-    for column in map(metadata.column, range(metadata.num_columns)):
+def _chunks(file: Any, group: int) -> Iterator[Tuple[str, Chunk, Optional[str]]]:
+    """Yield the name and the place of each column of a row group, and the compression of a column of lists."""
+    metadata = file.metadata.row_group(group)
+    for place in range(metadata.num_columns):
+        column = metadata.column(place)
         start = column.data_page_offset
         if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
             start = column.dictionary_page_offset
-        yield column.path_in_schema, Chunk(start, column.num_values)
+        is_list = file.schema.column(place).max_repetition_level > 0
+        yield column.path_in_schema, Chunk(start, column.num_values), column.compression if is_list else None
 
 
 @contextlib.contextmanager

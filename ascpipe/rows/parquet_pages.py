@@ -2,7 +2,7 @@
 
 The header of a page is in Thrift's compact protocol. The numbers of fields are the numbers of ``parquet.thrift``.
 """
-from typing import Callable, Dict, NamedTuple, Tuple, Union
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from ascpipe.rows.bundle_format import varint
 
@@ -10,7 +10,9 @@ MAX_PAGE_BYTES = 1 << 28  #: maximum size of a page that is read, compressed and
 
 _HEADER_BYTES = 1 << 13  #: that are read to decode a header; the statistics of numbers are short
 _DICTIONARY = 2  #: type of a page
-_COUNTS = {0: 5, _DICTIONARY: 7, 3: 8}  #: type of a page -> field of its struct with the number of values
+_NEWER = 3  #: type of a page with values in the newer format
+RUNS = 3  #: encoding of levels
+_COUNTS = {0: 5, _DICTIONARY: 7, _NEWER: 8}  #: type of a page -> field of its struct with the number of values
 _VALUE_BYTES = 4  #: minimum size of a value of a dictionary
 _DEEPEST = 4
 
@@ -30,37 +32,65 @@ class Chunk(NamedTuple):
     values: int
 
 
+class Page(NamedTuple):
+    """A page with values.
+
+    Attributes:
+        start: first byte after the header.
+        packed: number of bytes after the header.
+        size: number of bytes when the page is decompressed.
+        values: number of values, with nulls.
+        levels: number of bytes of the repetition levels, which are not compressed and at the start of the page. None if
+            the page has the older format, in which the levels are compressed.
+        level_encoding: encoding of the repetition levels; the newer format has only one encoding.
+    """
+
+    start: int
+    packed: int
+    size: int
+    values: int
+    levels: Optional[int]
+    level_encoding: int
+
+
 class LargePageError(ValueError):
     """A page is larger than ``MAX_PAGE_BYTES``."""
 
 
-def check_pages(read: Read, chunk: Chunk) -> None:
-    """Check the headers of all pages that contain the values of a chunk.
+def checked_pages(read: Read, chunk: Chunk) -> List[Page]:
+    """Check the headers of all pages that contain the values of a chunk, and return the pages with values.
 
     Raises:
         LargePageError: a page is too large.
         ValueError: a header is damaged, or the pages do not have the number of values of the footer.
     """
+    found: List[Page] = []
     values = 0
     place = chunk.start
     while values < chunk.values:
         fields, length = _struct(read(place, _HEADER_BYTES), 0, 0)
-        place += length + _number(fields, 3)
+        start = place + length
+        packed = _number(fields, 3)
+        place = start + packed
         kind = _number(fields, 1)
-        sizes = (_number(fields, 2), _number(fields, 3))
-        if max(sizes) > MAX_PAGE_BYTES:
+        size = _number(fields, 2)
+        if max(size, packed) > MAX_PAGE_BYTES:
             raise LargePageError("a page has {} bytes, and {} bytes when it is decompressed; the maximum is {}. Write "
-                                 "the file with smaller pages; 1 MiB is usual".format(sizes[1], sizes[0],
-                                                                                      MAX_PAGE_BYTES))
+                                 "the file with smaller pages; 1 MiB is usual".format(packed, size, MAX_PAGE_BYTES))
         if kind not in _COUNTS:
             continue
         of_kind = fields.get(_COUNTS[kind])
         count = _number(of_kind, 1) if isinstance(of_kind, dict) else -1
-        if count < 0 or (kind == _DICTIONARY and count * _VALUE_BYTES > sizes[0]):
+        if not isinstance(of_kind, dict) or count < 0 or (kind == _DICTIONARY and count * _VALUE_BYTES > size):
             raise ValueError("the header of a page has an invalid number of values")
-        values += count if kind != _DICTIONARY else 0
+        if kind != _DICTIONARY:
+            values += count
+            is_newer = kind == _NEWER
+            found.append(Page(start, packed, size, count, _number(of_kind, 6) if is_newer else None,
+                              RUNS if is_newer else _number(of_kind, 4)))
     if values != chunk.values:
         raise ValueError("its pages have {} values, but the footer has {}".format(values, chunk.values))
+    return found
 
 
 def _struct(data: bytes, place: int, depth: int) -> Tuple["Fields", int]:

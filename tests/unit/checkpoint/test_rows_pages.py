@@ -9,7 +9,7 @@ import pytest
 from ascpipe.checkpoint.errors import DamagedRowsError, RowsNotImportedError
 from ascpipe.rows import parquet_pages
 from ascpipe.rows.imports import Request, imported
-from ascpipe.rows.parquet_pages import Chunk, LargePageError, check_pages
+from ascpipe.rows.parquet_pages import Chunk, LargePageError, checked_pages
 from tests.support import checkpoints, parquets, tree
 from tests.support.checkpoints import content, tree_of
 
@@ -50,14 +50,15 @@ def number(value):
 def page(values, size=8, packed=8, kind=0, content_of=None):
     """Page with a header in Thrift's compact protocol."""
     of_kind = {0: b"\x2c", 2: b"\x4c", 3: b"\x5c"}[kind]
+    encodings = {0: b"\x15\0\x15\6\x15\6", 2: b"", 3: b"\x15\0" * 5}[kind]
     header = (b"\x15" + number(kind) + b"\x15" + number(size) + b"\x15" + number(packed) + of_kind + b"\x15"
-              + number(values) + b"\0\0")
+              + number(values) + encodings + b"\0\0")
     return header + (b"x" * packed if content_of is None else content_of)
 
 
 def check(pages, values):
     whole = b"abcd" + b"".join(pages)
-    check_pages(lambda start, count: whole[start:start + count], Chunk(4, values))
+    return checked_pages(lambda start, count: whole[start:start + count], Chunk(4, values))
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "zstd"])

@@ -1,8 +1,9 @@
-// C interface of orders of keys. Python uses the interface through ctypes (ascpipe/checkpoint/key_order.py) and
-// allocates all arrays.
+// C interface of orders of keys, and of lists of Parquet columns. Python uses the interface through ctypes
+// (ascpipe/checkpoint/key_order.py, ascpipe/rows/parquet_lists.py) and allocates all arrays.
 #include <cstdint>
 
 #include "rows/key_order.h"
+#include "rows/list_levels.h"
 
 #define ASC_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -40,4 +41,15 @@ ASC_EXPORT void asc_rows_group_32(const std::uint32_t* ranges, std::int64_t coun
 ASC_EXPORT void asc_rows_gather(const char* rows, std::int64_t row_bytes, const std::uint32_t* order,
                                 std::int64_t count, char* out) {
   ascpipe::GatherRows(rows, row_bytes, order, count, out);
+}
+
+// `batches` is a ListBatches. Returns 0 if the levels are damaged.
+ASC_EXPORT int asc_rows_count_lists(const std::uint8_t* levels, std::int64_t bytes, std::int64_t count,
+                                    std::int64_t batch_lists, std::int64_t* batches) {
+  ascpipe::ListBatches counted{batches[0], batches[1], batches[2]};
+  const bool is_valid = ascpipe::CountLists(levels, bytes, count, batch_lists, &counted);
+  batches[0] = counted.lists;
+  batches[1] = counted.values;
+  batches[2] = counted.most;
+  return is_valid ? 1 : 0;
 }
