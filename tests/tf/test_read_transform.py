@@ -1,5 +1,6 @@
 """``asc.data.read(transform=...)``: a numpy function on each batch. Batches keep their order and their position."""
 import re
+import sys
 import threading
 
 import numpy as np
@@ -132,8 +133,18 @@ def failing(batch):
     raise KeyError("no such thing")
 
 
+def leaving(batch):
+    sys.exit(3)
+
+
+def ending(batch):
+    return next(iter(()))
+
+
 @pytest.mark.parametrize("transform, text", [
     (failing, "data.read raised KeyError: 'no such thing' (line "),
+    (leaving, "data.read raised SystemExit: 3 (line "),
+    (ending, "data.read raised StopIteration"),
     (lambda batch: None, "returned None. Return a dict"),
     (lambda batch: {}, "returned {}. Return a dict"),
     (lambda batch: {1: batch["user"]}, "returned a feature with the name 1"),
@@ -160,6 +171,8 @@ def raise_error(batch):
 
 
 @pytest.mark.parametrize("change, text", [
+    (leaving, "raised SystemExit: 3 (line "),
+    (ending, "raised StopIteration"),
     (raise_error, "test_read_transform.py) in the batch that ends before record 24 of epoch 0 of "),
     (lambda batch: {"user": batch["user"].astype(np.int32)},
      "returned int32[records, 2] for feature 'user', but int64[records, 2] for the first batch"),
@@ -177,6 +190,7 @@ def test_a_function_that_fails_later_is_an_error_of_its_batch(path, change, text
         with pytest.raises(tf.errors.OpError) as caught:
             while True:
                 users += session.run(following)["user"][:, 0].tolist()
+        assert session.run(following)["user"][:, 0].tolist() == list(range(48, 64, 2))  # the next batch
     assert users == list(range(0, 32, 2))
     assert re.search(r"E338: Function 'later.<locals>.<lambda>' of [\w.]+data.read ", str(caught.value))
     assert text in str(caught.value) and path in str(caught.value)

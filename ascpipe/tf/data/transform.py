@@ -206,7 +206,9 @@ class Transform:
         records = records_of(batch)
         try:
             result = self._function(batch)
-        except Exception as error:  # raised by the program's function
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # raised by the program's function; sys.exit raises SystemExit
             raised = traceback.extract_tb(error.__traceback__)[-1]
             raise TransformError("Function {!r} of asc.data.read raised {}: {} (line {} of {}) in {}. {}".format(
                 self._name, type(error).__name__, error, raised.lineno, raised.filename, where, _ACTION)) from error
