@@ -26,7 +26,8 @@ TOGETHER = ("-Wno-subobject-linkage",)
 ONLY_FILES = ("disk", "rows")  #: folders of the sources that only libascpipe_files.so needs
 FILES = (*ONLY_FILES, "input")  #: folders of the sources of libascpipe_files.so
 WITHOUT_TENSORFLOW = ("core", "input", "peers", "step", *ONLY_FILES)
-ALSO_FILES = ("core/bell.cc", "core/crc32c.cc")  #: sources of the core that libascpipe_files.so needs
+#: Sources of the core that libascpipe_files.so needs.
+ALSO_FILES = ("core/bell.cc", "core/crc32c.cc", "core/memory_room.cc")
 WITH_INFO = "bridge/c_api.cc"  #: only this source contains the build info, so only its object changes with it
 #: Units of each folder.
 COUNTS = {"bridge": 7, "core": 5, "disk": 2, "graph": 6, "input": 2, "ops": 5, "peers": 2, "step": 1}

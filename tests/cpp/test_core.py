@@ -21,9 +21,10 @@ FOLDERS = [build.SOURCES / name for name in build.WITHOUT_TENSORFLOW]
 FOLDER = build.OBJECTS / "tests"
 
 TESTS = sorted(path.stem for path in HERE.glob("test_*.cc"))
-WITH_THREADS = ("test_bags", "test_bell", "test_blocks", "test_exchange_spans", "test_peer_asks", "test_peer_failures",
-                "test_peer_waits", "test_peers", "test_reading_figures", "test_ring_growth", "test_row_engine",
-                "test_row_faults", "test_served_updates", "test_stream", "test_table_file", "test_waiter")
+WITH_THREADS = ("test_bags", "test_bell", "test_blocks", "test_exchange_spans", "test_kept_files", "test_peer_asks",
+                "test_peer_failures", "test_peer_waits", "test_peers", "test_reading_figures", "test_ring_growth",
+                "test_row_engine", "test_row_faults", "test_served_updates", "test_stream", "test_table_file",
+                "test_waiter")
 FLAGS = ["-std=c++14", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", str(build.SOURCES),
          "-I", str(build.GENERATED), "-I", str(HERE)]
 SHIPPED = ["-O0", "-DNDEBUG"]  # for the tests; the objects of the core are those of the library

@@ -49,8 +49,8 @@ def users_of(batch):
     return users
 
 
-def read(path, after_first=None, specs=SPECS, users_of=users_of, **given):
-    """Read all batches of a file. ``after_first`` is called after the first one."""
+def read(path, after_first=None, specs=SPECS, users_of=users_of, first=0, **given):
+    """Read all batches of a file. ``after_first`` is called after batch number ``first``."""
     found = Result()
     with tf.Graph().as_default(), v1.Session() as session:
         try:
@@ -70,18 +70,18 @@ def read(path, after_first=None, specs=SPECS, users_of=users_of, **given):
                     return found
                 continue
             found.users += users_of(batch)
-            if number == 0 and after_first is not None:
+            if number == first and after_first is not None:
                 after_first()
     raise AssertionError("the data has no end")
 
 
-def mutated(draw, content):
-    """Content of a file with one to three changes of any kind, most of them of bits of records."""
+def mutated(draw, content, records=RECORDS):
+    """Content of a file of records with one to three changes of any kind, most of them of bits of records."""
     content = bytearray(content)
     for _ in range(draw.choice([1, 1, 2, 3])):
         kind = draw.choice(["bit", "bit", "bit", "length", "cut", "zeros", "insert", "remove", "copy"])
         at = draw.randrange(len(content))
-        starts = np.cumsum([0] + [len(one) for one in RECORDS]).tolist()
+        starts = np.cumsum([0] + [len(one) for one in records]).tolist()
         if kind == "bit":
             content[at] ^= 1 << draw.randrange(8)
         elif kind == "length":  # with a good checksum: any length

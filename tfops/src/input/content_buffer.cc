@@ -26,7 +26,9 @@ CoreStatus ContentBuffer::Open(std::unique_ptr<DataFile> file, Compression compr
 
 void ContentBuffer::Jump(std::int64_t offset) {
   const std::int64_t distance = offset - position_;
-  if (distance >= -static_cast<std::int64_t>(begin_) && distance <= static_cast<std::int64_t>(available())) {
+  if (kept_ != nullptr) {
+    // Nothing is in the buffer.
+  } else if (distance >= -static_cast<std::int64_t>(begin_) && distance <= static_cast<std::int64_t>(available())) {
     begin_ = static_cast<std::size_t>(static_cast<std::int64_t>(begin_) + distance);
   } else {
     const std::int64_t gap = distance - static_cast<std::int64_t>(available());
@@ -37,8 +39,14 @@ void ContentBuffer::Jump(std::int64_t offset) {
   position_ = offset;
 }
 
+void ContentBuffer::Keep(const char* content) {
+  kept_ = content;
+  buffer_ = PrivateArray<char>();
+  capacity_ = begin_ = filled_ = 0;
+}
+
 CoreStatus ContentBuffer::Fill(std::size_t count) {
-  if (available() >= count) return CoreStatus();
+  if (available() >= count || kept_ != nullptr) return CoreStatus();
   const CoreStatus status = Reserve(count);
   if (!status.ok()) return status;
   const bool is_expected = expected_end_ > position_;

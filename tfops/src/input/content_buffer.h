@@ -14,7 +14,8 @@
 
 namespace ascpipe {
 
-// The buffer has 1 MiB, or the size of the largest record. An object is used by one thread at a time.
+// The buffer has 1 MiB, or the size of the largest record. A plain file whose content is kept in memory (Keep) needs no
+// buffer. An object is used by one thread at a time.
 class ContentBuffer {
  public:
   // Takes the ownership of an open file. `compression` is not kDetect. No other method is called before Open.
@@ -25,21 +26,32 @@ class ContentBuffer {
   bool is_plain() const { return compression_ == Compression::kNone; }
   std::int64_t position() const { return position_; }  // in the content
 
-  // The content at the position, of which `available` bytes are in the buffer.
-  const char* at() const { return buffer_.get() + begin_; }
-  std::size_t available() const { return filled_ - begin_; }
+  // The content at the position, of which `available` bytes are in memory.
+  const char* at() const { return kept_ != nullptr ? kept_ + position_ : buffer_.get() + begin_; }
+  std::size_t available() const {
+    return kept_ != nullptr ? static_cast<std::size_t>(file_->stamp().bytes - position_) : filled_ - begin_;
+  }
 
   // Reads until at least `count` bytes are available, or all bytes up to the end of the content.
   CoreStatus Fill(std::size_t count);
 
   // Moves the position forward by at most `available` bytes.
   void Advance(std::int64_t bytes) {
-    begin_ += static_cast<std::size_t>(bytes);
+    if (kept_ == nullptr) begin_ += static_cast<std::size_t>(bytes);
     position_ += bytes;
   }
 
-  // Moves the position in a plain file.
+  // Moves the position in a plain file to at most its end.
   void Jump(std::int64_t offset);
+
+  // Reads from `content` instead of the file. It has all bytes of a plain file, as long as this object exists. Changes
+  // of the file are not found by reads, so CheckUnchanged must be called.
+  void Keep(const char* content);
+
+  // Fetches the bytes at a position of a kept file into the cache of the processor.
+  void Prefetch(std::int64_t offset) const {
+    if (kept_ != nullptr && offset >= 0 && offset < file_->stamp().bytes) __builtin_prefetch(kept_ + offset);
+  }
 
   // Announces that all bytes of a plain file up to `offset` will be needed, and no bytes after it. One call of the
   // system reads them if the buffer has room for them.
@@ -52,6 +64,7 @@ class ContentBuffer {
   Compression compression_ = Compression::kNone;
   std::unique_ptr<ByteSource> source_;
   std::int64_t position_ = 0;
+  const char* kept_ = nullptr;  // all bytes of the file; null: they are read through the buffer
 
   PrivateArray<char> buffer_;
   std::size_t capacity_ = 0;

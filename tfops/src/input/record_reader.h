@@ -61,6 +61,12 @@ class RecordReader {
   // Announces that all bytes up to `offset` will be read, and no bytes after it, so that ReadAt reads them at once.
   void Expect(std::int64_t offset) { content_.Expect(offset); }
 
+  // Reads from `content`, which has all bytes of the plain file as long as the reader exists. ReadAt then returns data
+  // in `content`.
+  void Keep(const char* content) { content_.Keep(content); }
+  // Fetches the beginning of a record of a kept file into the cache of the processor. The place may be wrong.
+  void Prefetch(const RecordPlace& place) const { content_.Prefetch(place.offset); }
+
   const DataFile& file() const { return content_.file(); }
   Compression compression() const { return content_.compression(); }
   std::int64_t position() const { return content_.position(); }  // offset of the next record

@@ -21,6 +21,20 @@ std::int64_t EndOfSpan(const std::vector<RecordPlace>& places, std::size_t first
   return end;
 }
 
+// Returns the number of reads that fetch the records, or 0 if most reads fetch several records. `places` has ascending
+// offsets.
+std::int64_t SparseReads(const std::vector<RecordPlace>& places) {
+  std::int64_t reads = 0;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const bool is_near = i > 0 && places[i].offset <= places[i - 1].offset + places[i - 1].bytes + kGapBytes;
+    if (!is_near) ++reads;
+  }
+  return 2 * reads > static_cast<std::int64_t>(places.size()) ? reads : 0;
+}
+
+constexpr std::size_t kIsKept = static_cast<std::size_t>(-1);
+constexpr std::size_t kRecordsAhead = 4;  // distance of the record that is fetched into the cache of the processor
+
 }  // namespace
 
 constexpr std::int64_t RecordSet::kWindowBytes;
@@ -34,6 +48,7 @@ CoreStatus RecordSet::Open(std::vector<Source> sources, std::unique_ptr<RecordSe
     if (!status.ok()) return status;
   }
   opened->sources_ = std::move(sources);
+  opened->kept_.reset(new KeptFiles(opened->sources_.size()));
   status = opened->FindWindow();
   if (status.ok()) *set = std::move(opened);
   return status;
@@ -123,7 +138,9 @@ CoreStatus RecordSetReader::Read(const std::vector<std::int64_t>& numbers, std::
     if (!status.ok()) return status;
     begin = end;
   }
-  for (std::size_t i = 0; i < numbers.size(); ++i) (*records)[i].data = bytes_.data() + offsets_[i];
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (offsets_[i] != kIsKept) (*records)[i].data = bytes_.data() + offsets_[i];
+  }
   return CoreStatus();
 }
 
@@ -131,17 +148,33 @@ CoreStatus RecordSetReader::ReadFile(std::size_t file, const Wanted* wanted, std
                                      std::vector<ByteRange>* records) {
   CoreStatus status = FindPlaces(file, wanted, count);
   if (status.ok() && files_[file] == nullptr) status = set_.OpenReader(file, &files_[file]);
+  if (!status.ok()) return status;
+  RecordReader* const reader = files_[file].get();
+  const char* const kept = set_.kept_->Find(file, reader->file(), SparseReads(places_));
+  if (kept != nullptr) return ReadKept(kept, wanted, reader, records);
   std::int64_t span_end = 0;
   for (std::size_t i = 0; i < count && status.ok(); ++i) {
     if (places_[i].offset >= span_end) {
       span_end = EndOfSpan(places_, i);
-      files_[file]->Expect(span_end);
+      reader->Expect(span_end);
     }
     ByteRange data;
-    status = files_[file]->ReadAt(places_[i], &data);
+    status = reader->ReadAt(places_[i], &data);
     if (status.ok()) Append(data, wanted[i].place, records);
   }
   return status;
+}
+
+CoreStatus RecordSetReader::ReadKept(const char* content, const Wanted* wanted, RecordReader* reader,
+                                     std::vector<ByteRange>* records) {
+  reader->Keep(content);
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (i + kRecordsAhead < places_.size()) reader->Prefetch(places_[i + kRecordsAhead]);
+    const CoreStatus status = reader->ReadAt(places_[i], &(*records)[wanted[i].place]);
+    if (!status.ok()) return status;
+    offsets_[wanted[i].place] = kIsKept;
+  }
+  return CoreStatus();
 }
 
 CoreStatus RecordSetReader::FindPlaces(std::size_t file, const Wanted* wanted, std::size_t count) {

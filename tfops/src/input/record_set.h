@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/core_status.h"
+#include "input/kept_files.h"
 #include "input/record_index.h"
 #include "input/record_reader.h"
 #include "input/record_windows.h"
@@ -58,6 +59,7 @@ class RecordSet {
   std::vector<std::unique_ptr<RecordIndex>> indexes_;
   std::vector<std::int64_t> firsts_;  // number of the first record of each file, and the number of all records
   std::int64_t window_ = 0;
+  std::unique_ptr<KeptFiles> kept_;
 };
 
 // Reads records of a set. Each reader opens the files separately, and only one thread at a time uses a reader.
@@ -66,7 +68,8 @@ class RecordSetReader {
   explicit RecordSetReader(const RecordSet& set);
 
   // Reads records and checks them. `records[i]` becomes the record with number `numbers[i]`, and is valid
-  // until the next call. Records are read in the order of the files, independent of the order of `numbers`.
+  // until the next call, and as long as the set. Records are read in the order of the files, independent of the order
+  // of `numbers`.
   CoreStatus Read(const std::vector<std::int64_t>& numbers, std::vector<ByteRange>* records);
 
  private:
@@ -78,6 +81,8 @@ class RecordSetReader {
 
   // Reads records of one plain file.
   CoreStatus ReadFile(std::size_t file, const Wanted* wanted, std::size_t count, std::vector<ByteRange>* records);
+  // Reads the records at places_ of a file with its content in memory. They are not copied.
+  CoreStatus ReadKept(const char* content, const Wanted* wanted, RecordReader* reader, std::vector<ByteRange>* records);
   CoreStatus FindPlaces(std::size_t file, const Wanted* wanted, std::size_t count);
   CoreStatus ReadInWindows(std::vector<ByteRange>* records);
   void Append(const ByteRange& data, std::size_t place, std::vector<ByteRange>* records);
@@ -87,8 +92,8 @@ class RecordSetReader {
   RecordWindows windows_;
   std::vector<Wanted> wanted_;
   std::vector<RecordPlace> places_;   // of wanted records of one file
-  std::vector<char> bytes_;           // of all records of the batch
-  std::vector<std::size_t> offsets_;  // of each record in bytes_
+  std::vector<char> bytes_;           // of the records of the batch, except records of kept files
+  std::vector<std::size_t> offsets_;  // of each record in bytes_, or kIsKept
 };
 
 }  // namespace ascpipe

@@ -1,0 +1,53 @@
+// Files of training data that are kept in memory, because their records are read in random order.
+#ifndef ASCPIPE_INPUT_KEPT_FILES_H_
+#define ASCPIPE_INPUT_KEPT_FILES_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/private_memory.h"
+#include "input/data_file.h"
+
+namespace ascpipe {
+
+// A shuffled batch needs a call of the system for nearly each of its records, and each call takes longer than the copy
+// of the record. Such a file is therefore read once, by large reads, if there is enough memory. Methods may be called
+// by several threads.
+class KeptFiles {
+ public:
+  // Maximum size of all files that the process keeps.
+  static constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
+
+  explicit KeptFiles(std::size_t files);
+  ~KeptFiles();  // frees the memory
+  KeptFiles(const KeptFiles&) = delete;
+  KeptFiles& operator=(const KeptFiles&) = delete;
+
+  // Returns the content of a plain file, which is valid as long as this object, or null if the file is not kept. All
+  // `data` of a file have the same stamp. `reads` is the number of calls of the system that the caller otherwise needs
+  // now. The call that exceeds the number of reads that take as long as reading the file reads the file. Find never
+  // waits for another thread.
+  const char* Find(std::size_t file, const DataFile& data, std::int64_t reads);
+
+ private:
+  struct Kept {
+    std::atomic<const char*> content{nullptr};
+    std::mutex mutex;  // guards the members below
+    std::int64_t reads = 0;
+    bool is_refused = false;
+    std::int64_t bytes = 0;  // of the file, if it is kept
+    PrivateArray<char> memory;
+  };
+
+  static void Keep(const DataFile& data, Kept* kept);
+
+  std::vector<std::unique_ptr<Kept>> files_;
+};
+
+}  // namespace ascpipe
+
+#endif  // ASCPIPE_INPUT_KEPT_FILES_H_
