@@ -79,6 +79,18 @@ def test_the_results_are_exact_and_in_the_order_of_the_batches(path, readers):
     assert found[0]["user"].dtype == np.int32 and found[0]["price"].dtype == np.float64
 
 
+def test_numbers_of_the_other_byte_order_have_the_same_values(path):
+    def swapped(batch):
+        tags = batch["tags"]
+        return {"user": batch["user"].astype(">i4"), "price": batch["price"].astype(">f8"),
+                "tags": Sparse(tags.indices, tags.values.astype(">i8"), tags.dense_shape)}
+
+    for one, plain in zip(batches(lambda: read(path, swapped)), batches(lambda: read(path, None))):
+        assert equal(one["user"], plain["user"].astype(np.int32))
+        assert equal(one["price"], plain["price"].astype(np.float64))
+        assert equal(one["tags"].values, plain["tags"].values)
+
+
 def doubled(batch):
     return {"user": batch["user"] * 2}
 
@@ -154,6 +166,13 @@ def ending(batch):
     (lambda batch: {"user": np.float32(1) + np.zeros(())}, "for feature 'user'"),
     (lambda batch: {"user": np.zeros(8, "M8[s]")}, "an array of type datetime64[s] for feature 'user'"),
     (lambda batch: {"tags": Sparse(np.zeros((0, 2), np.int64), np.zeros(0), [9, 1])}, "returned shape [9, 1]"),
+    (lambda batch: {"tags": Sparse(np.zeros((3, 3), np.int64), np.zeros(3), [8, 1])},
+     "returned a sparse feature 'tags' with indices of shape [3, 3], values of shape [3] and dense_shape [8, 1]"),
+    (lambda batch: {"tags": Sparse(np.zeros((3, 2), np.int64), np.zeros(2), [8, 1])}, "indices of shape [3, 2], "),
+    (lambda batch: {"tags": Sparse(np.zeros((3, 2), np.int64), np.zeros(3), 8)}, "and dense_shape 8"),
+    (lambda batch: {"tags": Sparse(np.zeros((3, 2), np.int64), np.zeros(3), None)}, "and dense_shape None"),
+    (lambda batch: {"tags": Sparse(np.array([[0, 0], [8, 0]]), np.zeros(2), [8, 1])}, "indices [0, 0] to [8, 0]"),
+    (lambda batch: {"tags": Sparse(np.array([[0, -1]]), np.zeros(1), [8, 1])}, "indices [0, -1] to [0, -1]"),
 ])
 def test_a_function_that_fails_for_the_first_batch_is_an_error_of_read(path, transform, text):
     with tf.Graph().as_default(), pytest.raises(TransformError, match="E338") as caught:

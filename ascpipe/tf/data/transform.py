@@ -94,12 +94,26 @@ def _output(name: Any, value: Any, records: int) -> Output:
     except TypeError:
         raise ValueError("returned an array of type {} for feature {!r}. Convert it to a type of TensorFlow".format(
             array.dtype, name)) from None
-    shape = tuple(np.asarray(value.dense_shape).tolist()) if isinstance(value, Sparse) else array.shape
+    shape = _dense_shape(name, value) if isinstance(value, Sparse) else array.shape
     if not shape or shape[0] != records:
         raise ValueError("returned shape {} for feature {!r}, but the batch has {} records. The first dimension must "
                          "be the number of records".format(list(shape), name, records))
     is_sparse = isinstance(value, Sparse)
     return Output(dtype, (None,) * len(shape[1:]) if is_sparse else shape[1:], is_sparse)
+
+
+def _dense_shape(name: str, value: Any) -> Tuple[int, ...]:
+    indices, values, shape = map(np.asarray, value)
+    is_empty = indices.size == values.size == 0
+    if shape.ndim != 1 or values.ndim != 1 or not (is_empty or indices.shape == (len(values), len(shape))):
+        raise ValueError("returned a sparse feature {!r} with indices of shape {}, values of shape {} and dense_shape "
+                         "{}. Return indices of shape [values, dimensions]".format(
+                             name, list(indices.shape), list(values.shape), shown(value.dense_shape)))
+    if not is_empty and ((indices < 0) | (indices >= shape)).any():
+        raise ValueError("returned indices {} to {} for the sparse feature {!r} of dense_shape {}. Return indices from "
+                         "0 that are less than dense_shape".format(
+                             indices.min(0).tolist(), indices.max(0).tolist(), name, shape.tolist()))
+    return tuple(shape.tolist())
 
 
 def check_outputs(found: Mapping[str, Output], expected: Mapping[str, Output]) -> None:
@@ -135,13 +149,15 @@ def _parts(value: Any) -> Tuple[Any, ...]:
         return value.indices, value.values, value.dense_shape
     if isinstance(value, Sparse):
         return (np.asarray(value.indices, np.int64).reshape(-1, len(value.dense_shape)),
-                _texts(np.asarray(value.values)), np.asarray(value.dense_shape, np.int64))
-    return (_texts(value) if isinstance(value, np.ndarray) else value,)
+                _readable(np.asarray(value.values)), np.asarray(value.dense_shape, np.int64))
+    return (_readable(value) if isinstance(value, np.ndarray) else value,)
 
 
-def _texts(array: np.ndarray) -> np.ndarray:
-    """Convert an array of strings to an array of bytes objects, which TensorFlow can read. Other arrays are returned
-    unchanged."""
+def _readable(array: np.ndarray) -> np.ndarray:
+    """Return an array that TensorFlow can read: strings as bytes objects, and numbers in the byte order of the machine,
+    because TensorFlow ignores the byte order."""
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind == "U":
         array = np.char.encode(array, "utf-8")
     return array.astype(object) if array.dtype.kind == "S" else array
