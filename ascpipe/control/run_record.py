@@ -5,8 +5,9 @@ change. The file is JSON lines, so that a killed daemon leaves all samples but t
 """
 import json
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
 
+from ascpipe.control.saves import Save
 from ascpipe.directories import user_state
 
 FORMAT = 1
@@ -17,6 +18,7 @@ TABLE_FIELDS = ("rows", "dim", "device_rows", "home_rows", "disk_slots", "batche
 _RING_FIELDS = ("stream", "channel", "depth", "frame_count", "trained", "parked")
 _WAIT_FIELDS = ("who", "asleep", "waits_for")
 _WORKER_FIELDS = ("kind", "index", "restarts")
+MOST_SAVES = 1000  #: maximum number of checkpoints in a record
 _MOST_BYTES = 64 << 20  # a daemon writes at most a few MB
 
 
@@ -26,7 +28,8 @@ class Record(NamedTuple):
     Attributes:
         name: name of the record, ``DAEMON-RUN``.
         head: description of the run: daemon, versions, settings, machine and program.
-        samples: answers to ``status`` in the order of time, with the fields of a sample only.
+        samples: answers to ``status`` in the order of time, with the fields of a sample only, and ``saves``: the
+            checkpoints that were complete since the previous sample.
     """
 
     name: str
@@ -39,9 +42,16 @@ def base_dir() -> str:
     return os.path.join(user_state(), "runs")
 
 
-def packed(status: Mapping[str, Any], time_s: float) -> str:
-    """Return the line of a sample. ``time_s`` is the time in seconds since 1970."""
+def packed(status: Mapping[str, Any], time_s: float, saves: Sequence[Save] = ()) -> str:
+    """Return the line of a sample.
+
+    Args:
+        status: answer to ``status``.
+        time_s: time in seconds since 1970.
+        saves: checkpoints that were complete since the previous sample.
+    """
     return json.dumps({
+        **({"saves": saves} if saves else {}),
         "time": round(time_s, 1), "up": round(status["uptime_s"], 2), "failure": status["failure"],
         "tables": {table["name"]: [table[field] for field in TABLE_FIELDS] for table in status["tables"]},
         "rings": [[ring[field] for field in _RING_FIELDS] for ring in status["rings"]],
@@ -57,10 +67,25 @@ def unpacked(line: str, run: int) -> Dict[str, Any]:
     def dicts(part: str, fields: Any) -> List[Dict[str, Any]]:
         return [dict(zip(fields, one)) for one in told[part]]
 
-    return {"time": told["time"], "uptime_s": told["up"], "failure": told["failure"], "trainer": {"run": run},
+    return {"time": told["time"], "saves": [Save(*one) for one in told.get("saves", [])], "uptime_s": told["up"],
+            "failure": told["failure"], "trainer": {"run": run},
             "tables": [{"name": name, **dict(zip(TABLE_FIELDS, values))} for name, values in told["tables"].items()],
             "rings": dicts("rings", _RING_FIELDS), "waits": dicts("waits", _WAIT_FIELDS),
             "workers": dicts("workers", _WORKER_FIELDS), "exchanges": told["exchanges"], "reading": told["reading"]}
+
+
+def thinned(lines: Sequence[str]) -> List[str]:
+    """Return every second line of a record's samples. The saves of a removed line move to the next line that is kept.
+
+    The newest ``MOST_SAVES`` saves are kept.
+    """
+    samples = [json.loads(line) for line in lines]
+    kept = samples[::2]
+    saves = [(min((number + 1) // 2, len(kept) - 1), save)
+             for number, sample in enumerate(samples) for save in sample.pop("saves", [])]
+    for number, save in saves[-MOST_SAVES:]:
+        kept[number].setdefault("saves", []).append(save)
+    return [json.dumps(sample, separators=(",", ":")) for sample in kept]
 
 
 def names() -> List[str]:

@@ -15,9 +15,10 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ascpipe import __version__, names
 from ascpipe.config import Settings
-from ascpipe.control import run_record
+from ascpipe.control import run_record, saves
 from ascpipe.directories import refusing, user_state
 from ascpipe.errors import AscpipeError
+from ascpipe.names import RunDir
 
 MOST = 720  #: maximum number of samples of a file
 _FIRST_INTERVAL_S = 1.0
@@ -32,19 +33,20 @@ class History:
     """Record of the current run. Without a run, the object does nothing. Used by the thread of the event loop.
 
     Args:
-        daemon: name of the daemon.
+        run: run directory of the daemon.
         settings: settings of the daemon. Nothing is recorded if ``recorded_runs`` is 0.
         status: function that returns the answer to ``status``.
     """
 
-    def __init__(self, daemon: str, settings: Settings, status: Callable[[], Dict[str, Any]]) -> None:
-        self._daemon = daemon
+    def __init__(self, run: RunDir, settings: Settings, status: Callable[[], Dict[str, Any]]) -> None:
+        self._run = run
         self._settings = settings
         self._status = status
         self._writer: Optional[_Writer] = None
         self._due = 0.0
         self._interval_s = _FIRST_INTERVAL_S
         self._count = 0
+        self._newest_save = 0.0  # time at which it was complete
 
     def look(self, now: float) -> None:
         """Take a sample if one is due. Call the method only while there is a session. ``now`` is monotonic time."""
@@ -69,13 +71,13 @@ class History:
     def _begin(self) -> "_Writer":
         trainer = self._status()["trainer"] or {"pid": 0, "run": 0, "since": ""}
         head = {
-            "format": run_record.FORMAT, "daemon": self._daemon, "run": trainer["run"], "pid": trainer["pid"],
+            "format": run_record.FORMAT, "daemon": self._run.name, "run": trainer["run"], "pid": trainer["pid"],
             "since": trainer["since"], "program": _command_line(trainer["pid"]), "ascpipe": __version__,
             "settings": {name: getattr(self._settings, name) for name in sorted(Settings.__fields__)},
             "machine": {"cores": len(os.sched_getaffinity(0)), "python": platform.python_version(),
                         "system": "{} {}".format(platform.system(), platform.release()),
                         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")}}
-        path = os.path.join(run_record.base_dir(), "{}-{}{}".format(self._daemon, trainer["run"], run_record.SUFFIX))
+        path = os.path.join(run_record.base_dir(), "{}-{}{}".format(self._run.name, trainer["run"], run_record.SUFFIX))
         return _Writer(path, json.dumps(head), self._settings.recorded_runs)
 
     def _sample(self) -> None:
@@ -84,9 +86,11 @@ class History:
         if self._count >= MOST and self._writer.put(_thin):
             self._count = (self._count + 1) // 2
             self._interval_s *= 2
-        line = run_record.packed(self._status(), time.time())
+        new = [save for save in saves.read(self._run) if save.at > self._newest_save]
+        line = run_record.packed(self._status(), time.time(), new)
         if self._writer.put(lambda path: _append(path, line)):
             self._count += 1
+            self._newest_save = max([self._newest_save, *(save.at for save in new)])
 
 
 class _Writer:
@@ -163,7 +167,7 @@ def _thin(path: str) -> None:
     """Remove every second sample."""
     with open(path, encoding="utf-8") as file:
         head, *lines = file.readlines()
-    _write(path + ".tmp", [head, *lines[::2]])
+    _write(path + ".tmp", [head, *(line + "\n" for line in run_record.thinned(lines))])
     os.replace(path + ".tmp", path)
 
 

@@ -77,7 +77,7 @@ class Daemon:
         owned.remember_sockets()
         self._watch = watch
         self._lost = ""
-        self._history = History(run.name, settings, lambda: self._status(messages.Status()))
+        self._history = History(run, settings, lambda: self._status(messages.Status()))
 
     def serve(self, ready: Callable[[], None]) -> None:
         """Run until the daemon must exit. ``ready`` is called once, when the daemon answers requests."""

@@ -51,6 +51,8 @@ def figures_of(record: run_record.Record) -> Dict[str, Any]:
         "ids": [(at, part["ids"]) for at, part in zip(times, parts)],
         "bottlenecks": _bottlenecks(samples), "awake": busy(samples),
         "tables": [_table(name, samples, whole) for name in sorted(table["name"] for table in last["tables"])],
+        "checkpoints": [{"checkpoint": save.prefix, "at": round(save.at - first["time"], 1),
+                         "seconds": round(save.seconds, 2)} for sample in samples for save in sample["saves"]],
         "reading": reading_rates(first, last), "restarts": sum(worker["restarts"] for worker in workers),
         "failure": last["failure"], "settings": settings, "workers": settings["workers"],
         "table_workers": settings["table_workers"], "cores": record.head["machine"]["cores"]}

@@ -7,6 +7,7 @@ from ascpipe.report.advice import Advice
 from ascpipe.report.charts import bars, line_chart
 
 _MOST_CHARTS = 40  # tables with a chart; further tables are only in the list
+_MOST_CHECKPOINTS = 50  # the newest checkpoints of the list
 _STYLE = """
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}.wide{overflow-x:auto}
@@ -44,11 +45,25 @@ def page(title: str, figures: Mapping[str, Any], advice: Sequence[Advice]) -> st
              for table in figures["tables"]])]
     for table in figures["tables"][:_MOST_CHARTS]:
         parts.append(line_chart("Rows of {}".format(table["name"]), table["growth"], "rows"))
-    parts += ["<h2>Errors</h2>", "<p>{}</p>".format(html.escape(figures["failure"] or "The run had no error.")),
+    parts += ["<h2>Checkpoints</h2>", *_checkpoints(figures["checkpoints"]),
+              "<h2>Errors</h2>", "<p>{}</p>".format(html.escape(figures["failure"] or "The run had no error.")),
               "<h2>Settings</h2>", "<pre>{}</pre>".format(html.escape(json.dumps(figures["settings"], indent=1)))]
     return ("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><meta name=\"viewport\" "
             "content=\"width=device-width\"><style>{}</style></head><body>{}</body></html>\n").format(
                 html.escape(title), _STYLE, "\n".join(parts))
+
+
+def _checkpoints(saves: Sequence[Mapping[str, Any]]) -> List[str]:
+    """Return the parts of the page about the checkpoints of a run."""
+    if not saves:
+        return ["<p>The run saved no checkpoint.</p>"]
+    return [
+        "<p>The run saved {:,} checkpoints. A save took {:.1f} s on average.</p>".format(
+            len(saves), sum(save["seconds"] for save in saves) / len(saves)),
+        line_chart("Duration of saves", [(save["at"], save["seconds"]) for save in saves], "s"),
+        _table(["newest checkpoints", "complete after", "duration"],
+               [[save["checkpoint"], "{:,.0f} s".format(save["at"]), "{:.1f} s".format(save["seconds"])]
+                for save in reversed(saves[-_MOST_CHECKPOINTS:])])]
 
 
 def advice_list(advice: Sequence[Advice]) -> str:

@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from ascpipe.control import run_record
+from ascpipe.control import run_record, saves
+from ascpipe.names import run_dir
 from tests.support.daemons import ROOT, DaemonProcess, serving, use_standins
 from tests.support.waiting import wait_until
 
@@ -34,6 +36,7 @@ def test_a_finished_run_has_a_report_and_advice(tmp_path):
     try:
         with serving(daemon) as link:
             wait_until(lambda: samples() >= 2)
+            saves.note(run_dir("unit"), saves.Save("/model/base-7", time.time(), 0.25))
             run = link.run
         wait_until(lambda: daemon.status()["state"] == "idle")
     finally:
@@ -45,6 +48,7 @@ def test_a_finished_run_has_a_report_and_advice(tmp_path):
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     assert [table["name"] for table in figures["tables"]] == ["user"] and figures["failure"] is None
+    assert [save["checkpoint"] for save in figures["checkpoints"]] == ["/model/base-7"]
     assert "ascpipe: run " + name in path.read_text() and path.stat().st_size < 3 << 20
     assert os.stat(run_record.base_dir()).st_mode & 0o077 == 0
     assert ascpipe("tune").stdout.splitlines()[0] == "run " + name

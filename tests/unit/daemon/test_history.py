@@ -7,9 +7,10 @@ import time
 import pytest
 
 from ascpipe.config import load_settings
-from ascpipe.control import run_record
+from ascpipe.control import run_record, saves
 from ascpipe.daemon import history
 from ascpipe.errors import RecordError
+from ascpipe.names import run_dir
 from ascpipe.report import figures
 from tests.support.waiting import wait_until
 from tests.unit.cli.test_rates import look
@@ -27,12 +28,13 @@ def status(up, run=7, failure=None):
 @pytest.fixture(autouse=True)
 def _state(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(history, "MOST_WAITING", 1000)  # tests take samples as fast as they can
 
 
 def recorded(seconds, run=7, failure=None, end=True, **settings):
     now = [0]
-    record = history.History("unit", load_settings(settings, {}), lambda: status(now[0], run, failure))
+    record = history.History(run_dir("unit"), load_settings(settings, {}), lambda: status(now[0], run, failure))
     for second in range(seconds):
         now[0] = second
         record.look(float(second))
@@ -83,6 +85,29 @@ def test_a_full_file_loses_every_second_sample_and_has_samples_of_the_whole_run(
     assert max(gaps) <= 2 * min(gaps)
 
 
+def test_each_checkpoint_is_once_in_the_record_also_if_samples_are_removed(monkeypatch):
+    monkeypatch.setattr(history, "MOST", 16)
+    run = run_dir("unit")
+    os.makedirs(run.path)
+    now = [0]
+    record = history.History(run, load_settings({}, {}), lambda: status(now[0]))
+    for second in range(100):
+        now[0] = second
+        if second % 3 == 0:
+            saves.note(run, saves.Save("/model/base-{}".format(second), 1000.0 + second, 0.5))
+        record.look(float(second))
+    record.end()
+    found = [save.prefix for sample in run_record.read("unit-7").samples for save in sample["saves"]]
+    assert found == ["/model/base-{}".format(second) for second in range(0, 100, 3)]
+
+
+def test_a_record_keeps_the_newest_checkpoints(monkeypatch):
+    monkeypatch.setattr(run_record, "MOST_SAVES", 3)
+    lines = [run_record.packed(status(at), 0.0, [saves.Save(str(at), at, 0.1)]) for at in range(6)]
+    found = [[save[0] for save in json.loads(line).get("saves", [])] for line in run_record.thinned(lines)]
+    assert found == [[], [], ["3", "4", "5"]]
+
+
 def test_the_last_runs_are_kept():
     for run in range(1, 6):
         recorded(3, run, recorded_runs=3)
@@ -105,7 +130,7 @@ def test_a_failure_is_in_the_figures():
 def test_a_state_directory_that_cannot_be_written_does_not_stop_the_daemon(tmp_path, monkeypatch, caplog):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    record = history.History("unit", load_settings({}, {}), lambda: status(1))
+    record = history.History(run_dir("unit"), load_settings({}, {}), lambda: status(1))
     for second in range(5):
         record.look(float(second))
     record.end()
@@ -124,7 +149,7 @@ def test_a_disk_that_does_not_respond_delays_no_sample_and_the_end_only_a_little
     os.chmod(os.path.dirname(run_record.base_dir()), 0o700)
     path = os.path.join(run_record.base_dir(), "unit-7.jsonl")
     os.mkfifo(path)  # opening it for writing waits for a reader
-    record = history.History("unit", load_settings({}, {}), lambda: status(1))
+    record = history.History(run_dir("unit"), load_settings({}, {}), lambda: status(1))
     taken = []
 
     def take():

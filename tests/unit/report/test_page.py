@@ -10,6 +10,8 @@ TABLE = {"name": "<b>user", "rows": 5, "device_rows": 10, "home_rows": 0, "devic
          "evicted": 0, "fetches": 0, "save_waits": 0, "growth": [(float(at), float(at)) for at in range(720)]}
 FIGURES = {"run": {"daemon": "unit", "steps per second": 12.5}, "steps": [(0.0, 1.0), (1.0, 3.0)], "ids": [],
            "bottlenecks": {"step": 0.75, "disk": 0.25}, "awake": {"key worker 0": 0.5}, "tables": [TABLE],
+           "checkpoints": [{"checkpoint": "model/<a>-100", "at": 30.0, "seconds": 0.5},
+                           {"checkpoint": "model/<a>-200", "at": 60.0, "seconds": 1.5}],
            "failure": None, "settings": {"workers": 1}}
 VOID = {"meta", "polyline", "rect"}
 
@@ -39,7 +41,7 @@ class Balance(html.parser.HTMLParser):
 
 def test_the_page_is_whole_and_loads_nothing():
     told = Balance(page("run <1>", FIGURES, [Advice("Do & see", "why", 0.5)]))
-    assert told.open == [] and told.loads == [] and "script" not in told.seen and told.seen.count("svg") == 5
+    assert told.open == [] and told.loads == [] and "script" not in told.seen and told.seen.count("svg") == 6
 
 
 def test_names_are_escaped():
@@ -51,6 +53,12 @@ def test_the_page_has_the_advice_with_its_gain():
     text = page("run", FIGURES, [Advice("Set workers to 2", "why", 0.5), Advice("Reduce", "why", 0.0)])
     assert "at most 50 % more steps per second" in text and "Steps do not become faster" in text
     assert "suggest no change" in page("run", FIGURES, [])
+
+
+def test_checkpoints_are_listed_newest_first_with_their_duration():
+    text = page("run", FIGURES, [])
+    assert text.index("model/&lt;a&gt;-200") < text.index("model/&lt;a&gt;-100") and "1.0 s on average" in text
+    assert "saved no checkpoint" in page("run", {**FIGURES, "checkpoints": []}, [])
 
 
 def test_the_page_of_26_tables_is_small():
