@@ -67,7 +67,7 @@ class CycleIds {
   struct Kept {
     std::int64_t sequence;
     bool ends;
-    std::vector<std::int64_t> ids;  // of a batch inside a cycle, or of several used batches: distinct, ascending
+    std::vector<std::int64_t> ids;  // distinct ids of a batch inside a cycle, or of several used batches; ascending
   };
   struct Cycle {
     std::int64_t steps = 1;

@@ -8,7 +8,7 @@ namespace ascpipe {
 
 namespace {
 
-// Texts of damages, indexed by -Damage (disk/row_format.h).
+// Descriptions of damaged rows, indexed by -Damage (disk/row_format.h).
 const char* const kDamages[] = {"", "nothing that was ever written", "torn bytes", "a row of another key",
                                 "an older row"};
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;
 constexpr std::int64_t kKeysAhead = 16;  // prefetch distance in keys
 
-// Returns the number of places. The load factor is at most 1/2, which keeps probe sequences short.
+// Returns the capacity of the hash table. The load factor is at most 1/2, which keeps probe sequences short.
 std::size_t Places(std::int64_t count) {
   std::size_t places = 2;
   while (places < 2 * static_cast<std::size_t>(count)) places *= 2;
@@ -52,7 +52,8 @@ std::int64_t FixedRows::Bytes(std::int64_t count, std::int64_t dim) {
   return count * (8 + 4 * dim) + 4 * static_cast<std::int64_t>(Places(count));
 }
 
-// Returns the first place to probe. The upper bits of a product are used, because they depend on all bits of the key.
+// Returns the first index of the hash table to probe. The upper bits of a product are used, because they depend on all
+// bits of the key.
 std::size_t FixedRows::FirstPlace(std::int64_t key) const {
   std::uint64_t mixed = static_cast<std::uint64_t>(key) * 0x9e3779b97f4a7c15u;
   mixed ^= mixed >> 32;

@@ -38,10 +38,10 @@ class FixedRows {
   const std::string table_;
   const std::int64_t count_;
   const std::int64_t dim_;
-  const std::size_t mask_;  // number of places, a power of two, minus one
+  const std::size_t mask_;  // capacity of the hash table, a power of two, minus one
   const std::unique_ptr<std::int64_t[]> keys_;
   const std::unique_ptr<float[]> embeddings_;
-  const std::unique_ptr<std::int32_t[]> places_;  // open addressing: a row, or -1
+  const std::unique_ptr<std::int32_t[]> places_;  // hash table with open addressing; an element is a row, or -1
 };
 
 }  // namespace ascpipe

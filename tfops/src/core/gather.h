@@ -41,9 +41,9 @@ struct Gathered {
   std::int64_t side_by_side = 1;
 };
 
-// Copies rows[slots[restore[i]]] to place i of `out`, for i in [begin, end). Places are `dim` floats, and each row of
-// `out` contains side_by_side places. All slots must be valid. Returns the first i whose restore index is outside [-1,
-// slot_count), or -1. Places after this position are not written.
+// Copies rows[slots[restore[i]]] to position i of `out`, for i in [begin, end). A position has `dim` floats, and each
+// row of `out` contains side_by_side positions. All slots must be valid. Returns the first i whose restore index is
+// outside [-1, slot_count), or -1. Positions after this i are not written.
 std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end);
 
 }  // namespace ascpipe

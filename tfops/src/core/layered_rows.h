@@ -27,7 +27,7 @@ class LayeredRows {
   // Returns the number of keys in the layers.
   std::int64_t layer_keys() const;
 
-  // As RowTable::LookUp.
+  // Same as RowTable::LookUp.
   template <typename Key>
   void LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out,
               bool* found) const;

@@ -103,7 +103,7 @@ std::vector<MemoryRoom> MemoryRooms(const MemoryPlaces& places) {
 CoreStatus RequireMemory(int fd, std::int64_t bytes, const MemoryPlaces& places) {
   std::vector<MemoryRoom> rooms = MemoryRooms(places);
   struct statvfs system;
-  if (fstatvfs(fd, &system) == 0 && system.f_blocks > 0) {  // the file system of a memfd has no size
+  if (fstatvfs(fd, &system) == 0 && system.f_blocks > 0) {  // the file system of a memfd reports 0 blocks
     const std::int64_t unit = static_cast<std::int64_t>(system.f_frsize);
     const std::int64_t free = static_cast<std::int64_t>(system.f_bavail) * unit;
     rooms.push_back({free, Text("/dev/shm has ", Gib(free), " of ",

@@ -19,7 +19,7 @@ struct ReadPosition {
   std::int64_t epoch = 0;
   std::int64_t consumed = 0;  // records of the epoch that all ranks together have read
 
-  // Returns a number that is equal for equal positions, also of other processes. It is 0 if there is no position.
+  // Returns a hash of the position. The hash is the same in all processes. Returns 0 if there is no position.
   std::int64_t Fingerprint() const {
     if (source == 0) return 0;
     std::uint64_t mixed = 1;

@@ -13,7 +13,8 @@
 namespace ascpipe {
 
 // Counters of the process. Datasets read before the session exists, so the counters are copied to shared memory once
-// the session has published its memory. Methods may be called by several threads. Callers add a few times per batch.
+// the session has published its memory. Methods may be called by several threads. Callers call Add a few times per
+// batch.
 class ReadingFigures {
  public:
   static ReadingFigures* Get();
@@ -23,7 +24,7 @@ class ReadingFigures {
   void Add(const layout::Reading& by, const layout::ReadingSpan& span);
   // Copies the counters to `shared`, now and after each Add, and records spans in `spans`, which may be null.
   void Publish(layout::Reading* shared, std::shared_ptr<SpanRing<layout::ReadingSpan>> spans);
-  // Ends the copies to `shared` and the recording, and sets the counters to 0. `shared` may be unmapped afterwards. Has
+  // Stops copying to `shared` and recording spans, and sets the counters to 0. `shared` may be unmapped afterwards. Has
   // no effect if another session has published its memory.
   void Withdraw(const layout::Reading* shared);
 

@@ -28,10 +28,10 @@ class Arena {
   std::int64_t tail() const { return tail_; }
   bool empty() const { return starts_.empty(); }
 
-  // Finds a place for `length` bytes after the newest frame. Returns false if there is not enough free space now.
+  // Finds free space for `length` bytes after the newest frame. Returns false if there is not enough free space now.
   // There is never enough space if length > bytes().
   bool Find(std::int64_t length, std::int64_t* position) const;
-  // Occupies the place that Find returned.
+  // Allocates the space that Find returned.
   void Take(std::int64_t position, std::int64_t length);
   // Frees the oldest frame.
   void Free();

@@ -47,8 +47,8 @@ class RingGrowth {
   RingGrowth(const RingView& ring, const SessionView& session, int fd, std::int64_t segment_bytes,
              std::shared_ptr<RingBudget> budget, MemoryPlaces places = MemoryPlaces());
 
-  // Finds a place for a frame of `length` bytes in an arena with `frames` other frames. Returns kWait if frames must
-  // be freed first. Returns kNever if the frame cannot fit, and writes an explanation to *why.
+  // Finds space for a frame of `length` bytes in an arena with `frames` other frames. Returns kWait if frames must be
+  // freed first. Returns kNever if the frame cannot fit, and writes an explanation to *why.
   Answer Place(Arena* arena, std::int64_t length, std::int64_t frames, std::int64_t* position, std::string* why);
 
   void Stop() { fd_.Close(); }

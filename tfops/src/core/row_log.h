@@ -16,10 +16,10 @@ namespace ascpipe {
 // image (a copy of the row) in the log. The save then reads the image instead of the row.
 //
 // A row is identified by the number of its home row. In a table with rows on disk, rows move between home rows, so a
-// row is identified by the number of its entry. The log has one word for each row. The word has one of these values:
-// the row is untouched, the row was read (or is not wanted), or the number of the row's image. Both the save and the
-// step copy the row first, and then compare-exchange the word. If the compare-exchange of the save succeeds, no step
-// had changed the row. Otherwise the save discards its copy and uses the image.
+// row is identified by the number of its entry. The log has one word for each row. The word is 0 if the row is
+// untouched, and kRead if the row was read or is not wanted. Otherwise the word is 1 plus the index of the row's image.
+// Both the save and the step copy the row first, and then compare-exchange the word. If the compare-exchange of the
+// save succeeds, no step had changed the row. Otherwise the save discards its copy and uses the image.
 class RowLog {
  public:
   // The snapshot covers row numbers below `numbers`. Call Make between two steps.

@@ -62,19 +62,19 @@ class RowTable {
   // Returns the entry of a key, or null.
   const TableFileEntry* Find(std::int64_t key) const { return Find(key, BucketOf(KeyHash(key))); }
 
-  // Looks up keys in tables with rows of the same length. The first table that contains a key decides.
+  // Looks up keys in tables with rows of the same length. The first table that contains a key determines its row.
   //
-  // For each i in [begin, end), copies the row of keys[i] to out[i]. If no table contains the key, or the deciding
-  // table deletes the key, copies `default_row` to out[i]. Key is int32 or int64, `default_row` is float[dim], and
-  // `out` is float[end, dim]. `found` may be null. Otherwise `found` is bool[end], and found[i] is set to true if
-  // keys[i] has a row, else to false.
+  // For each i in [begin, end), copies the row of keys[i] to out[i]. Copies `default_row` to out[i] if no table
+  // contains the key, or if the first table that contains the key deletes it. Key is int32 or int64, `default_row` is
+  // float[dim], and `out` is float[end, dim]. `found` is bool[end] or null. If `found` is not null, found[i] is set to
+  // true if keys[i] has a row, and otherwise to false.
   template <typename Key>
   static void LookUp(const Stack& tables, const Key* keys, std::int64_t begin, std::int64_t end,
                      const float* default_row, float* out, bool* found);
 
   // Returns a table with the entries of both tables. An entry of `newer` replaces the entry of the same key. `below` is
-  // the table that is looked up after the merged table, or null. If it is not null, deleted keys that it does not
-  // contain are omitted. Returns null if there is not enough memory.
+  // the table that is looked up after the merged table, or null. If `below` is not null, deleted keys that `below` does
+  // not contain are omitted. Returns null if there is not enough memory.
   static std::shared_ptr<const RowTable> Merge(const RowTable& older, const RowTable& newer, const RowTable* below);
 
  protected:

@@ -36,9 +36,9 @@ ASC_INLINE void AddRow(float* __restrict__ sum, const float* __restrict__ grad, 
 }
 
 // Adds row i of the gradients to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order. Skips row i if
-// restore[i] is -1 (missing position), or if the place is -1 (row not trainable). `places` is int32[place_count].
-// `sums` is float[valid, dim], where `valid` is the result of NumberValidSlots. Returns the first i whose restore index
-// is outside [-1, place_count). Returns -1 if there is no such i.
+// restore[i] is -1 (missing position), or if places[restore[i]] is -1 (row not trainable). `places` is
+// int32[place_count]. `sums` is float[valid, dim], where `valid` is the result of NumberValidSlots. Returns the first i
+// whose restore index is outside [-1, place_count). Returns -1 if there is no such i.
 //
 // The function runs on one thread in input order, so the sums are bit-identical to unsorted_segment_sum.
 std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,

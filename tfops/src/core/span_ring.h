@@ -14,7 +14,7 @@
 
 namespace ascpipe {
 
-// Returns the time of the clock of the spans, which is also the clock of the traces of TensorFlow.
+// Returns the time for spans. TensorFlow's traces use the same clock.
 std::int64_t NanosecondsSince1970();
 
 // Mapped file of spans of `span_bytes` bytes each.
@@ -37,7 +37,7 @@ class SpanFile {
 template <typename Span>
 class SpanRing {
  public:
-  // As SpanFile::Map.
+  // Same as SpanFile::Map.
   static CoreStatus Map(int fd, std::int64_t bytes, int rank, int ranks, std::shared_ptr<SpanRing>* ring) {
     std::unique_ptr<SpanFile> file;
     const CoreStatus status = SpanFile::Map(fd, bytes, sizeof(Span), rank, ranks, &file);

@@ -67,7 +67,7 @@ CoreStatus TableFile::OpenPart(const std::string& path, int fd, const Part& part
   if (found.ok()) found = opened->CheckSums(share);
   if (found.ok()) found = opened->CheckEntries(share);
   if (!found.ok()) return found;
-  // Rows are read at random, so read-ahead is useless. The hint may fail.
+  // Rows are read in random order, so read-ahead is useless. The hint may fail.
   if (opened->map_ != nullptr) (void)madvise(opened->map_, opened->map_bytes_, MADV_RANDOM);
   *file = std::move(opened);
   return CoreStatus();

@@ -46,7 +46,7 @@ class TableFile : public RowTable {
                              std::unique_ptr<TableFile>* file);
   ~TableFile() override;
 
-  // As RowTable::LookUp with only this table.
+  // Same as RowTable::LookUp with only this table.
   template <typename Key>
   void LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out,
               bool* found = nullptr) const {

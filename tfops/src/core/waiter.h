@@ -33,7 +33,7 @@ class Wait {
   // `status` is the status of Poll, or the reason for aborting the wait.
   virtual void Finish(const CoreStatus& status) = 0;
 
-  // Cancels the wait. Any thread may call Cancel when the step was cancelled.
+  // Cancels the wait. Any thread may call Cancel when the step is cancelled.
   void Cancel() { cancelled_.store(true); }
 
   layout::WaitsFor waits_for = layout::kWaitNone;
