@@ -28,7 +28,7 @@ class Answers {
 
  private:
   std::int64_t last_ = 0;
-  std::map<std::int64_t, std::map<int, std::string>> open_;  // by number, then by rank
+  std::map<std::int64_t, std::map<int, std::string>> open_;  // answers by number of the request, then by rank
 };
 
 }  // namespace ascpipe

@@ -11,7 +11,8 @@
 
 namespace ascpipe {
 
-// Hash of the machine's boot id and of the process namespace. Processes with the same hash see each other in /proc.
+// Returns a hash of the machine's boot id and of the process namespace. Processes with the same hash see each other in
+// /proc.
 std::uint64_t ThisMachine();
 
 // The class is not thread-safe.

@@ -74,7 +74,7 @@ void PeerFigures::Compare(const std::vector<PeerHeader>& headers) {
   }
   const std::int64_t most = headers[last].busy_us;
   const std::int64_t waited = most - headers[static_cast<std::size_t>(record_->rank)].busy_us;
-  Record(headers, most == 0 ? -1 : static_cast<std::int32_t>(last), waited);  // 0: this is the first exchange
+  Record(headers, most == 0 ? -1 : static_cast<std::int32_t>(last), waited);  // most == 0: this is the first exchange
   Count(&record_->waited_us, waited);
   awaited_us_[last] += most - before;
   const auto slowest = std::max_element(awaited_us_.begin(), awaited_us_.end());

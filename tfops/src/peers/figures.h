@@ -1,5 +1,5 @@
-// Statistics of a rank's exchanges for `ascpipe status` and `ascpipe timeline`. The statistics also show for which rank
-// the other ranks have waited.
+// Statistics of a rank's exchanges for `ascpipe status` and `ascpipe timeline`. The statistics also show which rank the
+// other ranks have waited for.
 #ifndef ASCPIPE_PEERS_FIGURES_H_
 #define ASCPIPE_PEERS_FIGURES_H_
 
@@ -20,8 +20,7 @@ class PeerFigures {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `shared` is shared memory for the statistics. `spans` is the ring for the recorded exchanges. Each of the two may
-  // be null.
+  // `shared` is shared memory for the statistics, or null. `spans` is the ring for the recorded exchanges, or null.
   PeerFigures(layout::Exchanges* shared, SpanRing<layout::ExchangeSpan>* spans, int rank, int ranks);
 
   // Starts an exchange. Returns the time in us since the previous exchange of this rank. Returns 0 for the first
@@ -39,11 +38,11 @@ class PeerFigures {
   layout::Exchanges own_{};
   layout::Exchanges* const record_;
   SpanRing<layout::ExchangeSpan>* const spans_;
-  layout::ExchangeSpan span_{};  // exchange in flight, or the last exchange
+  layout::ExchangeSpan span_{};  // the exchange in flight, or the last exchange
   bool is_pulse_ = false;
   Clock::time_point begun_, over_;
   Clock::time_point ended_;               // end of the last exchange without a heartbeat, or zero
-  std::vector<std::int64_t> awaited_us_;  // by rank: time that all other ranks have waited for the rank
+  std::vector<std::int64_t> awaited_us_;  // by rank: total time that the other ranks have waited for this rank
 };
 
 }  // namespace ascpipe

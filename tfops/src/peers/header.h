@@ -12,7 +12,7 @@ namespace ascpipe {
 
 // The action that a rank announces. docs/internals/adr/0037 explains the set of actions.
 enum class PeerKind : std::int32_t {
-  kGate = 1,  // ready to start a step with a batch, but keys of some ranks are missing
+  kGate = 1,  // can start a step with a batch, but keys of some ranks are missing
   kForward,   // has claimed a batch and sends rows; its tables are unchanged
   kBackward,  // sends the gradients of a batch
   kRead,      // sends rows for the evaluation of a batch

@@ -80,7 +80,7 @@ constexpr char kEnqueue[] =
 using ShutDown = void (*)();
 constexpr char kShutDown[] = "horovod_shutdown";
 
-// All exchanges have the same name, so that Horovod matches messages of any kind.
+// All exchanges have the same name, so that Horovod matches messages of different kinds.
 constexpr char kName[] = "ascpipe/exchange";
 constexpr std::size_t kReasonBytes = 160;  // maximum length of an error message
 constexpr int kProcessor = -1;             // Horovod's device number of the CPU

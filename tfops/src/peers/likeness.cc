@@ -11,7 +11,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::size_t kMostShown = 80;  // bytes of a value
+constexpr std::size_t kMostShown = 80;  // maximum number of bytes of a printed value
 
 using Items = std::vector<std::pair<std::string, std::string>>;
 

@@ -13,7 +13,7 @@
 
 namespace ascpipe {
 
-// Bytes of a message. The struct does not own the bytes.
+// View of the bytes of a message. The struct does not own the bytes.
 struct Piece {
   const void* data;
   std::int64_t bytes;
@@ -28,8 +28,8 @@ struct Received {
 // Data to send to all ranks in one exchange, by section.
 struct Sections {
   std::string signature;  // sent to all ranks, like the next two members; empty: not sent
-  std::string facts;      // of the step; empty: not sent
-  std::string answer;     // to a request of rank 0; empty: none
+  std::string facts;      // facts of the step; empty: not sent
+  std::string answer;     // answer to a request of rank 0; empty: none
   std::vector<std::vector<Piece>> keys, rows;
 };
 

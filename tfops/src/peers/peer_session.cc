@@ -83,7 +83,7 @@ bool PeerSession::BeginLeave() {
   return true;
 }
 
-// ---- what may be sent
+// ---- requests that may be sent
 
 // Returns true if a request may be sent in the current state.
 bool PeerSession::MayBeSent(const PeerHeader& header) const {
@@ -146,8 +146,8 @@ PeerMove PeerSession::Send(PeerRequest request) {
   return MoveOf(Kind::kSend);
 }
 
-// Waits until an exchange ends, times out, or must be reported on stderr. A heartbeat has a timeout only if another
-// request waits for the end of the heartbeat.
+// Waits until an exchange ends or times out, or until a line about its wait is due. A heartbeat has a timeout only if
+// another request waits for the end of the heartbeat.
 PeerMove PeerSession::Await(const Around& around) {
   const PeerRequest* waits = &current_;
   if (stopped_) return MoveOf(Kind::kGiveUpExchange, waits);
@@ -179,7 +179,7 @@ PeerMove PeerSession::MoveOfBroken(const Around& around) {
   return engine_ended_ ? PeerMove() : WaitUntil(around.now + kLookEvery);
 }
 
-// Sends a heartbeat if this rank has exchanged nothing for some time.
+// Sends a heartbeat if this rank has not exchanged anything for some time.
 PeerMove PeerSession::Pulse(const Around& around) {
   const bool is_away =
       departure_ == Departure::kLeft || (departure_ == Departure::kLeaves && state_ == PeerState::kFree);

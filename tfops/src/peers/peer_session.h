@@ -36,12 +36,12 @@ struct PeerRequest {
   std::vector<std::vector<Piece>> rows;      // by rank; empty: none
   std::shared_ptr<const void> keeps;         // keeps the bytes of `rows` until the exchange has ended
   std::shared_ptr<const std::string> facts;  // kForward, kRead: facts of the step that all ranks must share, or null
-  // True if gradients follow a kForward request. Nothing else is sent before the gradients, because other ranks wait
-  // for them.
+  // True if gradients follow a kForward request. Nothing else is sent before the gradients, because the other ranks
+  // wait for these gradients.
   bool has_backward = false;
   // Function that is called once with the verdict, on the thread of Peers or on the thread that sends the request. The
-  // function must not block. The function must put the claim aside if the verdict is kTurn (another stream is next) or
-  // kAsked (rank 0 sends a request).
+  // function must not block. It must put the claim aside if the verdict is kTurn (another stream is next) or kAsked
+  // (rank 0 sends a request).
   std::function<void(const PeerVerdict&, const Received& rows)> done;
   // Peers sets the members below. `since` is the start of the wait for other ranks. `busy_us` is the time since the
   // previous exchange of this rank.
@@ -99,10 +99,10 @@ class PeerSession {
   using Duration = std::chrono::steady_clock::duration;
 
   struct Limits {
-    Duration wait_timeout, idle_after, warn_after, end_after;  // as in Peers::Settings
+    Duration wait_timeout, idle_after, warn_after, end_after;  // see Peers::Settings
   };
 
-  // State outside the session.
+  // State outside the session, which the caller reads.
   struct Around {
     Time now;
     Time progressed;                // when a busy rank last made progress
@@ -113,7 +113,7 @@ class PeerSession {
   // A step that has started on all ranks.
   struct Step {
     std::int64_t ticket = 0;
-    std::string collectives;         // of the program; empty: none
+    std::string collectives;         // collectives of the program; empty: none
     Time since, computed;            // when it started, and when it last used a processor
     std::int64_t processor_ns = -1;  // processor time at `computed`; -1: unknown
   };
@@ -143,7 +143,7 @@ class PeerSession {
   PeerActions Fail(const CoreStatus& why, bool others_know, Time now);
   // Marks this rank as broken, after Next has reported a timeout.
   PeerActions GiveUp(const CoreStatus& why, Time now);
-  // Reports the end of an exchange that no request waits for. `others_know` is true if the other ranks know that this
+  // Reports the end of an exchange for which no request waits. `others_know` is true if the other ranks know that this
   // rank is broken, or cannot be informed.
   void EndLate(bool others_know);
   // Reports that the thread ends.
@@ -162,7 +162,7 @@ class PeerSession {
   const Step& step() const { return step_; }
   const CoreStatus& broken() const { return broken_; }
   const CoreStatus& poisoned() const { return poisoned_; }
-  // Returns true if Next needs the processor time of this process.
+  // Returns true if the caller must set Around::processor_ns for Next.
   bool WatchesStep() const {
     return state_ == PeerState::kStep && exchange_ == Exchange::kNone && !step_.collectives.empty();
   }
@@ -193,12 +193,12 @@ class PeerSession {
   Exchange exchange_ = Exchange::kNone;
   Departure departure_ = Departure::kStays;
   bool stopped_ = false, engine_ended_ = false;
-  CoreStatus broken_, poisoned_;  // why this rank exchanges nothing; why no rank may use its tables
+  CoreStatus broken_, poisoned_;  // reason why this rank has stopped exchanging; reason why no rank may use its tables
   std::deque<PeerRequest> queue_;
   PeerRequest current_;
   int turn_ = -1;                // kTurn: the stream that is next
   Step step_;                    // kStep
-  std::set<std::int64_t> open_;  // numbers of requests that kEnd has not ended
+  std::set<std::int64_t> open_;  // numbers of the requests without a kEnd yet
   Time turned_, broken_since_;
   Time quiet_;  // when the last exchange ended
   Time told_;   // when a line about a wait was last printed

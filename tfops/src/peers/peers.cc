@@ -230,7 +230,7 @@ Parcel Peers::Pack(const PeerRequest& request, PeerHeader* sent) {
   has_signed_ = true;
   if (request.facts != nullptr) sent->facts = HashOf(*request.facts);
   if (request.facts != nullptr && facts_sent_.insert(sent->facts).second) sections.facts = *request.facts;
-  // limits the bytes that each rank receives, and leaves space for keys
+  // Limits the bytes that each rank receives, and leaves space for keys.
   const std::int64_t most = kMostParcelBytes / size() / 2;
   for (const std::vector<Piece>& pieces : request.rows) {
     if (BytesOf(pieces) <= most) continue;
@@ -285,7 +285,7 @@ CoreStatus Peers::Read(const Parcel& parcel, Messages* messages, PeerVerdict* ve
   const CoreStatus unpacked = keys_->Unpack(messages->keys);
   *others_know = !difference.empty();
   if (difference.empty()) return unpacked;
-  // Report the difference, not an error that the difference has caused, such as keys that cannot be read.
+  // Report the difference instead of an error caused by the difference, such as keys that cannot be read.
   return Error(kE313, "the ranks differ: ", difference,
                ". Nothing of this step was trained. All ranks run the same "
                "program with the same arguments");

@@ -1,9 +1,9 @@
 // Exchanges messages with the other ranks, one exchange at a time, and reports the verdict that all ranks reach.
 //
-// All exchanges use the same Horovod name, so Horovod matches messages of any kind. Decide checks whether the messages
-// of all ranks belong together. A dedicated thread makes the exchanges. No other thread waits inside the transport.
-// Each request, except a heartbeat, has a timeout. PeerSession decides which messages are sent and which actions
-// follow. Peers adds the lock, the thread and the transport.
+// All exchanges use the same Horovod name, so Horovod matches messages of different kinds. Decide checks whether the
+// messages of all ranks belong together. A dedicated thread makes the exchanges. No other thread waits inside the
+// transport. Each request, except a heartbeat, has a timeout. PeerSession decides which messages are sent and which
+// actions follow. Peers adds the lock, the thread and the transport.
 #ifndef ASCPIPE_PEERS_PEERS_H_
 #define ASCPIPE_PEERS_PEERS_H_
 
@@ -38,7 +38,7 @@ inline std::chrono::steady_clock::duration Limit(double seconds) {
       std::chrono::duration<double>(seconds < 1e9 ? seconds : 1e9));
 }
 
-// Keys that are attached to each message. The methods are called on the thread of Peers.
+// Interface to the keys that are sent with each message. The methods are called on the thread of Peers.
 class PeerKeys {
  public:
   virtual ~PeerKeys() = default;
@@ -47,7 +47,7 @@ class PeerKeys {
                     std::shared_ptr<const void>* keeps) = 0;
   // Stores the keys from all ranks. Unpack is called before `done`, even if the verdict is a failure.
   virtual CoreStatus Unpack(const Received& keys) = 0;
-  // Returns true if all keys that a gate waits for have arrived. IsKnown is called before a header is sent, so that all
+  // Returns true if all keys that a gate waits for have arrived. IsKnown is called before a header is sent, so all
   // ranks get the same result.
   virtual bool IsKnown(const PeerHeader& gate) const = 0;
 };
@@ -60,7 +60,7 @@ class Peers {
     double warn_after_s = 5;    // a longer wait is reported on stderr, and again every 10 s
     double end_after_s = 5;   // time after a failure until the engine is shut down, if a step of the program still runs
     std::string signature;    // must be equal on all ranks (peers/likeness.h)
-    std::string collectives;  // ops of Horovod in the program's graph, in the same form
+    std::string collectives;  // Horovod ops in the program's graph, in the same format
     layout::Exchanges* figures = nullptr;                   // in shared memory, or null
     std::shared_ptr<SpanRing<layout::ExchangeSpan>> spans;  // ring of recorded exchanges; null: not recorded
     // Function that is called when batches of other streams may be claimed, or when rank 0 has received an answer.
@@ -153,23 +153,23 @@ class Peers {
   const std::shared_ptr<Meeting> meeting_ = std::make_shared<Meeting>();
   std::mutex& mutex_ = meeting_->mutex;  // guards the members below
   std::condition_variable& changed_ = meeting_->changed;
-  PeerSession session_;  // only the thread of Peers calls the functions for events of the exchanging thread
+  PeerSession session_;  // its functions for events of the exchanging thread are called only on the thread of Peers
   AwaitedRanks awaited_;
-  std::string answers_;             // not sent yet
+  std::string answers_;             // answers that were not sent yet
   std::vector<std::string> heard_;  // rank 0: answers by rank
   std::int64_t changes_ = 0;
   std::uint64_t change_hash_ = 0;
-  std::shared_ptr<Reply> reply_;  // of the exchange in flight, or null
+  std::shared_ptr<Reply> reply_;  // reply of the exchange in flight, or null
 
   // Only the thread of Peers uses the members below.
   PeerFigures figures_;
-  std::int64_t sequence_ = 0;  // of the last exchange
-  bool has_signed_ = false;    // the signature was sent
+  std::int64_t sequence_ = 0;  // number of the last exchange
+  bool has_signed_ = false;    // true if the signature was sent
   std::set<std::uint64_t> facts_sent_;
   // Signatures and collectives that the ranks have sent, by rank.
   std::vector<std::string> signatures_, collectives_;
   std::vector<std::map<std::uint64_t, std::string>> facts_;  // by rank, then by hash
-  bool told_apart_ = false;                                  // a line about different collectives was printed
+  bool told_apart_ = false;                                  // true if the line about different collectives was printed
   const std::uint64_t machine_ = ThisMachine();
   std::shared_ptr<std::vector<std::uint8_t>> buffer_;
   std::thread thread_;

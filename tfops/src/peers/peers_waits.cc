@@ -24,7 +24,7 @@ std::string Peers::Waits(const PeerRequest& waits) const {
 }
 
 std::string Peers::LineOf(const PeerRequest& waits) const {
-  if (waits.header.kind == PeerKind::kLeave) return Waits(waits);  // Leave has its own timeout
+  if (waits.header.kind == PeerKind::kLeave) return Waits(waits);  // Leave has a different timeout
   return Text(Waits(waits), ". It gives up after ", settings_.wait_timeout_s, " s (wait_timeout_s) without progress");
 }
 

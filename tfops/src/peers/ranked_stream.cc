@@ -10,19 +10,19 @@ namespace ascpipe {
 
 namespace {
 
-constexpr int kMostBatches = 8;  // per message, so that a step does not wait for the keys of many other batches
+constexpr int kMostBatches = 8;  // maximum per message, so that a step does not wait for the keys of many other batches
 
 }  // namespace
 
 struct RankedStream::Entry {
-  Ticket* local = nullptr;  // holds a reference; null: not submitted by this rank yet
+  Ticket* local = nullptr;  // owns one reference; null: not submitted by this rank yet
   bool sent = false;
   ReadPosition read;  // position of the dataset after the batch
   std::vector<RowShares> shares;
   std::vector<Asked> asked;  // by rank
-  Ticket* owned = nullptr;   // holds a reference
+  Ticket* owned = nullptr;   // owns one reference
   TicketHold hold;           // ticket hold of `owned`, until Take is called
-  CoreStatus status;         // why `owned` is null although all ranks have sent their keys
+  CoreStatus status;         // reason why `owned` is null although all ranks have sent their keys
 
   ~Entry() {
     hold = TicketHold();
@@ -49,7 +49,7 @@ std::int64_t RankedStream::NewRun() {
 }
 
 CoreStatus RankedStream::Submit(std::int64_t run, std::unique_ptr<Batch> batch, Ticket** ticket) {
-  // Submit under the lock, so that names and tickets have the same order.
+  // Submit while holding the lock, so that names and tickets have the same order.
   std::lock_guard<std::mutex> lock(mutex_);
   const ReadPosition read = batch->read;
   const CoreStatus status = local_->Submit(std::move(batch), ticket);
@@ -109,7 +109,7 @@ bool RankedStream::IsKnown(const BatchName& name) const {
   return std::all_of(found->second->asked.begin(), found->second->asked.end(), [](const Asked& a) { return a.came; });
 }
 
-// Finds, for each owner, which distinct keys of the batch belong to the owner.
+// Finds the distinct keys of the batch that belong to each owner.
 CoreStatus RankedStream::Deal(Entry* entry, std::vector<FrameKeys>* keys) const {
   for (int index = 0; index < local_->ring().tables(); ++index) {
     const PartView part(local_->ring(), entry->local->record(), index);

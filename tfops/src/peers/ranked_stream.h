@@ -1,4 +1,5 @@
-// Stream whose batches several ranks train. The stream contains the keys that each rank requests from each owner.
+// Stream whose batches are trained by several ranks. The stream contains the keys that each rank requests from each
+// owner.
 //
 // Such a stream has two rings. The local ring contains this rank's batches. The distinct keys of these batches are
 // ordered by owner and sent to the owners before training. The owned ring contains, for each batch, the keys that all
@@ -61,7 +62,7 @@ class RankedStream {
   std::int64_t NewRun();
   // Names a batch and submits it to the local ring, like Stream::Submit.
   CoreStatus Submit(std::int64_t run, std::unique_ptr<Batch> batch, Ticket** ticket);
-  // Returns the name that the next batch of the newest run will have.
+  // Returns the name of the next batch of the newest run.
   BatchName NameOfNext() const;
   // Reads the name of a batch. Returns false if the batch no longer has a name.
   bool NameOf(std::int64_t local, BatchName* name) const;
@@ -108,7 +109,8 @@ class RankedStream {
   std::map<std::int64_t, std::pair<std::shared_ptr<const RankedBatch>, Ticket*>> taken_;  // by ticket in the owned ring
 };
 
-// Streams of a process that several ranks train. Peers sends the keys of these streams with its messages.
+// Streams of a process whose batches are trained by several ranks. Peers sends the keys of these streams with its
+// messages.
 class RankedStreams : public PeerKeys {
  public:
   // Adds a stream. If keys for this stream have arrived earlier, passes these keys to the stream. Returns an error if

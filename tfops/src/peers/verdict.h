@@ -12,13 +12,13 @@ namespace ascpipe {
 
 enum class VerdictKind {
   kBegin,   // all ranks have the batch
-  kOver,    // the data of some rank ends before the batch, so the data ends for all ranks
-  kGo,      // all ranks have sent rows of one batch; tables change from here on
+  kOver,    // the data of a rank ends before the batch, so all ranks end their data
+  kGo,      // all ranks have sent rows of one batch; tables change after this verdict
   kRows,    // like kGo, for an evaluation
   kApply,   // all ranks have sent gradients of one batch
-  kTurn,    // batches of several streams: rank 0's stream is next, and all ranks send again
+  kTurn,    // the ranks sent batches of different streams: rank 0's stream is next, and all ranks send again
   kAsked,   // all ranks execute the request of rank 0, then send their requests again
-  kAgain,   // a rank has nothing to exchange yet, so all other ranks send again
+  kAgain,   // a rank has nothing to exchange yet, so all other ranks send their messages again
   kLeft,    // all ranks shut down
   kFail,    // the step fails on each rank; tables are unchanged
   kPoison,  // the step fails on each rank; no rank may use its tables, because some may contain updates of the step
