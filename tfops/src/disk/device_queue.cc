@@ -15,8 +15,8 @@ constexpr std::chrono::seconds kIdleSlice(10);
 constexpr std::size_t kMostDelayed = 64;  // a thread that requests work scans all delayed operations
 constexpr std::int64_t kOperationsARing = 128;
 
-// Returns true if the results of an operation are final when the operation ends. The results of a buffered write are
-// final only after the sync.
+// Returns true if the results of each operation of the job are final when the operation ends. The results of a buffered
+// write are final only after the sync.
 bool CountsAtOnce(const DiskJob& job) { return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct(); }
 
 // Blocks all signals. If SIGXFSZ is blocked, a write beyond the file size limit returns an error instead of killing the

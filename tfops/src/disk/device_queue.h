@@ -77,7 +77,7 @@ class DeviceQueue : private CallersMemory {
   };
   struct Worker {
     PrivateArray<std::uint8_t> buffer{kMostWriteBytes};
-    Operation operation;  // without a job if the thread is idle
+    Operation operation;  // has no job if the thread is idle
     bool has_ended = false;
     std::thread thread;
   };

@@ -1,4 +1,4 @@
-// Kind of the file system of a directory. Some file systems accept O_DIRECT but do not store data on a disk.
+// Detects the kind of a directory's file system. Some file systems accept O_DIRECT but do not store data on a disk.
 #ifndef ASCPIPE_DISK_FILE_SYSTEM_H_
 #define ASCPIPE_DISK_FILE_SYSTEM_H_
 
@@ -9,7 +9,7 @@ namespace ascpipe {
 enum class FileSystemKind : std::int32_t {
   kDisk = 0,     // ext, XFS, btrfs, F2FS, ZFS
   kMemory = 1,   // tmpfs, ramfs: rows "on disk" occupy memory
-  kOverlay = 2,  // the layers of a container
+  kOverlay = 2,  // layers of a container image
   kNetwork = 3,
   kFuse = 4,
   kUnknown = 5,

@@ -31,7 +31,7 @@ class Latency {
   std::int64_t total() const { return total_; }
 
  private:
-  static constexpr int kPerDoubling = 4, kCounts = 128;  // up to an hour
+  static constexpr int kPerDoubling = 4, kCounts = 128;  // for latencies up to one hour
 
   std::int64_t counts_[kCounts] = {};
   std::int64_t total_ = 0;

@@ -15,7 +15,7 @@ enum class BatchKind { kRead, kWrite };
 
 // Operation on adjacent blocks: one read, one write, or a read-modify-write of one block.
 struct BlockOperation {
-  std::int64_t begin, end;  // range in the batch's order
+  std::int64_t begin, end;  // range of the batch's requests, sorted by slot
   std::int64_t first_block;
   std::int64_t block_count;
   bool keeps;  // a write must keep other rows of the block
@@ -40,7 +40,7 @@ class CallersMemory {
 
 class RowBatch {
  public:
-  // The caller keeps `asked` and its arrays until the batch has finished.
+  // `asked` and its arrays must stay valid until the batch has finished.
   RowBatch(RowFile* file, BatchKind kind, const DiskBatch& asked) : file_(file), kind_(kind), asked_(asked) {}
 
   // Validates all requests and builds the operations. Returns INVALID_ARGUMENT if a slot is outside the file or is
@@ -54,8 +54,8 @@ class RowBatch {
   // uint8[kMostWriteBytes] and page-aligned. Each thread must pass its own buffer.
   OperationFigures Run(const BlockOperation& operation, CallersMemory* memory, std::uint8_t* buffer) const;
 
-  // Store sets the result of all requests of an operation. FailGood sets the result of those requests of the batch
-  // whose current result is 0.
+  // Store sets the result of all requests of an operation. FailGood sets the result of all requests of the batch whose
+  // current result is 0.
   void Store(const BlockOperation& operation, std::int32_t result) const;
   void FailGood(std::int32_t result) const;
 

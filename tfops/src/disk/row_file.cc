@@ -22,7 +22,8 @@ constexpr std::int64_t kMostFileBytes = std::int64_t{1} << 60;
 // Returns the descriptor of an unnamed file. On failure, returns -1 and sets errno.
 int OpenNameless(const std::string& directory) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly);
-  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;  // else it is not supported
+  // The other errors mean that O_TMPFILE is not supported.
+  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
   const std::string text = directory + "/.ascpipe-rows-XXXXXX";
   std::vector<char> path(text.c_str(), text.c_str() + text.size() + 1);
   const int named = mkostemp(path.data(), O_CLOEXEC);
@@ -111,8 +112,8 @@ CoreStatus RowFile::Grow(std::int64_t blocks, std::int64_t step) {
     blocks_.store(after / format_.block_bytes(), std::memory_order_release);
     return CoreStatus();
   }
-  // If fallocate fails, ext4 keeps the blocks that it has already allocated. Free them, because they may fill the
-  // disk.
+  // If fallocate fails, ext4 keeps the blocks that it has already allocated. Free these blocks, because they may fill
+  // the disk.
   const bool is_back = ftruncate(fd_, before) == 0;
   struct statvfs room;
   const bool is_known = fstatvfs(fd_, &room) == 0;

@@ -9,7 +9,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::uint32_t kNearGenerations = 1 << 16;  // a larger difference means another owner
+constexpr std::uint32_t kNearGenerations = 1 << 16;  // a larger difference means another key or slot
 
 std::uint64_t Mixed(std::uint64_t value) {
   value ^= value >> 32;

@@ -12,9 +12,9 @@ constexpr std::int64_t kMostWriteBytes = 256 << 10;  // per write
 constexpr std::int64_t kTrailerBytes = 8;
 constexpr std::int64_t kMostRowBytes = kMostWriteBytes - kTrailerBytes;
 
-// Trailer of each row. `mark` is the generation, mixed with key and slot. `crc` is the CRC-32C of row and mark. A
-// slot can be verified without its key. An intact row of another key, slot or generation can be distinguished from a
-// damaged row.
+// Trailer of each row. `mark` is the generation combined with a hash of key and slot. `crc` is the CRC-32C of row and
+// mark. A slot can be verified without its key. An intact row of another key, slot or generation can be distinguished
+// from a damaged row.
 struct RowTrailer {
   std::uint32_t mark;
   std::uint32_t crc;

@@ -123,8 +123,8 @@ power: At most 0.
 rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
-// AscUpdate is not stateful, because a session keeps a stateful kernel for each name of a node until it is closed. For
-// each set of fetches, the rewritten graph has a node with another name.
+// AscUpdate is not stateful. The op has another name for each set of fetches, and a session would keep a stateful
+// kernel for each name.
 REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")
     .Input("numbers: m * float")
@@ -152,11 +152,11 @@ namespace ascpipe {
 
 namespace {
 
-// Update of one table, as a part of an op. The struct contains the numbers and the contents of the op's inputs for this
+// Update of one table, as a part of an op. The struct contains the indexes and the contents of the op's inputs for this
 // table.
 template <typename Rule, typename Index>
 struct TableUpdate {
-  int state, grad, indices;  // numbers of inputs; `state` is the first state
+  int state, grad, indices;  // indexes of inputs; `state` is the first state
   UpdatedRows update = {};
   const Index* index = nullptr;
   std::int64_t count = 0;
@@ -169,7 +169,7 @@ struct TableUpdate {
     const tensorflow::Tensor& gradient = ctx->input(grad);
     const tensorflow::Tensor& rows = ctx->input(indices);
     std::int64_t row_count = 0;
-    tensorflow::TensorShape expected;  // of the gradient
+    tensorflow::TensorShape expected;  // shape of the gradient
     for (int i = 0; i < Rule::kStates; ++i) {
       tensorflow::Tensor variable = ctx->mutable_input(state + i, locked);
       if (i == 0) {

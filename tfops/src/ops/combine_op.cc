@@ -151,7 +151,7 @@ class CombineInputs : public tensorflow::OpKernel {
   }
 
  protected:
-  int splits() const { return 1 + 3 * f_; }  // input number
+  int splits() const { return 1 + 3 * f_; }  // index of the input
 
   Status Read(OpKernelContext* ctx, bool weighted, LookupSource* source, BagRows* rows, Bags* bags) const {
     std::int64_t positions;

@@ -26,12 +26,12 @@ struct Outgoing {
   std::shared_ptr<const RankedBatch> batch;
 };
 
-// Memory for the received rows of one input.
+// Memory into which the received rows of one input are copied.
 struct Incoming {
   const std::vector<std::int64_t>* bounds;  // [ranks + 1]: boundaries of the rows of each rank
   std::int64_t dim;
   float* rows;
-  std::int32_t* marks;  // -1 is stored for missing rows
+  std::int32_t* marks;  // the element of a missing row is set to -1
 };
 
 class ExchangeOp : public tensorflow::AsyncOpKernel {
@@ -45,14 +45,14 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual VerdictKind Expected() const = 0;
   virtual bool HasBackward() const { return false; }
   virtual std::shared_ptr<const std::string> Facts() const { return nullptr; }
-  // ReadAgain is called if the step had to claim or read its tables a second time. It updates the inputs that have
-  // changed.
+  // ReadAgain is called if the step had to claim or read its tables a second time. ReadAgain updates the inputs that
+  // have changed.
   virtual tensorflow::Status ReadAgain(tensorflow::OpKernelContext*, const StepEnd&) { return OkStatus(); }
   // Appends the rows that input i sends.
   virtual tensorflow::Status Send(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
                                   std::vector<std::vector<Piece>>* to) = 0;
-  // Agreed is called when all ranks have sent the same kind of message for the same batch. The received rows are read
-  // after the call.
+  // Agreed is called when all ranks have sent the same kind of message for the same batch. The op reads the received
+  // rows after the call.
   virtual void Agreed(StepEnd* step, Pipeline* pipeline, const PeerHeader& header) = 0;
   // Allocates the outputs of input i.
   virtual tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares,

@@ -169,8 +169,8 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
     int states;  // number of variables
     int send_count;
     OptimizerSlots slots;
-    int state;    // first input number
-    int restore;  // output number of the first restore index
+    int state;    // index of the first input
+    int restore;  // index of the output with the first restore index
   };
 
   using Construction = tensorflow::OpKernelConstruction;

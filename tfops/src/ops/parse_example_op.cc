@@ -106,8 +106,8 @@ class ParseExampleOp : public tensorflow::OpKernel {
     return {strings.data(), static_cast<std::size_t>(strings.size())};
   }
 
-  // TensorFlow's error has the bytes of a damaged record in its text. Python cannot decode such a text, and TensorFlow
-  // 1.15 then crashes.
+  // The text of TensorFlow's error contains the bytes of the damaged record. Python cannot decode such a text, and
+  // TensorFlow 1.15 then crashes.
   static tensorflow::Status Decodable(const tensorflow::Status& status) {
     if (status.ok()) return status;
     return tensorflow::Status(static_cast<StatusCode>(status.code()), Printable(MessageOf(status)));

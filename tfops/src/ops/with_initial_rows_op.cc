@@ -155,8 +155,8 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
   }
 
  private:
-  // Returns true if a boolean input marks the keys that have rows. Returns false if the op has the inputs slots and
-  // restore instead.
+  // Returns true if the op has a boolean input that marks the keys with rows. Returns false if the op has the inputs
+  // slots and restore instead.
   bool is_found_given() const { return parameters_ == 3; }
 
   tensorflow::Status CheckShapes(tensorflow::OpKernelContext* ctx) const {
@@ -217,7 +217,7 @@ class WithInitialRowsOp : public tensorflow::OpKernel {
 
   tensorflow::int64 dim_;
   int table_;
-  int parameters_;     // input number
+  int parameters_;     // index of the input
   InitialRows given_;  // seed and kind
 };
 

@@ -10,16 +10,17 @@ namespace {
 
 constexpr int kDigitBits = 8;
 constexpr int kMostDigits = 64 / kDigitBits;
-constexpr std::size_t kValues = std::size_t{1} << kDigitBits;  // of a digit
-constexpr std::uint64_t kSign = std::uint64_t{1} << 63;        // inverted, unsigned numbers have the order of keys
-constexpr std::int64_t kFew = 32;                              // entries that are sorted by comparisons
-constexpr std::int64_t kAhead = 16;                            // rows that are prefetched
+constexpr std::size_t kValues = std::size_t{1} << kDigitBits;  // number of values of a digit
+constexpr std::uint64_t kSign = std::uint64_t{1} << 63;        // with this bit inverted, unsigned order is key order
+constexpr std::int64_t kFew = 32;                              // up to this number of entries are sorted by comparisons
+constexpr std::int64_t kAhead = 16;                            // prefetch distance in rows
 
 std::uint64_t OrdinalOf(std::int64_t key) { return static_cast<std::uint64_t>(key) ^ kSign; }
 
 std::uint64_t OrdinalOf(const PlacedKey& key) { return key.ordinal; }
 
-// Replaces the number of entries with each value by the index of the first entry.
+// counts[v] is the number of entries with value v. Replaces each number by the index of the first entry with this
+// value.
 void BeginParts(std::int64_t* counts) {
   std::int64_t first = 0;
   for (std::size_t value = 0; value < kValues; ++value) {
@@ -39,8 +40,8 @@ void SortFew(Entry* entries, std::int64_t count) {
   }
 }
 
-// Sorts entries by their lowest `digits` digits, beginning with the lowest digit. Digits are those of the difference
-// from `least`. Returns the array with the sorted entries, `entries` or `other`.
+// Sorts entries by their lowest `digits` digits, beginning with the lowest digit. The digits of an entry are the digits
+// of its difference from `least`. Returns the array with the sorted entries, `entries` or `other`.
 template <typename Entry>
 Entry* SortByDigits(Entry* entries, Entry* other, std::int64_t count, std::uint64_t least, int digits) {
   if (count <= kFew) {
@@ -65,8 +66,8 @@ Entry* SortByDigits(Entry* entries, Entry* other, std::int64_t count, std::uint6
   return entries;
 }
 
-// Sorts entries. They are first divided by their highest bits that differ, so that each part stays in the CPU cache
-// while it is sorted. The number of operations does not depend on the keys.
+// Sorts entries. The entries are first divided by the highest bits in which they differ, so that each part stays in the
+// CPU cache while it is sorted. The number of operations does not depend on the keys.
 template <typename Entry>
 void Sort(Entry* entries, Entry* other, std::int64_t count) {
   if (count == 0) return;
@@ -119,7 +120,7 @@ void FindRanges(const std::int64_t* keys, std::int64_t count, const std::int64_t
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t key = keys[i];
     const std::int64_t* base = bounds;
-    for (std::int64_t left = bound_count; left > 0;) {  // without a branch that depends on the key
+    for (std::int64_t left = bound_count; left > 0;) {  // this loop has no branch that depends on the key
       const std::int64_t half = (left + 1) / 2;
       base += half & -static_cast<std::int64_t>(base[half - 1] <= key);
       left -= half;

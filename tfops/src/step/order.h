@@ -32,7 +32,7 @@ class Order {
   // must describe a transitively closed order.
   void Know(Item first, Item item) { Set(first, item); }
 
-  // Puts `item` after `first` and restores the closure.
+  // Records that `item` comes after `first`, and restores the closure.
   void Add(Item first, Item item);
 
   // Merges items into the first item. No item may come after another item.
@@ -44,9 +44,9 @@ class Order {
 
   bool Has(Item first, Item item) const { return (after_[At(first)][At(item) / 64] >> (item % 64) & 1) != 0; }
   void Set(Item first, Item item) { after_[At(first)][At(item) / 64] |= Word{1} << (item % 64); }
-  // Puts all successors of `from` after `item`.
+  // Records that all successors of `from` come after `item`.
   void TakeOver(Item item, Item from);
-  // Puts the successors of `first` after all predecessors of `first`.
+  // Records that the successors of `first` come after all predecessors of `first`.
   void Close(Item first);
 
   std::vector<Row> after_;  // by item: a bit for each of its successors

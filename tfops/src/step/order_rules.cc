@@ -37,7 +37,7 @@ class OrderRules {
   }
 
  private:
-  // ---- what reads
+  // ---- readers of rows
 
   // Adds the updates and evaluations of a lookup. Nothing is added for a lookup in a copy, because another op has read
   // the copied rows from the table.
@@ -108,7 +108,7 @@ class OrderRules {
     }
   }
 
-  // ---- evaluations beside changes
+  // ---- evaluations in steps with changes
 
   void OrderEvaluations() {
     Items early;  // evaluation plans that come before every change
@@ -138,7 +138,7 @@ class OrderRules {
 
   bool IsLate(const RowReader& evaluation) const { return order_.IsAfterAny(evaluation.item, step_.changes); }
 
-  // Puts the plans of each evaluation lookup after all changes on which the lookup depends. If this is impossible,
+  // Orders the plans of each evaluation lookup after all changes on which the lookup depends. If this is impossible,
   // PlanAfterwards sets `conflict` and returns false.
   bool PlanAfterwards() {
     for (bool again = true; again;) {
@@ -161,7 +161,7 @@ class OrderRules {
     return true;
   }
 
-  // Puts each evaluation lookup before all changes on which the lookup does not depend.
+  // Orders each evaluation lookup before all changes on which the lookup does not depend.
   void ReadBeforeSomeChanges() {
     for (const RowReader& evaluation : evaluations_) {
       for (const Item change : step_.changes) {

@@ -106,7 +106,7 @@ class ReadRules {
   // join.
   void SumInPlace(const Join& join) {
     std::map<std::pair<Value, bool>, std::vector<int>>
-        groups;  // by the tensor, and by whether the gradients are of bags
+        groups;  // by tensor, and by whether the gradients are gradients of bags
     for (std::size_t number = 0; number < step_.sums.size(); ++number) {
       const Sum& sum = step_.sums[number];
       const bool fits = !layout_.in_place[number] &&
@@ -234,7 +234,7 @@ class ReadRules {
     layout_.reads.push_back({join.item, {output}});
   }
 
-  // ---- what is left
+  // ---- remaining features
 
   // If some features of a lookup are combined and others are not, adds a read of the features that are not combined.
   void ReadRest() {
