@@ -41,7 +41,7 @@ bool IsShuffle(const Node* node) {
                    "ShuffleAndRepeatDatasetV2"});
 }
 
-// Returns true for a dataset that passes on elements of its input without reading them.
+// Returns true for a dataset that passes on elements of its input without reading their contents.
 bool PassesOn(const Node* node) {
   return IsShuffle(node) || Is(node, {"PrefetchDataset", "RepeatDataset", "SkipDataset", "TakeDataset"});
 }
@@ -118,10 +118,11 @@ class Datasets {
     return false;
   }
 
-  // Exchanges a batch and the map before it. Returns the new batch, or null if they cannot be exchanged.
+  // Exchanges a batch dataset and the map before it. Returns the new batch dataset, or null if the two cannot be
+  // exchanged.
   Status MoveBeforeMap(Node* batch, Node** new_batch) {
     *new_batch = nullptr;
-    Nodes between;  // from the batch to the map
+    Nodes between;  // datasets between the batch and the map
     Node* map = Source(batch, 0).node;
     for (; PassesOn(map); map = Source(map, 0).node) {
       if (IsShuffle(map) && IsReadByOthers(map)) return Stays(map, "several datasets read what it shuffles");
@@ -216,7 +217,7 @@ class Datasets {
     if (dataset->out_edges().empty()) graph_->RemoveNode(dataset);
   }
 
-  // Logs why records of a dataset are still parsed one by one.
+  // Logs the reason why records of a dataset are still parsed one by one.
   Status Stays(const Node* dataset, const std::string& why) const {
     const std::string function = FunctionOf(dataset);
     LogOnce("records are parsed one by one, which is much slower than in batches, because of " +

@@ -1,4 +1,5 @@
-// Changes datasets that parse records one by one and then batch them: the records are batched first.
+// Changes datasets that parse records one by one and then batch the parsed records. The changed datasets first batch
+// the records.
 #ifndef ASCPIPE_GRAPH_BATCH_FIRST_H_
 #define ASCPIPE_GRAPH_BATCH_FIRST_H_
 

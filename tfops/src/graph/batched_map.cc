@@ -110,7 +110,8 @@ class MapBatching {
     return ReadTensor(node, &value) ? value.dims() : -1;
   }
 
-  // Sets the kinds of the outputs of an op that parses records: `sparse` sparse tensors, then dense tensors.
+  // Sets the kinds of the outputs of an op that parses records. The op returns `sparse` sparse tensors, followed by
+  // dense tensors.
   Status SetParsed(Node* node, int sparse) {
     std::vector<PartialTensorShape> shapes;
     TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), "dense_shapes", &shapes));
@@ -154,7 +155,7 @@ class MapBatching {
     return ragged.empty() ? SetParsed(node, IntOf(node, "num_sparse")) : Unimplemented(kVariableLength);
   }
 
-  // Elements of a dataset have sparse tensors as serialized tensors.
+  // Elements of a dataset contain sparse tensors in serialized form.
   Status Serialize(Node* node) {
     const Port indices = Source(node, 0), values = Source(node, 1), shape = Source(node, 2);
     const int sparse = values.index - indices.index;
@@ -195,7 +196,7 @@ class MapBatching {
     return OkStatus();
   }
 
-  // Results that no batched op computes are computed for one element after another.
+  // Adds an op that computes the results without a batched op for one element after another.
   Status MapTheRest(tensorflow::FunctionLibraryDefinition* library) {
     std::set<std::string> types;
     for (const Node* node : mapped_) types.insert(node->type_string());
@@ -217,7 +218,7 @@ class MapBatching {
   const std::vector<PartialTensorShape>& shapes_;
   const Port batch_;
   BatchedOps ops_;
-  std::map<std::pair<int, int>, MapValue> values_;  // key: id of a node, and number of the output
+  std::map<std::pair<int, int>, MapValue> values_;  // key: id of a node, and index of its output
   Nodes mapped_;
   std::string each_;
 };

@@ -17,7 +17,7 @@ bool ParsesRecord(const tensorflow::FunctionDef& function);
 
 struct BatchedMap {
   std::string function;  // name of the new function in the library; empty if there is none
-  std::string reason;    // Why there is none.
+  std::string reason;    // reason why there is no new function
   std::string each;      // types of the ops that the new function runs for each element of a batch
 };
 

@@ -21,7 +21,7 @@ bool AreOnce(const MapValues& values, std::size_t first) {
                      [](const MapValue& value) { return value.once(); });
 }
 
-// Returns the rank of batched values if it is the same for all of them, or else -1.
+// Returns the common rank of the batched values. Returns -1 if their ranks differ.
 int CommonRank(const MapValues& values, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (!values[i].batched() || values[i].rank != values[0].rank) return -1;
@@ -39,8 +39,9 @@ void SetAttr(Node* node, const char* name, const T& value) {
 
 }  // namespace
 
-// Ops on floats are in the list only if their results do not depend on how many numbers the processor computes at a
-// time. For example, Log returns other bits, Neg returns another sign of zero, and Maximum returns another NaN.
+// The list contains an op on floats only if its results do not depend on the number of values that the processor
+// computes at a time. For example, Log may then return different bits, Neg a different sign of zero, and Maximum a
+// different NaN.
 BatchedOps::Rule BatchedOps::RuleOf(const Node& node) {
   static const auto* const rules = new std::unordered_map<std::string, Rule>{
       {"Abs", &BatchedOps::Unary},
@@ -112,7 +113,8 @@ int BatchedOps::AddsDimension(Node* node, const MapValues& inputs) {
   return rank < 0 ? -1 : rank + 1;
 }
 
-// The last dimensions of both inputs correspond. So a batch needs the same number of dimensions in all elements.
+// Broadcasting aligns the last dimensions of both inputs. Therefore all elements must have the same number of
+// dimensions.
 int BatchedOps::Broadcast(Node*, const MapValues& inputs) {
   int rank = -1;
   for (const MapValue& input : inputs) {

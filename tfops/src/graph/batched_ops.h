@@ -12,9 +12,9 @@ namespace ascpipe {
 struct MapValue {
   enum class Kind {
     kOnce,     // The value is equal for all elements.
-    kBatched,  // The op computes it for a batch. The first dimension is the position in the batch.
-    kSparse,   // Part of the sparse tensors of a batch.
-    kMapped,   // An op computes it for one element.
+    kBatched,  // The op computes the values of a batch. The first dimension is the position in the batch.
+    kSparse,   // The value is a part of the sparse tensors of a batch.
+    kMapped,   // An op computes the value of one element.
   };
 
   Kind kind = Kind::kOnce;
@@ -30,8 +30,8 @@ class BatchedOps {
   // `batch` is a batched argument of the function whose graph is `body`.
   BatchedOps(tensorflow::Graph* body, const Port& batch) : body_(body), batch_(batch) {}
 
-  // Changes `node` so that it computes a batch, if there is a rule that keeps each bit of the results. Returns the
-  // number of dimensions of one element of each output. If there is no rule, returns -1 and does not change the node.
+  // Changes `node` so that it computes a batch, if there is a rule whose results are bit-identical. Returns the number
+  // of dimensions of one element of each output. If there is no rule, returns -1 and does not change the node.
   int Batch(tensorflow::Node* node, const MapValues& inputs);
 
   const tensorflow::Status& status() const { return status_; }
@@ -57,11 +57,11 @@ class BatchedOps {
   int Split(tensorflow::Node* node, const MapValues& inputs);
   int StridedSlice(tensorflow::Node* node, const MapValues& inputs);
 
-  // Increments the axis in input `place` if it counts from the first dimension. Returns false if it is not a constant
-  // or not below `rank`.
+  // Increments the axis in input `place` if the axis counts from the first dimension. Returns false if the axis is not
+  // a constant or not below `rank`.
   bool ShiftAxis(tensorflow::Node* node, int place, int rank);
   bool ShiftAxisAttr(tensorflow::Node* node, const char* attr, int rank);
-  // Replaces constant input `place` by a vector that has `first` before the numbers of the constant.
+  // Replaces the constant input `place` by a vector that contains `first`, followed by the numbers of the constant.
   void Prepend(tensorflow::Node* node, int place, std::int64_t first, const Numbers& numbers);
   tensorflow::Node* Constant(const tensorflow::Node& beside, tensorflow::DataType type, const Numbers& numbers,
                              bool is_scalar);

@@ -107,7 +107,7 @@ class ChangeReader {
       writes.insert(writes.end(), all_.All(type).begin(), all_.All(type).end());
     }
     ByName(&writes);
-    std::vector<Nodes> written;  // by op: the AscLocalRows ops that produce the handles in input 0
+    std::vector<Nodes> written;  // for each op: the AscLocalRows ops that produce the handles in input 0
     for (const Node* write : writes) written.push_back(Origins({Source(write, 0).node}, "AscLocalRows"));
     step_.handle_writes = all_.ItemsOf(writes);
     for (Node* node : all_.All("AscReadRows")) {

@@ -71,8 +71,8 @@ Status CutSplit(Graph* graph, const Shapes& shapes, Node* split, const NodeSet& 
   return OkStatus();
 }
 
-// Reads the shape of an AscCombine op's output from attributes. This works in the usual case, and avoids inferring the
-// shapes of all nodes that compute the ids.
+// Reads the shape of an AscCombine op's output from attributes. Attributes are sufficient in the usual case. The shapes
+// of the nodes that compute the ids then need not be inferred.
 bool ReadBags(const Node& combine, Numbers* dims) {
   if (combine.type_string() != "AscCombine") return false;
   const Port lookup = Source(&combine, 0);
@@ -97,7 +97,7 @@ bool ReadBags(const Node& combine, Numbers* dims) {
 bool IsColumnAxis(const Port& axis) {
   if (axis.node == nullptr) return false;
   if (axis.node->type_string() != "FloorMod") return IsNumber(axis, 1) || IsNumber(axis, -1);
-  const Port rank = Source(axis.node, 1);  // rank of a matrix, so 2
+  const Port rank = Source(axis.node, 1);  // the rank of a matrix, which is 2
   return rank.node != nullptr && (rank.node->type_string() == "Rank" || IsNumber(rank, 2)) &&
          IsColumnAxis(Source(axis.node, 0));
 }
@@ -108,13 +108,13 @@ void Shapes::Infer(const Node* asked) const {
     refiner_->set_require_shape_inference_fns(false);
     refiner_->set_function_library_for_shape_inference(&graph_.flib_def());
   }
-  std::vector<std::pair<const Node*, bool>> left = {{asked, false}};  // with a flag: inputs are done
+  std::vector<std::pair<const Node*, bool>> left = {{asked, false}};  // the flag is true if the node's inputs are done
   while (!left.empty()) {
     const Node* const node = left.back().first;
     const bool has_inputs = left.back().second;
     left.pop_back();
     if (has_inputs) {
-      refiner_->AddNode(node).IgnoreError();  // after an error the shape is unknown, as are shapes that depend on it
+      refiner_->AddNode(node).IgnoreError();  // after an error, this shape and all shapes that depend on it are unknown
       continue;
     }
     const std::size_t id = static_cast<std::size_t>(node->id());
@@ -143,7 +143,7 @@ bool Shapes::Read(const Port& port, Numbers* dims) const {
 
 bool Shapes::IsMatrix(const Port& port) const {
   if (port.node != nullptr && port.node->type_string() == "MatMul")
-    return true;  // the refiner would need all predecessors
+    return true;  // the shape refiner would visit all predecessors
   Numbers dims;
   return Read(port, &dims) && dims.size() == 2;
 }
@@ -157,7 +157,7 @@ std::int64_t Shapes::Columns(const Port& port) const {
 std::int64_t Shapes::InferColumns(const Port& port) const {
   Numbers dims;
   if (port.node != nullptr && port.node->type_string() == "Reshape") {
-    // In layers of TensorFlow, a Pack op combines the batch size and the number of columns into the new shape. Only the
+    // In TensorFlow's layers, a Pack op combines the batch size and the number of columns into the new shape. Only the
     // number of columns is read from the Pack op. The refiner also looks for the batch size, and searches the graph for
     // constants each time.
     const Port pack = Source(port.node, 1);

@@ -63,7 +63,7 @@ bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column)
 // gradient of a concat contains such a computation.
 bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 
-// Makes the outgoing control edges of a cut start at the op whose output the cut reads. TensorFlow adds such edges
+// Moves the sources of a cut's outgoing control edges to the op whose output the cut reads. TensorFlow adds such edges
 // between gradients that are used together.
 void WaitForWhole(tensorflow::Graph* graph, tensorflow::Node* cut);
 

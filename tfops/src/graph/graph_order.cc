@@ -61,7 +61,7 @@ Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
   return common;
 }
 
-// For each node, the set of the items that precede the node. Each set is a bit mask.
+// Stores, for each node, the set of the items that precede the node. Each set is a bit mask.
 class Before {
  public:
   Before(const Graph& graph, const Nodes& nodes)
@@ -70,8 +70,7 @@ class Before {
     bits_.resize(items_.size() * words_);
   }
 
-  // Records that `node` follows `first` and all predecessors of `first`. Returns true if this changes the set of
-  // `node`.
+  // Records that `node` follows `first` and all predecessors of `first`. Returns true if the set of `node` has changed.
   bool Add(const Node& first, const Node& node) {
     const Word* const known = bits_.data() + IdOf(first) * words_;
     Word* const own = bits_.data() + IdOf(node) * words_;
@@ -129,7 +128,7 @@ std::vector<Branch> BranchesOf(const Graph& graph, const Nodes& order) {
 
 Order OrderOf(const Graph& graph, const Nodes& order, const Nodes& nodes, const Absorbed& absorbed) {
   Before before(graph, nodes);
-  for (bool again = true; again;) {  // repeat for loops and for replaced nodes
+  for (bool again = true; again;) {  // repeated because of loops and replaced nodes
     again = false;
     for (const Node* node : order) {
       const auto inputs = absorbed.inputs.find(node);

@@ -28,8 +28,8 @@ std::vector<Branch> BranchesOf(const tensorflow::Graph& graph, const Nodes& orde
 
 // Planned replacements of nodes. OrderOf returns the order after these replacements.
 struct Absorbed {
-  std::unordered_map<const tensorflow::Node*, Nodes> inputs;            // by node: the predecessors that it will have
-  std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // by node: the node that will replace it
+  std::unordered_map<const tensorflow::Node*, Nodes> inputs;  // by node: its predecessors after the replacements
+  std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // by node: the node that replaces it
 };
 
 // Returns the order of `nodes`. Each item of the result is an index into `nodes`. `order` contains the nodes of the

@@ -23,7 +23,7 @@ using tensorflow::Status;
 
 namespace {
 
-constexpr char kVariable[] = "ASCPIPE_FAST_INPUT";  // environment variable: 0 keeps TensorFlow's ops
+constexpr char kVariable[] = "ASCPIPE_FAST_INPUT";  // environment variable; the value 0 keeps TensorFlow's ops
 constexpr char kReplaced[] = "ParseExample";
 constexpr char kReplacement[] = "AscParseExample";
 
@@ -41,7 +41,7 @@ bool HasNode(const FunctionDef& function, Condition condition) {
   return std::any_of(function.node_def().begin(), function.node_def().end(), condition);
 }
 
-// With a TensorFlow that has this op, Python creates it instead of ParseExample.
+// If this TensorFlow has the op ParseExampleV2, Python creates ParseExampleV2 instead of ParseExample.
 bool HasNewerOp() {
   const tensorflow::OpRegistrationData* newer;
   return tensorflow::OpRegistry::Global()->LookUp("ParseExampleV2", &newer).ok();
@@ -65,7 +65,7 @@ class InputPass : public tensorflow::GraphOptimizationPass {
   }
 
  private:
-  // Functions create datasets for one-shot iterators, `flat_map` and `interleave`.
+  // One-shot iterators, `flat_map` and `interleave` create their datasets in functions.
   static Status BatchFirstIn(const std::string& name, tensorflow::FunctionLibraryDefinition* library) {
     const FunctionDef before = *library->Find(name);
     std::unique_ptr<tensorflow::FunctionBody> body;

@@ -1,4 +1,4 @@
-// Reads the joins of a step. A join is a concat of columns. Also reads the columns that are cut out of gradients of
+// Reads the joins of a step. A join is a concat of columns. Also reads the columns that ops cut out of the gradients of
 // joins.
 #include <algorithm>
 

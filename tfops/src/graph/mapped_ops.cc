@@ -75,7 +75,7 @@ void MappedOps::FindInputs(const IsBatched& is_batched) {
     for (int i = 0; i < node->num_inputs(); ++i) add(Source(node, i));
   }
   for (const Node* result : results_) add(Source(result, 0));
-  if (elements_.empty()) elements_.push_back(batch_);  // MapDefun needs it for the number of elements.
+  if (elements_.empty()) elements_.push_back(batch_);  // MapDefun reads the number of elements from its inputs.
 }
 
 Status MappedOps::WriteFunction(tensorflow::FunctionLibraryDefinition* library, tensorflow::NameAttrList* function) {

@@ -15,14 +15,15 @@ class MappedOps {
  public:
   using IsBatched = std::function<bool(const Port&)>;
 
-  // `nodes` are the ops, in topological order, in the function whose graph is `body`. `batch` is a batched argument.
+  // `nodes` are the ops to move, in topological order. They belong to the function whose graph is `body`. `batch` is a
+  // batched argument of this function.
   MappedOps(tensorflow::Graph* body, const Port& batch, const Nodes& nodes)
       : body_(body), batch_(batch), nodes_(nodes) {}
 
-  // A result of the function that one of the ops computes, or that is the same for all elements.
+  // Adds a result of the function. One of the ops computes this result, or the result is the same for all elements.
   void AddResult(tensorflow::Node* result, const tensorflow::PartialTensorShape& shape);
 
-  // Moves the ops into a function in `library`, and adds a MapDefun op that calls it for each element.
+  // Moves the ops into a function in `library`, and adds a MapDefun op that calls this function for each element.
   tensorflow::Status Write(const IsBatched& is_batched, tensorflow::FunctionLibraryDefinition* library);
 
  private:

@@ -1,4 +1,4 @@
-// Builders of AscRead and AscSum, which replace several ops of a program in the graph of a step.
+// Builders of AscRead and AscSum. Each of these ops replaces several ops of the program in the graph of a step.
 #ifndef ASCPIPE_GRAPH_NEW_OPS_H_
 #define ASCPIPE_GRAPH_NEW_OPS_H_
 
@@ -37,7 +37,7 @@ class ReadOp {
   // output. Features may share their rows.
   void BeginOutput() { pieces_.push_back(0); }
   void AddFeature(const Port& rows, const Port& slots, const Port& default_row, int table, const Port& restore);
-  void AddBags(const BagPorts& bags) { bags_.Add(bags); }  // for the last feature
+  void AddBags(const BagPorts& bags) { bags_.Add(bags); }  // adds the bags of the last feature
   void AddOther(const Port& port);
 
   // Adds the op on the device of `beside`, with the control inputs `waits`.

@@ -13,7 +13,7 @@
 namespace ascpipe {
 namespace step {
 
-// A search for uses ends at these ops. Each op is mapped to its index in the step.
+// Ops at which a search for uses ends. Each op is mapped to its index in the step.
 struct Ends {
   std::map<const tensorflow::Node*, int> joins, bags, sums, cuts;
 };
@@ -52,7 +52,7 @@ class Numbered {
 
 // Parts of ReadStep.
 void ReadJoins(Numbered* numbered);    // joins, and columns and cuts of gradients
-void ReadUses(Numbered* numbered);     // uses of features, bags and cuts; call after these are read
+void ReadUses(Numbered* numbered);     // uses of features, bags and cuts; call it after these are read
 void ReadChanges(Numbered* numbered);  // plans, updates, and ops that read or write rows by handle
 
 }  // namespace step

@@ -32,7 +32,7 @@ namespace {
 
 // The plan of one table, and the nodes that replace the plan.
 struct TablePlan {
-  Node* plan = nullptr;  // of the program
+  Node* plan = nullptr;  // plan of the program
   int table = 0;
   int features = 0;
   Port variable;
@@ -40,8 +40,8 @@ struct TablePlan {
   Node* keys = nullptr;   // AscLocalKeys
   Node* rows = nullptr;   // the requested rows
   Node* named = nullptr;  // AscNameRows of an expansion table that is trained
-  Nodes sums;             // AscLookupGrad of the program
-  Nodes locals;           // AscLocalRows of the program
+  Nodes sums;             // AscLookupGrad ops of the program
+  Nodes locals;           // AscLocalRows ops of the program
   Port local;             // rows received by AscForward
 };
 
@@ -55,7 +55,7 @@ struct Lookup {
 struct Step {
   int stream = 0;
   bool training = false;
-  Port owned;  // ticket
+  Port owned;  // ticket of the owned ring
   Port ticket;
   std::vector<TablePlan> tables;
   Node* forward = nullptr;
@@ -115,7 +115,7 @@ class RankExchange {
       plan.variable = Source(node, 1);
       step.tables.push_back(plan);
     }
-    for (auto& entry : steps_) {  // same order on all ranks, independent of names
+    for (auto& entry : steps_) {  // this order is the same on all ranks, and does not depend on names
       std::sort(entry.second.tables.begin(), entry.second.tables.end(),
                 [](const TablePlan& a, const TablePlan& b) { return a.table < b.table; });
     }
@@ -260,8 +260,8 @@ class RankExchange {
     const Port places = {step.forward, index};
     table.local = {step.forward, static_cast<int>(step.tables.size()) + index};
     if (!table.locals.empty()) {
-      // AscNameRows must run after the exchange. The table may still change during the exchange, and then older handles
-      // become invalid.
+      // AscNameRows must run after the exchange. The table may still change during the exchange, and this would
+      // invalidate older handles.
       NodeBuilder naming = NewNode(&graph_, "owned_rows", "AscNameRows");
       naming.Input(table.owned, 0).Input(step.owned.out()).Attr("table", table.table).ControlInput(step.forward);
       TF_RETURN_IF_ERROR(Put(&naming, *table.plan, &table.named));
@@ -320,7 +320,7 @@ class RankExchange {
   Graph& graph_;
   const Pipeline& pipeline_;
   std::map<int, Step> steps_;  // by stream
-  std::string facts_;          // as in peers/likeness.h
+  std::string facts_;          // in the format of peers/likeness.h
   std::vector<Lookup> lookups_;
   Nodes replaced_;
 };

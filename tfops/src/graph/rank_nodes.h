@@ -1,5 +1,5 @@
-// Builders of the nodes that the exchange between ranks adds to the graph of a step. Some of them replace nodes of the
-// program.
+// Builders of the nodes that the exchange between ranks adds to the graph of a step. Some of these nodes replace nodes
+// of the program.
 #ifndef ASCPIPE_GRAPH_RANK_NODES_H_
 #define ASCPIPE_GRAPH_RANK_NODES_H_
 
@@ -33,9 +33,9 @@ struct GatedStep {
   tensorflow::int64 used;  // hash of the step's tables; equal on ranks that use the same tables
 };
 
-// Inserts AscGate after IteratorGetNext, the op that produces *ticket. All readers then read the outputs of AscGate.
-// *ticket is set to the output of AscGate that contains the ticket. *owned receives the ticket of the keys that all
-// ranks request from this rank.
+// Inserts AscGate after IteratorGetNext, which is the op that produces *ticket. All readers of IteratorGetNext then
+// read the outputs of AscGate. *ticket is set to the output of AscGate that contains the ticket. *owned receives the
+// ticket of the keys that all ranks request from this rank.
 tensorflow::Status PutGate(tensorflow::Graph* graph, const GatedStep& step, Port* ticket, Port* owned);
 
 // Replaces an AscLookup by an AscRestoreRows op, which reads rows that AscForward has received. Afterwards no op reads

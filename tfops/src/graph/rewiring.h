@@ -14,10 +14,10 @@ class Rewiring {
  public:
   Rewiring(const Reading& reading, tensorflow::Graph* graph) : reading_(reading), graph_(*graph) {}
 
-  // If an op or output of the program was replaced, OpOf and PortOf return the replacement. Otherwise they return the
-  // op or output of the program.
+  // If an op or output of the program was replaced, OpOf and PortOf return the replacement. Otherwise the two functions
+  // return the op or output of the program.
   tensorflow::Node* OpOf(Item item) const;
-  Port PortOf(Value value) const;  // no node for -1
+  Port PortOf(Value value) const;  // the returned port has no node if `value` is -1
   void AddWaits(const Nodes& waits, Nodes* all) const;
 
   // Makes the readers of `node` read `outputs` instead, and records that `node` is replaced.
@@ -26,8 +26,8 @@ class Rewiring {
   // Records the op that replaces an item.
   void Write(Item item, tensorflow::Node* node) { written_[item] = node; }
 
-  // Returns the replaced nodes that have no reader left. Also returns the ops without side effects whose outputs only
-  // such nodes read.
+  // Returns the replaced nodes that no longer have readers. Also returns the ops without side effects whose outputs
+  // only such nodes read.
   NodeSet Unread() const;
   void RemoveUnread();
 
@@ -35,7 +35,7 @@ class Rewiring {
   const Reading& reading_;
   tensorflow::Graph& graph_;
   std::map<Item, tensorflow::Node*> written_;
-  std::map<std::pair<tensorflow::Node*, int>, Port> moved_;  // outputs
+  std::map<std::pair<tensorflow::Node*, int>, Port> moved_;  // replacements of outputs
   std::map<tensorflow::Node*, tensorflow::Node*>
       replaced_;  // replaced nodes, with the op that their successors now wait for
 };

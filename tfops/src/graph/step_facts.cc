@@ -51,7 +51,7 @@ std::string Shortest(Number number) {
   }
 }
 
-// Reads the only element of a constant. Returns false if the node is no constant, or has several elements.
+// Reads the only element of a constant. Returns false if the node is not a constant or has several elements.
 bool NumberOf(const Node* node, std::string* number) {
   tensorflow::Tensor tensor;
   if (!ReadTensor(node, &tensor) || tensor.NumElements() != 1) return false;
@@ -79,7 +79,7 @@ bool IsSource(const Node& node) {
          BeginsWith(node.type_string(), "Asc");
 }
 
-// Returns a text: the number itself if it is a constant, otherwise the constants from which the number is computed.
+// Returns the number as text if it is a constant. Otherwise returns the constants from which the number is computed.
 // Returns only "computed" if the number depends on a collective or on too many nodes.
 std::string ValueOf(const Port& port) {
   std::string number;
@@ -114,7 +114,7 @@ class Facts {
   std::map<std::string, std::multiset<std::string>> items_;
 };
 
-// Returns the number of the table whose rows the handles refer to. Returns -1 if there is no such table.
+// Returns the number of the table to whose rows the handles refer. Returns -1 if there is no such table.
 int TableOfHandles(Node* handles) {
   int table = -1;
   VisitSources({handles}, [&table](const Node* node) {
@@ -164,7 +164,7 @@ void AddUpdateOfTable(const Node& update, const std::string& table, Facts* facts
   });
 }
 
-// Returns the variable that an op of TensorFlow updates with a gradient. Returns null if the op is no such update.
+// Returns the variable that an op of TensorFlow updates with a gradient. Returns null if the op is not such an update.
 const Node* UpdatedVariable(const Node& node, int* gradient) {
   const std::string& type = node.type_string();
   if (BeginsWith(type, "Asc") || type.find("Apply") == std::string::npos || node.num_inputs() == 0) return nullptr;
@@ -204,7 +204,7 @@ void AddCombiner(const Node& gradient, Facts* facts) {
 std::string FactsOf(const Graph& graph, const Pipeline& pipeline) {
   Facts facts;
   Nodes collectives;
-  std::map<const Node*, int> tables;  // by the variable of their rows
+  std::map<const Node*, int> tables;  // table numbers by the variable that contains the table's rows
   for (Node* node : graph.op_nodes()) {
     if (IsCollective(*node)) collectives.push_back(node);
     if (node->type_string() == "AscNextPlan") tables[Source(node, 1).node] = IntOf(node, "table");

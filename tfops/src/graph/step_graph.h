@@ -37,9 +37,9 @@ Port Source(const tensorflow::Node* node, int place);
 
 bool Is(const tensorflow::Node* node, std::initializer_list<const char*> types);
 
-// Reads the value of a constant. Returns false if the node is no constant.
+// Reads the value of a constant. Returns false if the node is not a constant.
 bool ReadTensor(const tensorflow::Node* node, tensorflow::Tensor* tensor);
-bool ReadNumbers(const Port& port, Numbers* numbers);  // only integers
+bool ReadNumbers(const Port& port, Numbers* numbers);  // fails unless the constant contains integers
 bool IsNumber(const Port& port, std::int64_t number);
 
 // Returns an integer attribute. Returns -1 if the node does not have the attribute.
@@ -113,7 +113,7 @@ tensorflow::Status PlacePair(tensorflow::Graph* graph, std::int64_t first, std::
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, tensorflow::Node* now);
 
 // Makes the readers of output i of `before` read outputs[i] instead. Outgoing control edges of `before` then start at
-// `waited_for`. Readers of outputs without a port are not changed. The inputs of `except` are not changed either.
+// `waited_for`. Readers of outputs without a port are not changed. The inputs of `except` are also not changed.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, const std::vector<Port>& outputs,
                            tensorflow::Node* waited_for, const tensorflow::Node* except = nullptr);
 

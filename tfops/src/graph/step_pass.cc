@@ -20,7 +20,7 @@ using tensorflow::Status;
 
 namespace {
 
-// Name of a custom optimizer whose presence in the session configuration enables `OrderVariables`.
+// Name of a custom optimizer. `OrderVariables` runs if the session configuration contains this optimizer.
 // ascpipe/tf/incumbent/ascend/deterministic.py adds this optimizer. TensorFlow ignores unknown names.
 constexpr char kAskedBy[] = "AscpipeDeterministic";
 

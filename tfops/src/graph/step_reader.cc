@@ -91,8 +91,8 @@ class Reader {
     return tensorflow::GetNodeAttr(node.attrs(), "max_norm", &how->max_norm);
   }
 
-  // Goes back from `at` through ops that only pass rows on. Returns the output from which the first of these ops gets
-  // the rows. *waits receives the control inputs of these ops.
+  // Follows the inputs from `at` back through ops that only pass rows on. Returns the output from which the first of
+  // these ops gets the rows. *waits receives the control inputs of these ops.
   static Port Trace(Port at, Nodes* waits) {
     while (Is(at.node, {"Identity", "StopGradient"}) && !HasControlOutputs(at.node)) {
       AddControlInputs(at.node, waits);
@@ -209,8 +209,8 @@ class Reader {
     step_.order = OrderOf(numbered_.graph, order, reading_.ops, AbsorbedBySums());
   }
 
-  // Returns the nodes that sums will replace. In the order, a sum follows all inputs that it will have after the
-  // replacement. Ops that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum instead.
+  // Returns the nodes that sums will replace. In the order, a sum follows all inputs that it has after the replacement.
+  // Ops that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum instead.
   Absorbed AbsorbedBySums() const {
     Absorbed absorbed;
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

@@ -74,7 +74,7 @@ class Writer {
     return OkStatus();
   }
 
-  // Replaces a lookup by a smaller lookup, which omits the features that merged ops read.
+  // Replaces a lookup by a smaller lookup without the features that merged ops read.
   Status WriteRest(const Read& read) {
     const Lookup& lookup = LookupOf(read.outputs[0].feature);
     Node* const before = reading_.ops[At(lookup.item)];

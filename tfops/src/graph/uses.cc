@@ -13,8 +13,8 @@ using tensorflow::Node;
 
 namespace {
 
-// Returns true if an op only passes an input on, or computes shapes and sizes. Such an op is not needed if nothing
-// reads its outputs.
+// Returns true if an op only passes an input on, or computes shapes and sizes. Such an op can be removed if its outputs
+// have no readers.
 bool PassesOn(const Node& node) {
   if (node.op_def().is_stateful() || HasControlOutputs(&node)) return false;
   if (Is(&node, {"Identity", "StopGradient", "Reshape", "Squeeze", "ExpandDims"})) return true;
@@ -39,7 +39,7 @@ class UseSearch {
     return uses;
   }
 
-  Uses OfAll(Node* node) {  // uses of all outputs
+  Uses OfAll(Node* node) {  // returns the uses of all outputs
     Uses uses;
     for (int i = 0; i < node->num_outputs(); ++i) Add(&uses, Of({node, i}));
     return uses;
@@ -77,7 +77,7 @@ class UseSearch {
     if (in(ends_.cuts) >= 0 || !PassesOn(*node)) return Other(*node);
     const auto known = known_.find(node);
     if (known == known_.end()) {
-      if (!begun_.insert(node).second) return Other(*node);  // in a loop
+      if (!begun_.insert(node).second) return Other(*node);  // the node is in a loop
       std::vector<Uses> uses;
       for (int i = 0; i < node->num_outputs(); ++i) uses.push_back(Of({node, i}));
       known_[node] = uses;

@@ -75,8 +75,8 @@ bool MayAlias(const Node& node) {
 
 // Reads and updates of one variable.
 struct Uses {
-  std::vector<const Edge*> reads;  // edges on which the value leaves the variable
-  Nodes updates;                   // except the variable's initializer
+  std::vector<const Edge*> reads;  // outgoing edges with the variable's value
+  Nodes updates;                   // updates except the variable's initializer
 };
 
 class VariableOrder {
@@ -107,7 +107,7 @@ class VariableOrder {
   }
 
  private:
-  // ---- what is there
+  // ---- reads and updates in the graph
 
   static Uses UsesOf(Node* variable) {
     Uses uses;
@@ -171,7 +171,7 @@ class VariableOrder {
   // ---- readers first
 
   // Adds control edges from every reader to every update, and between updates in the order of their names. No edge is
-  // added between two ops that already have an order, or if MayLead returns false for the two ops.
+  // added between two ops if the graph already orders them or if MayLead returns false for them.
   void Order(const Uses& uses) {
     for (Node* update : uses.updates) {
       const Reached after(graph_, Reached::Way::kAfter, {update}), before(graph_, Reached::Way::kBefore, {update});
@@ -200,8 +200,9 @@ class VariableOrder {
   }
 
   // Makes readers in branches and loops read a copy of the variable. The copy is made before the updates. Such a reader
-  // may never run, or may run many times, so no control edge can lead from the reader to an update outside. If the
-  // program makes some of these readers wait for an update, no copy is made, and TensorFlow decides the order.
+  // may never run, or may run many times, so no control edge can lead from the reader to an update outside the branch
+  // or loop. If the program makes some of these readers wait for an update, no copy is made, and TensorFlow decides the
+  // order.
   Status CopyIntoControlFlow(const Uses& uses) {
     const Reached after(graph_, Reached::Way::kAfter, uses.updates);
     std::set<const Node*> seen;
