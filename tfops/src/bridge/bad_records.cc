@@ -8,7 +8,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kMostLogged = 10;  // skipped records of a dataset, each with its reason
+constexpr std::int64_t kMostLogged = 10;  // skipped records of a dataset that are logged with a reason
 
 bool IsPowerOfTen(std::int64_t number) {
   while (number % 10 == 0) number /= 10;

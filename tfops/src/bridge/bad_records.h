@@ -1,4 +1,4 @@
-// Decides what happens to bad records of a dataset: an error, or a message in the log.
+// Returns an error for a bad record of a dataset, or skips the record and logs a message.
 #ifndef ASCPIPE_BRIDGE_BAD_RECORDS_H_
 #define ASCPIPE_BRIDGE_BAD_RECORDS_H_
 
@@ -10,13 +10,15 @@
 
 namespace ascpipe {
 
-// Counts a record that is skipped, and logs it.
+// Counts and logs a skipped record.
 void SkipRecord(const ReadSettings& settings, std::int64_t number, const std::string& why);
 
-// Skips a record that does not have the features of the dataset, or returns the error.
+// Handles a record that does not have the features of the dataset. Skips the record or returns an error, depending on
+// `settings`.
 tensorflow::Status OnUnfitRecord(const ReadSettings& settings, std::int64_t number, const std::string& why);
 
-// Returns the error of a batch in which no record has the features of the dataset. `first` is one of its records.
+// Returns the error of a batch in which no record has the features of the dataset. `first` is the number of one of the
+// batch's records.
 tensorflow::Status NoFitRecord(const ReadSettings& settings, std::int64_t first);
 
 }  // namespace ascpipe

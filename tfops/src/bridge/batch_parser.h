@@ -1,4 +1,4 @@
-// Interface of the parsers of batches: from the bytes of records to tensors.
+// Interface of the parsers of batches, which convert the bytes of records to tensors.
 #ifndef ASCPIPE_BRIDGE_BATCH_PARSER_H_
 #define ASCPIPE_BRIDGE_BATCH_PARSER_H_
 
@@ -17,8 +17,8 @@ namespace ascpipe {
 // Const methods may be called by several threads.
 class BatchParser {
  public:
-  // Function that is called if record number `record` of the batch does not fit. An OK status skips the record. Every
-  // other status is the result of the batch.
+  // Function that is called if record number `record` of the batch does not have the features of the dataset. `why` is
+  // the reason. If the function returns OK, the record is skipped. Otherwise Parse returns the error.
   using OnUnfit = std::function<tensorflow::Status(std::size_t record, const std::string& why)>;
 
   virtual ~BatchParser() = default;

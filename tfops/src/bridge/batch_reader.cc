@@ -17,9 +17,9 @@ namespace ascpipe {
 
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(100);  // between two checks for cancellation
+constexpr auto kLook = std::chrono::milliseconds(100);  // interval between checks for cancellation
 
-// Seed of the shuffle of a pass. Pass 0 has the seed of the dataset.
+// Returns the shuffle seed of a pass. Pass 0 uses the seed of the dataset.
 std::uint64_t SeedOf(std::uint64_t seed, std::int64_t pass) {
   return pass == 0 ? seed : Mix(seed + kGolden * static_cast<std::uint64_t>(pass));
 }
@@ -32,7 +32,7 @@ BatchReader::~BatchReader() {
     is_stopped_ = true;
   }
   changed_.notify_all();
-  threads_.clear();  // joins
+  threads_.clear();  // joins the threads
 }
 
 tensorflow::Status BatchReader::Start() {

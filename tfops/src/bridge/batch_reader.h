@@ -27,8 +27,7 @@ class BatchReader {
   ~BatchReader();
 
   // Returns the next batch: the dense tensors, then the indices of all sparse features, their values, and their shapes.
-  // At the end, sets `is_end` and nothing else. An error belongs to one batch, and the next call returns the batch
-  // after it.
+  // At the end, sets only `is_end`. An error applies to one batch, and the next call returns the following batch.
   //
   // The first call determines the start of the pass and starts the threads. Next waits until a thread has read the
   // batch, or until `cancellation`, which may be null, is cancelled.
@@ -41,9 +40,9 @@ class BatchReader {
     std::vector<tensorflow::Tensor> tensors;
   };
 
-  // Work of a thread: the records of a batch.
+  // One batch, which a thread reads.
   struct Work {
-    std::int64_t number;  // of the batch in this iterator
+    std::int64_t number;  // number of the batch in this iterator
     std::int64_t epoch;
     SequencePart part;
     ReadPosition after;    // position after the batch
@@ -57,8 +56,8 @@ class BatchReader {
   void Run();
 
   const std::shared_ptr<const ReadSettings> settings_;
-  BatchPlanArguments arguments_ = {};      // of this pass
-  std::unique_ptr<const BatchPlan> plan_;  // of this pass
+  BatchPlanArguments arguments_ = {};      // arguments for this pass
+  std::unique_ptr<const BatchPlan> plan_;  // plan of this pass
   std::atomic<bool> is_stopped_{false};
 
   std::mutex mutex_;  // guards the members below

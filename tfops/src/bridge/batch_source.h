@@ -1,4 +1,4 @@
-// Interface of the readers of batches: from a part of an epoch's sequence to tensors.
+// Interface of the readers of batches, which read a part of an epoch's sequence into tensors.
 #ifndef ASCPIPE_BRIDGE_BATCH_SOURCE_H_
 #define ASCPIPE_BRIDGE_BATCH_SOURCE_H_
 

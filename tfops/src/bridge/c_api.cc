@@ -146,8 +146,8 @@ ASC_EXPORT int asc_stream_began_after(int stream, std::int64_t batches, char* er
   });
 }
 
-// Sets the position of the dataset after the batches that a stream trained before a restore. The source is 0 if it is
-// unknown.
+// Sets the position of the dataset after the batches that a stream trained before a restore. The source is 0 if the
+// dataset is unknown.
 ASC_EXPORT int asc_stream_began_at(int stream, std::int64_t source, std::int64_t pass, std::int64_t epoch,
                                    std::int64_t consumed, char* err, int err_bytes) {
   return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
@@ -158,14 +158,15 @@ ASC_EXPORT int asc_stream_began_at(int stream, std::int64_t source, std::int64_t
   });
 }
 
-// Lets the next iterator of a dataset start at a position.
+// Sets the position at which the next iterator of a dataset starts.
 ASC_EXPORT int asc_read_starts_at(std::int64_t source, std::int64_t pass, std::int64_t epoch, std::int64_t consumed,
                                   char*, int) {
   ascpipe::ReadStarts::Get()->Restore({source, pass, epoch, consumed});
   return 0;
 }
 
-// Registers the function that decodes row groups of Parquet files. Null ends its use (input/row_group_loader.h).
+// Registers the function that decodes row groups of Parquet files, or unregisters it if `load` is null
+// (input/row_group_loader.h).
 ASC_EXPORT int asc_read_decode_with(ascpipe::LoadRowGroup load, char*, int) {
   ascpipe::SetRowGroupLoader(load);
   return 0;
@@ -241,7 +242,7 @@ ASC_EXPORT int asc_pipeline_start(char* err, int err_bytes) {
 }
 
 ASC_EXPORT int asc_pipeline_stop(char* err, int err_bytes) {
-  // only the parent process stops the pipeline
+  // Only the parent process stops the pipeline.
   if (ascpipe::InForkedChild()) return Answer(CoreStatus(), err, err_bytes);
   const std::shared_ptr<Pipeline> pipeline = ascpipe::DisownPipeline();
   if (pipeline != nullptr) pipeline->Stop();
@@ -252,7 +253,7 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
   return OnTable(table, err, err_bytes, [&](Pipeline* pipeline, const ascpipe::Table& found) {
     int index = -1;
     const ascpipe::Stream* stream = pipeline->TrainingStream(table, &index);
-    if (stream == nullptr) {  // no stream trains the table, so only loads change it
+    if (stream == nullptr) {  // no stream trains the table, so only loads change the table
       *rows = ascpipe::LoadAcquire(&found.header()->rows);
       return CoreStatus();
     }

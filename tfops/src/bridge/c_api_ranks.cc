@@ -65,7 +65,7 @@ ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number
     const std::shared_ptr<Asking> asking =
         ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
     const CoreStatus status = Await(pipeline, asking);
-    // the other ranks may still receive the request
+    // The other ranks may still receive the request.
     if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());
     return status;
   });

@@ -36,7 +36,8 @@ CoreStatus FindTable(const Hold& hold, int table, Table** found) {
   return *found != nullptr ? CoreStatus() : Error(Code::kInvalidArgument, "there is no table ", table);
 }
 
-// Calls `work` with object `number`, and returns the status of `work`. Returns an error if there is no such object.
+// Calls `work` with the object that has this number, and returns the status of `work`. Returns an error if there is no
+// such object.
 template <typename Of, typename Work>
 int On(Given<Of>* all, std::int64_t number, char* err, int err_bytes, const Work& work) {
   std::shared_ptr<Of> found;
@@ -126,7 +127,7 @@ ASC_EXPORT int asc_hold_cut(std::int64_t hold, int table, int kind, std::int64_t
   });
 }
 
-// Freezes a table, or ends this if `frozen` is 0.
+// Freezes a table, or unfreezes it if `frozen` is 0.
 ASC_EXPORT int asc_table_freeze(std::int64_t hold, int table, int frozen, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes,
                  [=](Hold* held, Table* found) { return held->Freeze(found, frozen == 1); });
@@ -138,7 +139,8 @@ ASC_EXPORT int asc_load_begin(std::int64_t hold, int table, std::int64_t entries
                  [=](Hold* held, Table* found) { return held->BeginLoad(found, entries, rows); });
 }
 
-// Writes entries from `first` on. Each array has `count` values. If `rows` is 1, entry i gets row i.
+// Writes `count` entries, starting with entry `first`. Each array has `count` values. If `rows` is 1, entry i gets row
+// i.
 ASC_EXPORT int asc_load_entries(std::int64_t hold, int table, std::int64_t first, std::int64_t count,
                                 const std::int64_t* keys, const std::int64_t* counts, const std::int64_t* timestamps,
                                 int rows, char* err, int err_bytes) {
@@ -197,7 +199,7 @@ ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* t
 }
 
 // Sets position[4] to source, pass, epoch and consumed records: the position of the dataset after the batch that a
-// stream has trained last. The source is 0 if there is none.
+// stream has trained last. The source is 0 if there is no position.
 ASC_EXPORT int asc_stream_position(std::int64_t hold, int stream, std::int64_t* position, char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
     const ascpipe::Stream* const found = held->pipeline().stream(stream);

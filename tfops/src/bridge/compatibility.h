@@ -46,7 +46,7 @@ inline std::string Printable(const std::string& text) {
   return is_utf8 ? text : absl::CEscape(text);
 }
 
-// Reads the attributes of an op ParseExample.
+// Reads the attributes of a ParseExample op.
 inline tensorflow::Status InitParseExample(tensorflow::OpKernelConstruction* construction,
                                            tensorflow::ParseExampleAttrs* attrs) {
 #if TF_MAJOR_VERSION >= 2

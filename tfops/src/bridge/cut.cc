@@ -58,7 +58,7 @@ bool CutWait::Begins(CoreStatus* status) {
   const Stream* stream = pipeline().TrainingStream(table_.number(), &index);
   if (stream == nullptr) return true;
   if (CutIsNeedless(table_, *stream, index, kind_))
-    return true;  // also on all other ranks, which have trained the same batches
+    return true;  // the other ranks also return here, because they have trained the same batches
   step().Cuts();
   if (ranks != nullptr) {
     waits_for = layout::kWaitRanks;

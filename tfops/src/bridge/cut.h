@@ -33,8 +33,8 @@ class CutWait : public AsyncWait {
   Table& table_;
   const layout::CutKind kind_;
   const std::int64_t argument_;
-  std::int64_t asked_ = 0;  // id of the request to the table worker, 0: none yet
-  // Request of rank 0, if there are several ranks.
+  std::int64_t asked_ = 0;  // id of the request to the table worker; 0: not sent yet
+  // Number of the request of rank 0. Used only if there are several ranks.
   std::int64_t number_ = 0;
   std::shared_ptr<Asking> asking_;
   std::shared_ptr<const Asking> ending_;

@@ -1,4 +1,4 @@
-// Default row of keys without a row.
+// Row that lookups return for keys without a row.
 #ifndef ASCPIPE_BRIDGE_DEFAULT_ROW_H_
 #define ASCPIPE_BRIDGE_DEFAULT_ROW_H_
 

@@ -15,7 +15,8 @@ using tensorflow::Tensor;
 using tensorflow::example::FastParseExample;
 using tensorflow::example::Result;
 
-// Copies a tensor to memory of an allocator. Strings are not copied, because their memory has no position.
+// Copies a tensor to memory of an allocator. Tensors of strings are not copied, because their memory does not store a
+// ReadPosition.
 Tensor CopiedTo(tensorflow::Allocator* allocator, const Tensor& tensor) {
   if (!tensorflow::DataTypeCanUseMemcpy(tensor.dtype())) return tensor;
   Tensor copy(allocator, tensor.dtype(), tensor.shape());
@@ -72,7 +73,7 @@ Status ExampleBatchParser::ParseUnusual(const std::vector<ByteRange>& records, c
       TF_RETURN_IF_ERROR(on_unfit(i, MessageOf(fits)));
     }
   }
-  if (good.size() == all.size()) return status;  // each record fits alone
+  if (good.size() == all.size()) return status;  // every record can be parsed alone
   *result = Result();
   return FastParseExample(features_.config, good, {}, nullptr, result);
 }

@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Returns the dense tensors, then the indices of all sparse features, their values, and their shapes.
+// Parse returns the dense tensors, then the indices of all sparse features, their values, and their shapes.
 class ExampleBatchParser : public BatchParser {
  public:
   explicit ExampleBatchParser(ExampleFeatures features);

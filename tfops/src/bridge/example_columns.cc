@@ -189,7 +189,7 @@ class ExampleBatch {
     return true;
   }
 
-  // Copies the values of a block to position `at` of a tensor. Returns their number.
+  // Copies the values of a block to position `at` of a tensor. Returns the number of copied values.
   static std::int64_t CopyValues(const Column& column, std::int64_t buckets, std::int64_t at, Tensor* values) {
     const auto count = static_cast<std::int64_t>(column.more_strings.size());
     if (buckets != ExampleFeatures::kNotHashed) {

@@ -47,11 +47,11 @@ void CopyStrings(const ByteRange* strings, std::int64_t count, TensorString* out
 
 // Hashes strings to ids.
 //
-// The result is that of tf.strings.to_hash_bucket_fast(strings, buckets), which is FarmHash's Fingerprint64 modulo the
-// number of buckets. For kFingerprint, the result is the fingerprint without its highest bit.
+// The results are equal to tf.strings.to_hash_bucket_fast(strings, buckets): FarmHash's Fingerprint64 modulo the number
+// of buckets. For kFingerprint, the result is the fingerprint without its highest bit.
 void HashStrings(const ByteRange* strings, std::int64_t count, std::int64_t buckets, tensorflow::int64* out);
 
-// Hashes the strings of a tensor: int64 tensor of the same shape.
+// Hashes the strings of a tensor. Returns an int64 tensor of the same shape.
 tensorflow::Tensor Hashed(const tensorflow::Tensor& strings, std::int64_t buckets, tensorflow::Allocator* allocator);
 
 }  // namespace ascpipe

@@ -26,7 +26,7 @@ class Given {
   }
 
   CoreStatus Find(std::int64_t number, std::shared_ptr<T>* item) {
-    if (!InForkedChild()) {  // before the lock: another thread may have held it at the fork
+    if (!InForkedChild()) {  // checked before locking, because another thread may have held the lock at the fork
       std::lock_guard<std::mutex> lock(mutex_);
       const auto found = items_.find(number);
       if (found != items_.end()) {
@@ -37,7 +37,7 @@ class Given {
     return Error(Code::kFailedPrecondition, what_, " ", number, " is not there, or was given back");
   }
 
-  // Removes an item. The last thread that uses the item destroys it.
+  // Removes an item from the list. The item is destroyed when no thread uses it.
   CoreStatus GiveBack(std::int64_t number) {
     std::shared_ptr<T> item;
     const CoreStatus status = Find(number, &item);

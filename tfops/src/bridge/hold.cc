@@ -33,7 +33,7 @@ class TakeWait : public ThreadWait {
       int index = -1;
       const Table* const of = pipeline_.table(next_);
       const Stream* const stream = pipeline_.TrainingStream(next_, &index);
-      Says(of, layout::kWaitCut);  // the cut of a cancelled step
+      Says(of, layout::kWaitCut);  // waits for the cut of a cancelled step
       if (LoadAcquire(&of->header()->cut_applied) < LoadAcquire(&of->header()->cut_asked)) return false;
       Says(of, layout::kWaitRead);
       if (stream != nullptr && !ReadersMayRead(stream->ring(), index)) return false;
@@ -88,7 +88,7 @@ class IdleWait : public ThreadWait {
   }
 
   bool Poll(CoreStatus*) override {
-    during_hold = !of_->IsBeingSaved();  // a save may take any time
+    during_hold = !of_->IsBeingSaved();  // a save may take long, so this wait must not time out
     waits_for = during_hold ? layout::kWaitCut : layout::kWaitSave;
     if (!during_hold) return false;
     return LoadAcquire(&of_->header()->cut_applied) >= request_;  // SYNC cut-applied: load
@@ -218,7 +218,7 @@ CoreStatus Hold::WriteEntries(Table* table, std::int64_t first, const LoadedKeys
   for (std::int64_t i = 0; i < keys.count; ++i) {
     const std::int64_t row = first + i;
     const std::int64_t home = row < homes ? row : layout::kHomeDisk - (row - homes);
-    const std::uint16_t generation = entries[i].generation;  // is never reset
+    const std::uint16_t generation = entries[i].generation;  // the generation is never reset
     entries[i] = {keys.keys[i],
                   keys.counts[i],
                   keys.timestamps[i],

@@ -12,7 +12,7 @@ namespace ascpipe {
 
 // State of a table after a load, in addition to its entries and rows.
 struct LoadedTable {
-  std::int64_t entries;    // as in BeginLoad; -1: the load was aborted and the table is empty
+  std::int64_t entries;    // argument of BeginLoad; -1: the load was aborted and the table is empty
   std::int64_t time;       // greatest timestamp of a trained batch
   std::int64_t threshold;  // access threshold, -1: none
   std::int64_t counting;   // 1: occurrences are counted
@@ -46,10 +46,10 @@ class Hold {
   // BeginLoad empties a table and provides memory for `entries` keys. The first `rows` keys have a row. If there is
   // not enough space or memory, BeginLoad returns an error and changes nothing.
   CoreStatus BeginLoad(Table* table, std::int64_t entries, std::int64_t rows);
-  // Writes entries from `first` on. Each key has one entry. If `rows` is true, entry i gets row i; otherwise the
+  // Writes one entry for each key, starting with entry `first`. If `rows` is true, entry i gets row i. Otherwise the
   // entries have no rows.
   CoreStatus WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows);
-  // Declares that all entries are written. The worker then builds the table's index while the caller writes the rows.
+  // Announces that all entries are written. The worker then builds the table's index while the caller writes the rows.
   CoreStatus EntriesWritten(Table* table);
   // Returns the filled table to the worker.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
@@ -64,7 +64,7 @@ class Hold {
 
   // Changes a table like AscCut, on request of rank 0. Cut needs an exclusive hold.
   CoreStatus Cut(Table* table, layout::CutKind kind, std::int64_t argument);
-  // Freezes a table, or ends this. Freeze needs an exclusive hold.
+  // Freezes or unfreezes a table. Freeze needs an exclusive hold.
   CoreStatus Freeze(Table* table, bool frozen);
 
  private:

@@ -17,7 +17,7 @@ class RowsOfSession : public tensorflow::ResourceBase {
 
   void Set(int table, std::shared_ptr<const FixedRows> rows) {
     std::lock_guard<std::mutex> lock(mutex_);
-    tables_[table].swap(rows);  // the old rows are freed without the lock
+    tables_[table].swap(rows);  // the old rows are freed after the lock is released
   }
 
   std::shared_ptr<const FixedRows> Get(int table) {

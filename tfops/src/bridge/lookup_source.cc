@@ -81,7 +81,7 @@ Status LookupSource::FindHomes(tensorflow::OpKernelContext* ctx, int table) {
     TF_RETURN_IF_ERROR(StepEnd::Of(ctx, pipeline_, &step));
     copied_ = step->RowsOf(source_.slots);
     step->Unref();
-    if (copied_ == nullptr) return OkStatus();  // there are no codes of copies
+    if (copied_ == nullptr) return OkStatus();  // no slot is the code of a copied row
     source_.homes = copied_->rows();
     source_.home_count = copied_->count();
     source_.home_floats = source_.dim;

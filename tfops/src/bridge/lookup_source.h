@@ -19,10 +19,10 @@ namespace ascpipe {
 // Rows of a table, and slots of a batch's distinct ids.
 class LookupSource {
  public:
-  // Reads the inputs with the numbers `rows` and `slots`, and validates all slots. `table` may be -1 if no slot is the
+  // Reads the inputs with the indexes `rows` and `slots`, and validates all slots. `table` may be -1 if no slot is the
   // code of a home row. The default row contains zeros until ReadDefault is called.
   tensorflow::Status Read(tensorflow::OpKernelContext* ctx, int rows, int slots, int table);
-  // reads the default row from input `place`
+  // Reads the default row from input `place`.
   tensorflow::Status ReadDefault(tensorflow::OpKernelContext* ctx, int place);
 
   const GatherSource& gather() const { return source_; }
@@ -39,7 +39,7 @@ class LookupSource {
   std::vector<float> default_row_;
   std::shared_ptr<Pipeline> pipeline_;      // keeps the mapping while home rows are read
   std::shared_ptr<const StepRows> copied_;  // copies of this step, for a table with rows on disk
-  // rows of a checkpoint that replace the live rows; codes refer to these rows
+  // Rows of a checkpoint that replace the live rows. Codes refer to these rows.
   std::shared_ptr<const FixedRows> fixed_;
 };
 

@@ -17,7 +17,7 @@ void ShareBlocks(tensorflow::OpKernelContext* ctx, std::int64_t total, std::int6
       blocks = std::make_shared<Blocks>(total, block, &work);
       for (std::int64_t helper = 0; helper < helpers; ++helper) pool.workers->Schedule([blocks] { blocks->Take(); });
     }
-  } catch (const std::bad_alloc&) {  // continue with fewer threads
+  } catch (const std::bad_alloc&) {  // the loop continues with fewer threads
   }
   if (blocks == nullptr) {
     if (total > 0) work(0, total);

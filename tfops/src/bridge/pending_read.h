@@ -1,4 +1,4 @@
-// A table that an evaluation reads in a program with several ranks. The object exists until all ranks have the rows.
+// A read of a table by an evaluation in a program with several ranks. The object exists until all ranks have the rows.
 #ifndef ASCPIPE_BRIDGE_PENDING_READ_H_
 #define ASCPIPE_BRIDGE_PENDING_READ_H_
 

@@ -232,7 +232,7 @@ void Pipeline::Stop() {
   Pump* pump;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    stopped_ = true;  // no stream is added from here on
+    stopped_ = true;  // no stream is added after this
     pump = pump_.get();
   }
   if (ranks_ != nullptr) ranks_->Stop();
@@ -293,7 +293,7 @@ layout::Bell* Pipeline::TableWorkerBell(const Table& table) const {
 
 CoreStatus CurrentPipeline(std::shared_ptr<Pipeline>* pipeline) {
   Holder& holder = TheHolder();
-  if (InForkedChild()) {  // before the lock: another thread may have held it at the fork
+  if (InForkedChild()) {  // checked before locking, because another thread may have held the lock at the fork
     return Error(kE204, "process ", getpid(), " was forked from the trainer (pid ", holder.pid,
                  "), and a pipeline cannot be used from both. Run this op in the trainer, or start the "
                  "child with multiprocessing's 'spawn'");

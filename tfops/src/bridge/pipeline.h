@@ -112,9 +112,9 @@ class Pipeline {
   std::vector<std::unique_ptr<Table>> replaced_;
   std::map<int, std::unique_ptr<Stream>> streams_;
   std::map<int, int> shared_;                     // aliases of streams
-  std::map<int, std::unique_ptr<Stream>> local_;  // by the number of the stream in streams_ that has the owned ring
+  std::map<int, std::unique_ptr<Stream>> local_;  // by number of the stream in streams_ that has the owned ring
   std::map<int, FeatureList> features_;
-  std::set<int> averaging_;  // tables
+  std::set<int> averaging_;  // numbers of the tables whose gradients are averaged
   bool stopped_ = false;
   std::unique_ptr<Ranks> ranks_;  // set before ops see the pipeline
   std::shared_ptr<SpanRing<layout::ReadingSpan>> reading_spans_;

@@ -21,8 +21,8 @@ namespace {
 // Policy of a training step for one table.
 class ClaimPolicy : public PlanPolicy {
  public:
-  // If `claims` is false, the policy waits like a claim, but claims nothing. After such a wait, the step
-  // reads the same state of the tables that its later claims will use.
+  // If `claims` is false, the policy waits like a claim, but claims nothing. After such a wait, the step reads the same
+  // state of the tables as its later claims.
   ClaimPolicy(PlanRequest request, bool claims) : batch_(std::move(request)), claims_(claims) {}
 
   bool Poll(PlanWait* wait, CoreStatus* status) override {
@@ -111,8 +111,8 @@ class ClaimPolicy : public PlanPolicy {
     wait->pipeline().RingTableWorker(batch_.ring(), batch_.index());
   }
 
-  // From here to DONE, the code must not wait, allocate outputs or return early. The worker is rung only at DONE, so
-  // that it does not compete for processors with the threads that move rows.
+  // Until the word is DONE, the code must not wait, allocate outputs or return early. The worker is rung only at DONE,
+  // so that it does not compete for processors with the threads that move rows.
   Status Claimed(PlanWait* wait, std::unique_ptr<PlanMoves> moves) {
     PlanRequest& request = batch_.request();
     if (!request.pends) request.stream->CountTrained(request.ticket->record());

@@ -83,7 +83,7 @@ class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
   OpKernelContext* const ctx_;
   const Stream* stream_ = nullptr;
   const Ended end_;
-  std::mutex mutex_;  // guards the members below, once all waits are made
+  std::mutex mutex_;  // guards the members below after all waits are created
   std::shared_ptr<Pipeline> pipeline_;
   std::size_t left_ = 0, silent_ = 0;
   Waits waits_;

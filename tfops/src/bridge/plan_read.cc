@@ -84,7 +84,7 @@ class ReadPolicy : public PlanPolicy {
   PlanBatch batch_;
   bool asked_ = false;
   PlanOutputs outputs_;
-  const std::unique_ptr<RowReading> reading_;  // of a table with rows on disk
+  const std::unique_ptr<RowReading> reading_;  // null unless the table has rows on disk
 };
 
 // Policy of an evaluation that reads rows of a checkpoint. The policy changes the part's word from DEDUPED to DONE by
@@ -188,7 +188,7 @@ class ReadAgainPolicy : public PlanPolicy {
   const int stream_;
   bool asked_ = false;
   std::size_t next_ = 0;                               // index of the next read to copy
-  std::vector<std::unique_ptr<RowReading>> readings_;  // of the reads; null: no row of the table is on disk
+  std::vector<std::unique_ptr<RowReading>> readings_;  // by index of the read; null: no row of the table is on disk
 };
 
 }  // namespace

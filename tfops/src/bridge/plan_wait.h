@@ -21,14 +21,14 @@ namespace ascpipe {
 struct PlanRequest {
   Stream* stream = nullptr;
   Table* table = nullptr;
-  int table_index = -1;  // in the stream's ring
+  int table_index = -1;  // index of the table in the stream's ring
   int features = 0;
   int send_count = 0;  // maximum number of distinct keys per feature; 0: unlimited
   TicketHold ticket;
   OptimizerSlots slots;
-  int state = 1;       // number of the input that is the table's variable; its optimizer slots follow
-  int output = 0;      // number of the output with the slots
-  int restore = 1;     // number of the first output that is a restore index
+  int state = 1;       // index of the input that is the table's variable; its optimizer slots follow
+  int output = 0;      // index of the output with the slots
+  int restore = 1;     // index of the first output that is a restore index
   bool rings = true;   // ring the table worker at DONE; otherwise the caller rings it
   bool pends = false;  // with several ranks, a claim or read is final only when all ranks have finished it
   std::shared_ptr<const FixedRows> rows;  // rows that an evaluation reads; null: rows of the live table
@@ -59,7 +59,7 @@ class PlanWait final : public AsyncWait {
   bool Poll(CoreStatus* status) override { return policy_->Poll(this, status); }
   void Left() override { policy_->Left(this); }
 
-  std::int64_t ids() const { return ids_; }  // of the batch; 0: no frame was found yet
+  std::int64_t ids() const { return ids_; }  // number of ids of the batch; 0: no frame was found yet
 
   // The functions below are for policies. A policy that sends a request sets `waits_for`.
   using AsyncWait::ctx;
@@ -94,7 +94,7 @@ class PlanBatch {
   // Returns the frame number that ReadWords has found. The ticket may have been closed since then, because a stop of
   // the pipeline closes tickets of running steps.
   std::int64_t frame() const { return frame_; }
-  // valid when the ticket has a frame
+  // Valid only if the ticket has a frame.
   PartView part() const { return PartView(ring(), request_.ticket->record(), index()); }
   std::uint32_t* word() const { return ring().word(index(), frame()); }
   // Returns true if another step that shares the ticket, or a stop of the pipeline, has closed the ticket. The frame
@@ -122,14 +122,14 @@ ClaimWords WordsOf(const RingView& ring, int index, const Ticket& ticket, const 
 std::unique_ptr<PlanPolicy> ClaimsPlan(PlanRequest request);
 std::unique_ptr<PlanPolicy> AwaitsTurn(PlanRequest request);  // waits like a claim, but claims nothing
 std::unique_ptr<PlanPolicy> ReadsPlan(PlanRequest request);
-std::unique_ptr<PlanPolicy> ReadsFixedRows(PlanRequest request);  // of a checkpoint
+std::unique_ptr<PlanPolicy> ReadsFixedRows(PlanRequest request);  // reads rows of a checkpoint
 
 // Creates the wait of a plan op. Takes ownership of one reference to `step`.
 std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                                        tensorflow::OpKernelContext* ctx, Ended ended);
 
-// Waits like a claim, until the batch can be claimed and the step holds the lease exclusively. Does not claim the
-// batch. Takes ownership of one reference to `step`.
+// Waits until the batch can be claimed and the step holds the lease exclusively, but does not claim the batch. Takes
+// ownership of one reference to `step`.
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
@@ -137,8 +137,8 @@ void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanReques
 // of one reference to `step`.
 void ClaimAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                 int stream);
-// Reads the same tables again for a step after StepEnd::PutReadsAside. This happens only with several ranks. All reads
-// are answered when the wait ends.
+// Reads the same tables again for a step after StepEnd::PutReadsAside. This happens only with several ranks. When the
+// wait ends, the table workers have answered all reads.
 void ReadAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                int stream);
 

@@ -48,7 +48,7 @@ void RankWait::Send() {
       token_ = CancellationManager::kInvalidToken;
       Takes();
       if (request_.header.kind != PeerKind::kGate)
-        step_->Owes(request_.header);  // the request was not sent, but other ranks wait for it
+        step_->Owes(request_.header);  // the request was not sent, but the other ranks wait for this request
       End(Refuse(Code::kCancelled, "the step was cancelled"));
       return;
     }
@@ -61,15 +61,15 @@ void RankWait::Send() {
       self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
           [self, verdict, rows] { self->HearVerdict(verdict, rows); });
     } else if (verdict.kind == VerdictKind::kGo) {
-      // The step was cancelled although all ranks have begun the batch. The other ranks wait for this rank's gradients
-      // of the batch.
+      // The step was cancelled after all ranks had begun the batch. The other ranks wait for this rank's gradients of
+      // the batch.
       PeerHeader failed = header;
       failed.kind = PeerKind::kBackward;
       ranks->SayFailed(failed, "its step was cancelled");
     } else if (verdict.kind == VerdictKind::kApply || verdict.kind == VerdictKind::kTurn ||
                verdict.kind == VerdictKind::kAsked) {
-      // A failure is also reported after an exchange of gradients, because the other ranks apply gradients that this
-      // rank does not apply.
+      // The failure must also be reported if the gradients were exchanged, because the other ranks apply gradients that
+      // this rank does not apply.
       ranks->SayFailed(header, "its step was cancelled");
     }
   };
@@ -86,8 +86,8 @@ void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
   }
 }
 
-// Reverts the claims or reads of the step for now, because another stream or a request of rank 0 comes first. Other
-// steps may use the tables until this step claims or reads them again.
+// Temporarily reverts the claims or reads of the step, because another stream or a request of rank 0 comes first. Other
+// steps may use the tables until this step claims or reads the tables again.
 void RankWait::PutAside() {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
   token_ = CancellationManager::kInvalidToken;

@@ -36,7 +36,7 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
            tensorflow::AsyncOpKernel::DoneCallback done, PeerRequest request, Follow follow, Refill refill);
 
   void Send();
-  bool Takes();  // returns true only for the first caller: the verdict or the cancellation
+  bool Takes();  // returns true only for the first caller, which is the verdict or the cancellation
   void HearVerdict(const PeerVerdict& verdict, const Received& rows);
   void PutAside();
   void End(const tensorflow::Status& status);

@@ -6,7 +6,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kUnitNs = 10000000;  // a thread that only waits needs minutes to use this CPU time
+constexpr std::int64_t kUnitNs = 10000000;  // a thread that only waits needs minutes to use this much CPU time
 constexpr char kNotDone[] = "{\"what\": \"\", \"done\": false}";
 
 }  // namespace

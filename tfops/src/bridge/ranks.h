@@ -99,7 +99,7 @@ class WorkClocks {
   // Counts the CPU time of the calling thread until End is called. Returns the number to pass to End.
   int Begin();
   void End(int number);
-  std::int64_t Units() const;  // of 10 ms
+  std::int64_t Units() const;  // CPU time in units of 10 ms
 
  private:
   static std::int64_t TimeOf(clockid_t clock);
@@ -149,7 +149,7 @@ class Ranks {
   // Begins an exchange in which this rank is idle. Only ranks other than rank 0 call BeginLook. The exchange ends
   // when rank 0 sends a request or another message.
   std::shared_ptr<const Asking> BeginLook();
-  std::shared_ptr<const Asking> look() {  // the exchange that was begun last
+  std::shared_ptr<const Asking> look() {  // returns the exchange that was begun last
     std::lock_guard<std::mutex> lock(mutex_);
     return look_;
   }

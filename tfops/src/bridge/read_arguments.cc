@@ -20,9 +20,9 @@ using tensorflow::Tensor;
 
 constexpr std::size_t kFormatFields = 4;
 constexpr std::int64_t kParquet = 2;      // RecordFormat::kind
-constexpr std::size_t kStampNumbers = 3;  // of each Parquet file, before the rows of the row groups
+constexpr std::size_t kStampNumbers = 3;  // numbers per Parquet file that precede the row counts of its row groups
 
-// Dense features, or fields of text.
+// Attributes of dense features, or of fields of text records.
 struct DenseAttributes {
   std::vector<std::string> keys;
   DataTypeVector types;
@@ -44,7 +44,8 @@ Status ReadInts(OpKernelConstruction* construction, const char* name, std::vecto
   return OkStatus();
 }
 
-// Reads the numbers of each file: size, modification time, number of row groups, and rows of each row group.
+// Reads the attributes of each file: size, modification time, number of row groups, and number of rows of each row
+// group.
 Status ReadRowGroups(OpKernelConstruction* construction, const std::vector<std::string>& files,
                      ReadArguments* arguments) {
   std::vector<std::int64_t> numbers;
@@ -116,7 +117,7 @@ Status ReadDense(OpKernelConstruction* construction, DenseAttributes* dense) {
                 dense->shapes.size(), " shapes and ", dense->defaults.size(), " default values");
 }
 
-// Sets variable_length and elements_per_stride, as in ParseExample.
+// Sets variable_length and elements_per_stride in the same way as ParseExample.
 Status DescribeShape(tensorflow::example::FastParseExampleConfig::Dense* dense) {
   const tensorflow::PartialTensorShape& shape = dense->shape;
   if (shape.unknown_rank()) return Refuse(Code::kInvalidArgument, "AscReadDataset: a dense feature has no shape");

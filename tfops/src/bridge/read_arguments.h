@@ -17,14 +17,14 @@
 namespace ascpipe {
 
 struct ReadArguments {
-  std::vector<RecordSet::Source> sources;  // of TFRecord and text files
+  std::vector<RecordSet::Source> sources;  // sources of TFRecord and text files
   std::vector<ParquetFile> parquet_files;
   std::int64_t source = 0, rank = 0, readers = 1, read_ahead = 1;
   bool skips_bad_records = false;
-  BatchPlanArguments plan = {};       // without the number of records
-  ExampleFeatures features;           // of TFRecord and Parquet files
-  CsvOptions text;                    // of text files
-  std::vector<std::int64_t> buckets;  // of the columns of text files
+  BatchPlanArguments plan = {};       // the number of records is not set
+  ExampleFeatures features;           // features of TFRecord and Parquet files
+  CsvOptions text;                    // options of text files
+  std::vector<std::int64_t> buckets;  // hash buckets of the columns of text files
 };
 
 tensorflow::Status ReadArgumentsOf(tensorflow::OpKernelConstruction* construction, ReadArguments* arguments);

@@ -10,14 +10,14 @@
 namespace ascpipe {
 
 struct ReadLayout {
-  // Number of the first input of each kind. The inputs `rows` come first, followed by the `slots` of each source.
+  // Index of the first input of each kind. The inputs `rows` come first, followed by the `slots` of each source.
   int default_row = 0, restore = 0, splits = 0, weights = 0, others = 0;
   // Number of inputs of each kind.
   int source_count = 0, feature_count = 0, splits_count = 0, weights_count = 0, other_count = 0;
 
   std::vector<int> sources;  // [features]: index of the input `rows` of the feature
   std::vector<int> bags;     // [features]: index of the input `splits`; -1: the feature is not combined
-  // Numbers of the pieces of each output: number i for feature i, and feature_count + i for other input i.
+  // Numbers of the pieces of each output. Feature i has number i, and other input i has number feature_count + i.
   std::vector<std::vector<int>> outputs;
 
   bool is_combined(int feature) const { return bags[static_cast<std::size_t>(feature)] >= 0; }

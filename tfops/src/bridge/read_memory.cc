@@ -11,7 +11,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::size_t kReadAlignment = 64;  // that TensorFlow requires
+constexpr std::size_t kReadAlignment = 64;  // alignment that TensorFlow requires
 
 struct ReadBlock {
   const char* begin;

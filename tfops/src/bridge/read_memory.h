@@ -1,8 +1,8 @@
 // Memory of the tensors of batches that a dataset has read.
 //
 // The position of a batch must reach the op that submits the ids. Programs map batches between the dataset and this op,
-// and TensorFlow passes only tensors through maps. Therefore the position belongs to the memory of the tensors. A map
-// that returns a tensor of its input, or a slice of it, returns the same memory.
+// and TensorFlow passes only tensors through maps. Therefore the position belongs to the memory of the tensors. If a
+// map returns a tensor of its input or a slice of such a tensor, the result uses the same memory.
 #ifndef ASCPIPE_BRIDGE_READ_MEMORY_H_
 #define ASCPIPE_BRIDGE_READ_MEMORY_H_
 
@@ -16,7 +16,8 @@
 
 namespace ascpipe {
 
-// Allocator of the tensors of one batch. It deletes itself when the owner and the last tensor have released it.
+// Allocator of the tensors of one batch. The allocator deletes itself when the owner and the last tensor have released
+// it.
 class ReadMemory : public tensorflow::Allocator {
  public:
   struct Disowner {
@@ -26,7 +27,7 @@ class ReadMemory : public tensorflow::Allocator {
   static Owned Make(const ReadPosition& position) { return Owned(new ReadMemory(position)); }
 
   // Returns the position of the batch whose memory contains the tensor. The position has no source if the tensor is
-  // empty, has strings, or was computed.
+  // empty, contains strings, or was computed by an op.
   static ReadPosition PositionOf(const tensorflow::Tensor& tensor);
 
   std::string Name() override { return "ascpipe_read"; }

@@ -16,7 +16,7 @@ using tensorflow::TensorShape;
 
 namespace {
 
-constexpr std::int64_t kBlocksOfThread = 4;  // minimum, so that threads finish at about the same time
+constexpr std::int64_t kBlocksOfThread = 4;  // minimum per thread, so that threads finish at about the same time
 
 // Returns the number of rows for an error message, or "batch" if the number is unknown.
 std::string Known(std::int64_t rows) { return rows < 0 ? "batch" : Text(rows); }

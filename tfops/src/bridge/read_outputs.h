@@ -19,7 +19,7 @@ struct ReadFeature {
   const LookupSource* source;
   const tensorflow::Tensor* restore;
   bool is_combined;
-  Bags bags;  // of a feature that is combined
+  Bags bags;  // valid only if is_combined
 
   const std::int32_t* ids() const { return restore->flat<std::int32_t>().data(); }
   std::int64_t dim() const { return source->gather().dim; }
@@ -47,7 +47,7 @@ class ReadOutput {
     std::int64_t rows;
     std::int64_t width;
     std::int64_t ids;      // ids per row of the output, if the feature is not combined
-    std::int64_t read;     // how many times `width` floats are read for a row
+    std::int64_t read;     // number of reads of `width` floats for a row
     std::int64_t column;   // first column of the piece in the output
     const float* columns;  // data of another tensor
   };
@@ -58,7 +58,7 @@ class ReadOutput {
                                    Piece* piece) const;
 
   std::vector<Piece> pieces_;
-  std::int64_t count_ = -1, width_ = 0;  // -1: not known yet
+  std::int64_t count_ = -1, width_ = 0;  // rows and columns; -1: not known yet
   std::int64_t block_ = 1;               // rows that one thread writes at a time
   float* out_ = nullptr;
 };

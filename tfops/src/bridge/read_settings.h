@@ -20,26 +20,26 @@ namespace ascpipe {
 struct ReadSettings {
   std::int64_t source = 0;  // number of the dataset in this process; negative: the program does not see the batches
   std::unique_ptr<const RecordSet> records;     // null for Parquet files
-  std::shared_ptr<const RowGroups> row_groups;  // of Parquet files
+  std::shared_ptr<const RowGroups> row_groups;  // null unless the files are Parquet files
   BatchPlanArguments plan = {};
   std::int64_t rank = 0;
   std::unique_ptr<const BatchParser> parser;
-  std::unique_ptr<const RowColumns> columns;  // of Parquet files
+  std::unique_ptr<const RowColumns> columns;  // null unless the files are Parquet files
   std::int64_t readers = 1;                   // number of threads
   std::int64_t read_ahead = 1;                // maximum number of batches that were read but not returned
   bool skips_bad_records = false;
   mutable std::atomic<std::int64_t> skipped_records{0};
 
-  // Adds to the counters of the process.
+  // Adds `by` to the counters of the process.
   void Count(const layout::Reading& by) const {
     if (source > 0) ReadingFigures::Get()->Add(by);
   }
-  // Adds to the counters, and records the span of a batch.
+  // Adds `by` to the counters of the process, and records the span of a batch.
   void Count(const layout::Reading& by, const layout::ReadingSpan& span) const {
     if (source > 0) ReadingFigures::Get()->Add(by, span);
   }
 
-  // Describes the place of a record for messages.
+  // Returns the file and the position of a record for messages.
   std::string Describe(std::int64_t record) const {
     return row_groups != nullptr ? row_groups->Describe(record) : records->Describe(record);
   }

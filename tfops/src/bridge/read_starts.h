@@ -17,7 +17,7 @@ class ReadStarts {
  public:
   static ReadStarts* Get();
 
-  // The next iterator of `position.source` starts at `position`.
+  // Sets the position at which the next iterator of the dataset `position.source` starts.
   void Restore(const ReadPosition& position);
   // Removes restored positions that no iterator has taken.
   void Forget();
@@ -30,7 +30,7 @@ class ReadStarts {
   };
 
   std::mutex mutex_;
-  std::map<std::int64_t, Next> next_;  // by source; absent: pass 0
+  std::map<std::int64_t, Next> next_;  // by source; a missing source starts with pass 0
 };
 
 }  // namespace ascpipe

@@ -23,7 +23,7 @@ class RecordBatch : public BatchSource {
                           std::vector<tensorflow::Tensor>* tensors) override;
 
  private:
-  // Sets records_, and removes the numbers of damaged records that are skipped from numbers_.
+  // Reads the records into records_. If damaged records are skipped, removes their numbers from numbers_.
   tensorflow::Status ReadRecords();
   // Reads each record alone, and skips damaged records.
   tensorflow::Status ReadGoodRecords();
@@ -32,8 +32,8 @@ class RecordBatch : public BatchSource {
   const BatchPlan plan_;
   RecordSetReader reader_;
   std::vector<std::int64_t> numbers_;
-  std::vector<ByteRange> records_;         // the record with each number
-  std::vector<std::vector<char>> copies_;  // of records that were read alone
+  std::vector<ByteRange> records_;         // one record for each number
+  std::vector<std::vector<char>> copies_;  // copies of records that were read alone
 };
 
 }  // namespace ascpipe

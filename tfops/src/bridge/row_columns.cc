@@ -131,13 +131,13 @@ Status RowColumns::Convert(std::size_t feature, const ArrowValues& values, const
 
 Status RowColumns::GatherDense(std::size_t feature, const std::vector<RowRun>& rows, Tensor* out) const {
   const std::int64_t each = CountOf(feature);
-  std::int64_t first = 0;  // row of the batch
+  std::int64_t first = 0;  // first row of the batch
   std::vector<std::int64_t> at;
   for (const RowRun& run : rows) {
     const ArrowColumn& column = run.group->column(feature);
     const std::int64_t here = first;
     first += static_cast<std::int64_t>(run.rows.size());
-    if (!column.is_list() && !column.values().has_nulls()) {  // each row is the position of its value
+    if (!column.is_list() && !column.values().has_nulls()) {  // the row number is the position of the row's value
       TF_RETURN_IF_ERROR(Convert(feature, column.values(), run.rows, here, out));
       continue;
     }
@@ -160,7 +160,7 @@ Status RowColumns::GatherDense(std::size_t feature, const std::vector<RowRun>& r
 Status RowColumns::GatherSparse(std::size_t feature, const std::vector<RowRun>& rows, tensorflow::Allocator* allocator,
                                 Sparse* out) const {
   std::vector<std::vector<std::int64_t>> positions(rows.size());
-  std::vector<std::int64_t> counts;  // of each row
+  std::vector<std::int64_t> counts;  // number of values of each row
   std::int64_t total = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const ArrowColumn& column = rows[i].group->column(feature);

@@ -16,12 +16,12 @@
 
 namespace ascpipe {
 
-// Column i of a row group has the values of feature i: the dense features, then the sparse features.
+// Column i of a row group contains the values of feature i. Dense features precede sparse features.
 class RowColumns {
  public:
   explicit RowColumns(ExampleFeatures features);
 
-  // Names of the columns.
+  // Returns the names of the columns.
   std::vector<std::string> names() const;
 
   // Gathers the rows of a batch: the dense tensors, then the indices of all sparse features, their values, and their
@@ -34,18 +34,18 @@ class RowColumns {
 
   bool is_dense(std::size_t feature) const { return feature < features_.config.dense.size(); }
   std::string NameOf(std::size_t feature) const;
-  tensorflow::DataType TypeOf(std::size_t feature) const;  // of the values in the column
-  std::int64_t CountOf(std::size_t feature) const;         // of a dense feature
-  // True if the feature may be unable to represent a value.
+  tensorflow::DataType TypeOf(std::size_t feature) const;  // returns the type of the values in the column
+  std::int64_t CountOf(std::size_t feature) const;         // returns the number of values of a dense feature
+  // Returns true if the type of the feature may be unable to represent a value.
   bool MayExceed(std::size_t feature, const ArrowValues& values) const {
     return values.may_exceed() && TypeOf(feature) == tensorflow::DT_INT64;
   }
   tensorflow::Tensor NewValues(std::size_t feature, const tensorflow::TensorShape& shape,
                                tensorflow::Allocator* allocator) const;
 
-  // Returns the reason why a row does not fit a feature, or an empty text.
+  // Returns the reason why the values of a row are invalid for a feature, or an empty text if they are valid.
   std::string WhyUnfit(std::size_t feature, const ArrowColumn& column, std::int64_t row) const;
-  // Removes the rows that do not fit. Returns the number of the other rows.
+  // Removes the rows with values that are invalid for a feature. Returns the number of remaining rows.
   tensorflow::Status RemoveUnfit(const BatchParser::OnUnfit& on_unfit, std::vector<RowRun>* rows,
                                  std::int64_t* count) const;
   tensorflow::Status GatherDense(std::size_t feature, const std::vector<RowRun>& rows, tensorflow::Tensor* out) const;
@@ -56,7 +56,7 @@ class RowColumns {
                              std::int64_t first, tensorflow::Tensor* out) const;
 
   ExampleFeatures features_;
-  std::vector<tensorflow::Tensor> defaults_;  // of the dense features, hashed if the feature is
+  std::vector<tensorflow::Tensor> defaults_;  // default values of the dense features; hashed for a hashed feature
 };
 
 }  // namespace ascpipe

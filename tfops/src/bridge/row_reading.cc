@@ -9,7 +9,7 @@ namespace ascpipe {
 using tensorflow::Status;
 
 namespace {
-constexpr int kEvaluations = 0;  // the kind of reader
+constexpr int kEvaluations = 0;  // kind of the reader
 }
 
 void RowReading::Begin() {

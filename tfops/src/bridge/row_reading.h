@@ -38,7 +38,7 @@ class RowReading {
 
  private:
   Table* const table_;
-  std::int64_t epoch_ = 0;  // 0: it is not announced
+  std::int64_t epoch_ = 0;  // 0: no epoch is announced
   std::shared_ptr<StepRows> copies_;
 };
 

@@ -55,7 +55,7 @@ tensorflow::Status ReadRule(tensorflow::OpKernelContext* ctx, int first, Rule* r
 
 constexpr std::int64_t kMostUpdated = 512;  // rows of one call of Update
 
-// Returns the number of rows that one thread updates as one block.
+// Returns the number of rows in a block that one thread updates.
 template <typename Rule>
 std::int64_t UpdateBlock(std::int64_t dim) {
   return std::min(kMostUpdated, 4 * BlockRows(dim * Rule::kStates));

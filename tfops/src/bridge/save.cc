@@ -19,7 +19,7 @@ namespace ascpipe {
 
 namespace {
 
-constexpr std::int64_t kCopiedAtOnce = 1 << 18;  // floats
+constexpr std::int64_t kCopiedAtOnce = 1 << 18;  // floats per block, which one thread copies
 constexpr unsigned kThreads = 4;                 // more threads are not faster: memory bandwidth is the limit
 
 struct Copy {
@@ -36,7 +36,7 @@ void CopyAll(const std::vector<Copy>& copies) {
     };
     Blocks blocks(copy.floats, kCopiedAtOnce, &work);
     std::vector<std::thread> others;
-    const std::int64_t most = (copy.floats - 1) / kCopiedAtOnce;  // besides this thread
+    const std::int64_t most = (copy.floats - 1) / kCopiedAtOnce;  // maximum number of threads besides this thread
     for (std::int64_t i = 1; i < std::min(kThreads, std::thread::hardware_concurrency()) && i <= most; ++i) {
       others.emplace_back([&blocks] { blocks.Take(); });
     }
@@ -185,7 +185,7 @@ CoreStatus BackgroundSave::ReadMovingRows(Table* table, const std::int32_t* numb
   const layout::Entry* const entries = table->entries();
   const HomeRows home = table->home();
   std::vector<DiskPlace> places;
-  std::vector<std::int64_t> reads;  // index of the row of each place
+  std::vector<std::int64_t> reads;  // index of the row that belongs to each place
   const std::int64_t epoch = table->epochs(kSaveReader).Begin();
   CoreStatus status;
   for (std::int64_t i = 0; i < count; ++i) {

@@ -31,9 +31,9 @@ class BackgroundSave {
   CoreStatus Device(int table, int index, StateRows* copy) const;
   // Copies the entries of a table (core/entry_snapshot.h). Call ReadEntries once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);
-  // Declares all rows that will be read with ReadRows. `numbers` are the numbers of home rows. Read each row once. For
-  // a table with rows on disk, `numbers` are the numbers of entries, because the workers move rows between home rows
-  // and disk.
+  // Declares all rows that will be read with ReadRows. `numbers` are the numbers of home rows. Read each row once. If
+  // the table has rows on disk, `numbers` are numbers of entries, because the workers move rows between home rows and
+  // disk.
   CoreStatus WantRows(int table, const std::int32_t* numbers, std::int64_t count);
   CoreStatus ReadRows(int table, const std::int32_t* numbers, std::int64_t count, float* out);
 

@@ -24,7 +24,7 @@ namespace ascpipe {
 Lease::Step NextStep();
 
 // A step of one session run. The destructor closes the tickets that the step claimed, and then releases the lease. In
-// the reverse order, another step could claim a batch while these tickets still look trainable.
+// the reverse order, another step could claim a batch before these tickets are closed.
 class StepEnd : public tensorflow::ResourceBase {
  public:
   explicit StepEnd(std::shared_ptr<Pipeline> pipeline);

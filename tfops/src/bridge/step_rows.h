@@ -20,7 +20,7 @@ class StepRows {
  public:
   explicit StepRows(const Table& table) : table_(&table) {}
 
-  // Copies the home rows whose codes the worker's answer `slots` contains. Stores the places of the rows on disk for
+  // Copies the home rows whose codes the worker's answer `slots` contains. Stores the locations of the rows on disk for
   // Ask. Replaces the codes in `slots` by codes of the copies: kSlotHome - i for copy i. Returns an error only if the
   // record is damaged.
   CoreStatus Take(const PartView& part, const PlanOutputs::Array& slots);
@@ -36,9 +36,9 @@ class StepRows {
  private:
   const Table* table_;
   std::vector<float> rows_;
-  std::vector<DiskPlace> places_;     // of rows on disk
+  std::vector<DiskPlace> places_;     // locations of the rows on disk
   std::vector<std::int64_t> copies_;  // index of the copy of each row on disk
-  std::size_t begin_ = 0, end_ = 0;   // range of the places that were requested last
+  std::size_t begin_ = 0, end_ = 0;   // range of the elements of places_ that were requested last
 };
 
 }  // namespace ascpipe

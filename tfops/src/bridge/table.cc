@@ -146,7 +146,7 @@ void Table::GiveSlots(const OptimizerSlots& slots) {
 float* Table::CopyMemory(int index, std::int64_t width) {
   CopyBuffer& copy = copies_[index];
   if (copy.rows.get() == nullptr || copy.width != width) {
-    copy.rows.Free();  // free first, because there may not be memory for both
+    copy.rows.Free();  // freed first, because there may not be enough memory for both
     copy.rows = PrivateArray<float>(device_->row_count() * width);
     copy.width = width;
   }
@@ -198,7 +198,7 @@ Status Table::AttachSlot(OpKernelContext* ctx, int input, std::size_t slot, cons
       slots_[slot] = Tensor(tensorflow::DT_FLOAT, {device_->row_count(), slots.widths[slot]});
       slots_[slot].flat<float>().setConstant(slots.initial[slot]);
     }
-    if (slots_[slot].NumElements() == 0) {  // neither attached nor given
+    if (slots_[slot].NumElements() == 0) {  // the slot was neither attached nor given
       return Refuse(Code::kFailedPrecondition, "optimizer slot ", slot, " of table '", name_,
                     "' is not initialised: run the initializers of the optimizer's variables");
     }

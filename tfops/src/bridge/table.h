@@ -50,7 +50,8 @@ class Table {
   }
   // Returns the padding keys in ascending order, without duplicates.
   const std::vector<std::int64_t>& padding_keys() const { return padding_keys_; }
-  // A step that claims a plan while the table is frozen reads rows, and never updates them. Call Freeze between steps.
+  // Freezes or unfreezes the table. A step that claims a plan while the table is frozen reads rows but does not update
+  // rows. Call Freeze between steps.
   void Freeze(bool frozen) { is_frozen_.store(frozen); }
   bool is_frozen() const { return is_frozen_.load(); }
   // Sets the seed of new rows. Call SetSeed while no step runs, because steps read the seed.
@@ -96,16 +97,16 @@ class Table {
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
 
-  // Returns how often an initializer of the table has run. NoteStart counts.
+  // Returns the number of runs of the table's initializers. NoteStart increments this number.
   std::int64_t starts() const { return starts_.load(); }
   void NoteStart() { starts_.fetch_add(1); }
 
   // Makes the session of `ctx` the session that trains the table. Returns an error if a newer session trains the table.
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
-  // Verifies that input `first` is a variable over the rows of this table, and that the following inputs are its
-  // optimizer slots. Variables that are not initialized yet then use the memory of the table. *state receives the state
-  // arrays, which are in the home rows for an expansion table.
+  // Verifies that input `first` is a variable for the rows of this table, and that the following inputs are the
+  // optimizer slots of this variable. Variables that are not initialized yet then use the memory of the table. *state
+  // receives the state arrays, which are in the home rows for an expansion table.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
@@ -125,7 +126,8 @@ class Table {
   // During such a save, no key may be removed.
   bool IsBeingSaved() { return is_on_disk() && row_log() != nullptr; }
 
-  // Handles with StepOf(ticket) are valid from BeginHandles to EndHandles, i.e. from a claim to the end of the step.
+  // Handles with StepOf(ticket) are valid between BeginHandles and EndHandles, which is from a claim to the end of the
+  // step.
   void BeginHandles(std::int64_t ticket) { step_.store(StepOf(ticket)); }
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
@@ -159,13 +161,13 @@ class Table {
   std::unique_ptr<DiskReads> disk_reads_[layout::kDiskReaders];
 
   std::mutex mutex_;
-  const void* owners_[layout::kDiskReaders] = {};  // of disk_reads_
+  const void* owners_[layout::kDiskReaders] = {};  // owners of the elements of disk_reads_
   struct CopyBuffer {
     PrivateArray<float> rows;
     std::int64_t width = 0;
   };
   std::map<int, CopyBuffer> copies_;       // by index of the state array
-  std::shared_ptr<RowLog> row_log_;        // of the running background save
+  std::shared_ptr<RowLog> row_log_;        // log of the running background save
   tensorflow::int64 driver_ = 0;           // session that trains this table
   std::vector<tensorflow::Tensor> slots_;  // optimizer slots as last attached or given; a new session receives them
   std::vector<bool> given_;                // true: a slot of GiveSlots that no session has attached since

@@ -17,9 +17,9 @@ using tensorflow::TensorShape;
 
 namespace {
 
-constexpr std::int64_t kLeastThreads = 4;    // with fewer threads, dealing costs more than it gains
+constexpr std::int64_t kLeastThreads = 4;    // with fewer threads, DealtGradients is not faster
 constexpr std::int64_t kLeastShared = 4096;  // minimum number of positions of a table that threads share
-constexpr std::int64_t kMostParts = 8;       // of a table; each part reads all positions
+constexpr std::int64_t kMostParts = 8;       // maximum number of parts of a table; each part reads all positions
 
 bool Clips(const BagGradient& lookup) { return lookup.has_bags && lookup.bags.max_norm != 0; }
 
@@ -65,7 +65,7 @@ Status TableSums::Allocate(OpKernelContext* ctx, int values, int indices) {
   sums_ = made->flat<float>().data();
   TF_RETURN_IF_ERROR(ctx->allocate_output(indices, TensorShape({valid_}), &made));
   indices_ = made->flat<std::int32_t>().data();
-  if (!has_bags_) return OkStatus();  // slots are numbered by the thread that adds
+  if (!has_bags_) return OkStatus();  // the thread that adds the gradients also numbers the slots
   Number();
   if (rows_ != nullptr) TF_RETURN_IF_ERROR(RequireRows(ctx->op_kernel().type_string()));
   if (!std::any_of(lookups_.begin(), lookups_.end(), Clips)) return OkStatus();

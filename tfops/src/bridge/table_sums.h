@@ -16,12 +16,12 @@ namespace ascpipe {
 // Sums of one table.
 class TableSums {
  public:
-  // The caller keeps the inputs alive. `rows` may be null if no lookup has a max_norm. If `partial` is true, the sums
-  // omit rows that no lookup uses.
+  // The inputs must stay valid while the object is used. `rows` may be null if no lookup has a max_norm. If `partial`
+  // is true, the sums omit rows that no lookup uses.
   tensorflow::Status Begin(const std::string& op, const tensorflow::Tensor& slots, const tensorflow::Tensor* rows,
                            std::int64_t dim, bool partial, std::vector<BagGradient> lookups);
 
-  // Allocates the outputs with the numbers `values` and `indices`.
+  // Allocates the outputs with the indexes `values` and `indices`.
   tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, int values, int indices);
 
   std::int64_t positions() const { return positions_; }

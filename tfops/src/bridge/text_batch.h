@@ -12,7 +12,7 @@
 
 namespace ascpipe {
 
-// Returns a tensor [records] per column.
+// Parse returns one tensor of shape [records] per column.
 class TextBatchParser : public BatchParser {
  public:
   // `buckets[i]` is the number of buckets to which the strings of column i are hashed, as in ExampleFeatures.

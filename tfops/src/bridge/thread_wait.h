@@ -1,5 +1,5 @@
-// Wait of a thread of the program. Unlike an op, the thread may sleep, because it does not run on TensorFlow's thread
-// pool.
+// Wait of a thread of the program. Unlike the thread of an op, this thread may sleep, because it does not belong to
+// TensorFlow's thread pool.
 #ifndef ASCPIPE_BRIDGE_THREAD_WAIT_H_
 #define ASCPIPE_BRIDGE_THREAD_WAIT_H_
 
