@@ -17,7 +17,7 @@ CoreStatus Unsupported(const ArrowSchema& schema) {
                schema.format, "', which the dataset cannot read. No batch has its rows. Cast the column");
 }
 
-// Returns the bits of a validity buffer, or null if the array has no nulls.
+// Returns the validity bitmap of an array, or null if the array has no nulls.
 const std::uint8_t* ValidOf(const ArrowArray& array) {
   return array.null_count == 0 || array.n_buffers < 1 ? nullptr : static_cast<const std::uint8_t*>(array.buffers[0]);
 }

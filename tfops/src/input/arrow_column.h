@@ -14,26 +14,28 @@
 
 namespace ascpipe {
 
-// Values of a column without lists, or all items of the lists of a column. Positions begin with 0. The array that was
+// The values of a column without lists, or all items of the lists of a column. Positions start at 0. The array that was
 // passed to Open owns the memory.
 class ArrowValues {
  public:
-  // Fails unless the values are numbers, bools, strings, or dictionary indices of such values.
+  // Returns an error unless the values are numbers, bools, strings, or dictionary indices of such values.
   static CoreStatus Open(const ArrowArray& array, const ArrowSchema& schema, ArrowValues* values);
 
   std::int64_t size() const { return size_; }
   bool has_nulls() const { return valid_ != nullptr || (dictionary_ != nullptr && dictionary_->has_nulls()); }
   bool IsNull(std::int64_t at) const;
 
-  // True if int64 may be unable to represent a value.
+  // Returns true if int64 may be unable to represent a value.
   bool may_exceed() const { return dictionary_ != nullptr ? dictionary_->may_exceed() : format_ == 'L'; }
-  // True if int64 cannot represent the value.
+  // Returns true if int64 cannot represent the value at position `at`.
   bool Exceeds(std::int64_t at) const;
 
-  // Converts the values at `count` positions. Nulls are converted to any value. Fails if the values are strings.
+  // Converts the values at `count` positions to Number. The results for nulls are undefined. Returns false if the
+  // values are strings.
   template <typename Number>
   bool Gather(const std::int64_t* at, std::int64_t count, Number* out) const;
-  // Fails if the values are numbers. Nulls become empty strings.
+  // Writes the strings at `count` positions to `out`. Nulls become empty strings. Returns false if the values are
+  // numbers.
   bool Gather(const std::int64_t* at, std::int64_t count, ByteRange* out) const;
 
  private:
@@ -42,15 +44,15 @@ class ArrowValues {
   template <typename Offset>
   void GatherBytes(const std::int64_t* at, std::int64_t count, ByteRange* out) const;
 
-  char format_ = 0;  // of the C data interface; strings are 'z' or 'Z'
+  char format_ = 0;  // format of the C data interface; 'z' or 'Z' for strings
   std::int64_t size_ = 0, offset_ = 0;
   const std::uint8_t* valid_ = nullptr;      // null: no value is null
   const void* data_ = nullptr;               // values; for strings, offsets
-  const char* bytes_ = nullptr;              // of strings
-  std::shared_ptr<ArrowValues> dictionary_;  // null: not a dictionary. Otherwise, the values are indices
+  const char* bytes_ = nullptr;              // bytes of the strings
+  std::shared_ptr<ArrowValues> dictionary_;  // if not null, the values are indices into the dictionary
 };
 
-// Range of positions of the values of a row.
+// Positions of the values of one row.
 struct ArrowRange {
   std::int64_t begin, end;
 };
@@ -59,13 +61,13 @@ class ArrowColumn {
  public:
   static CoreStatus Open(const ArrowArray& array, const ArrowSchema& schema, ArrowColumn* column);
 
-  // True if a row may have any number of values. Otherwise, each row has one value.
+  // Returns true if a row may have any number of values. Otherwise each row has one value.
   bool is_list() const { return form_ != Form::kPlain; }
   const ArrowValues& values() const { return values_; }
 
-  // True if the row is null. In a column without lists, a row is null if its value is null.
+  // Returns true if the row is null. In a column without lists, a row is null if its value is null.
   bool IsNull(std::int64_t row) const;
-  // For a null row, the range may be empty or contain undefined values.
+  // Returns the positions of a row's values. For a null row, the range may be empty or contain undefined values.
   ArrowRange RangeOf(std::int64_t row) const;
 
  private:
@@ -73,7 +75,7 @@ class ArrowColumn {
 
   Form form_ = Form::kPlain;
   std::int64_t size_ = 0, offset_ = 0, fixed_ = 0;
-  const std::uint8_t* valid_ = nullptr;  // of lists
+  const std::uint8_t* valid_ = nullptr;  // validity bitmap of the lists
   const void* offsets_ = nullptr;
   ArrowValues values_;
 };

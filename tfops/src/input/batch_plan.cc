@@ -57,7 +57,7 @@ CoreStatus BatchPlan::Move(EpochPosition from, std::int64_t batches, EpochPositi
   }
   *is_end = of_.epochs != kEndless && from.epoch >= of_.epochs;
   const std::int64_t left = of_.records - from.consumed;
-  // If the epoch ends with two smaller batches, the first of them leaves `ranks` records for the second.
+  // If the epoch ends with two smaller batches, the first batch leaves `ranks` records for the second batch.
   const bool is_last = batches > 0 && batches + 1 == BatchesAfter(from.consumed);
   from.consumed = is_last && LeavesRecords(left) ? of_.records - of_.ranks : from.consumed + batches * full();
   *to = from;
@@ -82,7 +82,7 @@ void BatchPlan::RecordsOf(std::int64_t epoch, SequencePart part, std::int64_t* r
   for (std::int64_t i = 0; i < part.count;) {
     const std::int64_t number = (part.first + i) / window, first = number * window;
     const std::int64_t size = std::min(window, of_.records - first);
-    // Each window has a separate seed. Window 0 has the seed of the run.
+    // Each window has a separate seed. Window 0 uses the seed of the run.
     const std::uint64_t seed = number == 0 ? of_.seed : Mix(of_.seed + kGolden * static_cast<std::uint64_t>(number));
     const Permutation permutation(seed, static_cast<std::uint64_t>(epoch), size);
     for (; i < part.count && part.first + i < first + size; ++i) {

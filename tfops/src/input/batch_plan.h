@@ -1,18 +1,18 @@
-// Order of the records of a training run: which records each rank reads in each batch.
+// Order of the records of a training run. Decides which records each rank reads in each batch.
 //
 // An epoch has a sequence of all records, in file order or permuted. With windows, the records are permuted only within
 // each window of consecutive records. A global batch takes the next batch_size * ranks records of the sequence. Rank r
-// reads batch_size of them, from r * batch_size on. Batches do not cross the end of an epoch. If fewer records are
-// left, the remainder of the epoch is dropped (drop_remainder), or it becomes one or two smaller global batches:
+// reads batch_size of these records, starting at index r * batch_size. Batches do not cross the end of an epoch. If
+// fewer records are left, these records are dropped (drop_remainder), or become one or two smaller global batches:
 //
 // - A smaller batch is divided evenly: the sizes of the ranks differ by at most one, and lower ranks get more.
 // - No rank gets an empty batch. If fewer records than ranks would remain after a full global batch, this batch leaves
 //   `ranks` records for one more batch. If batch_size is 1, or an epoch has fewer records than ranks, fewer than
 //   `ranks` records at the end of the sequence are dropped.
 //
-// All ranks have the same number of batches. A position is an epoch and the number of its records that all ranks
-// together have consumed. Therefore a run may continue in the middle of an epoch with another number of ranks and
-// another batch size, and no record of the epoch is repeated or lost.
+// All ranks have the same number of batches. A position consists of an epoch and the number of its records that all
+// ranks together have consumed. Therefore a run may continue in the middle of an epoch with a different number of ranks
+// and a different batch size. No record of the epoch is then repeated or lost.
 #ifndef ASCPIPE_INPUT_BATCH_PLAN_H_
 #define ASCPIPE_INPUT_BATCH_PLAN_H_
 
@@ -25,7 +25,7 @@ namespace ascpipe {
 
 struct EpochPosition {
   std::int64_t epoch;     // counted from 0
-  std::int64_t consumed;  // records of the epoch's sequence, by all ranks together
+  std::int64_t consumed;  // records of the epoch's sequence that all ranks together have consumed
 };
 
 // Part of the sequence of an epoch.
@@ -33,22 +33,22 @@ struct SequencePart {
   std::int64_t first, count;
 };
 
-// A pure function of its arguments and of positions.
+// Computes positions and record numbers. The results depend only on the arguments.
 class BatchPlan {
  public:
   static constexpr std::int64_t kEndless = -1;                  // number of epochs
-  static constexpr std::int64_t kMost = std::int64_t{1} << 61;  // of epochs, batches and records of a batch
+  static constexpr std::int64_t kMost = std::int64_t{1} << 61;  // of epochs, batches and batch_size
 
-  // Returns kE334 if an argument is not allowed, or if an epoch has no batch.
+  // Returns kE334 if an argument is invalid, or if an epoch has no batch.
   static CoreStatus Check(const BatchPlanArguments& of);
 
-  // The arguments have passed Check.
+  // The arguments must have passed Check.
   explicit BatchPlan(const BatchPlanArguments& arguments) : of_(arguments) {}
 
-  // Number of global batches in the rest of an epoch. `consumed` is between 0 and the number of records.
+  // Returns the number of global batches in the rest of an epoch. `consumed` is between 0 and the number of records.
   std::int64_t BatchesAfter(std::int64_t consumed) const;
 
-  // Moves a position forward by a number of global batches. The result is a position with a batch. Sets `is_end` if all
+  // Moves a position forward by a number of global batches. A batch begins at the new position. Sets `is_end` if all
   // epochs have ended.
   CoreStatus Move(EpochPosition from, std::int64_t batches, EpochPosition* to, bool* is_end) const;
 
@@ -61,7 +61,7 @@ class BatchPlan {
 
  private:
   std::int64_t full() const { return of_.batch_size * of_.ranks; }
-  // True if the last full global batch leaves some of its records for one more batch.
+  // Returns true if the last full global batch leaves some of its records for one more batch.
   bool LeavesRecords(std::int64_t left) const;
 
   BatchPlanArguments of_;

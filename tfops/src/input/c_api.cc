@@ -48,7 +48,7 @@ static_assert(sizeof(EpochPosition) == 2 * sizeof(std::int64_t), "Python passes 
 
 }  // namespace
 
-// `compression` is a number of Compression.
+// Opens a file of training data. `compression` is a value of Compression.
 ASC_EXPORT int asc_data_open(const char* path, const RecordFormat* format, int compression, RecordReader** file,
                              char* err, int err_bytes) {
   std::unique_ptr<RecordReader> opened;
@@ -76,7 +76,7 @@ ASC_EXPORT int asc_data_next(RecordReader* file, RecordPlace* place, const char*
   return Answer(status, err, err_bytes);
 }
 
-// Skips a record, also a record with damaged data. At the end, sets *is_end to 1.
+// Skips the next record, even if its data is damaged. At the end, sets *is_end to 1.
 ASC_EXPORT int asc_data_skip(RecordReader* file, RecordPlace* place, int* is_end, char* err, int err_bytes) {
   bool ended = false;
   const CoreStatus status = file->Skip(place, &ended);
@@ -99,9 +99,9 @@ ASC_EXPORT int asc_data_read_at(RecordReader* file, const RecordPlace* place, co
   return Answer(status, err, err_bytes);
 }
 
-// Reads and checks records of at least `bytes` bytes in total, but at most `records`. Adds them to `schema`, and
-// subtracts them from *records. If *not_example is -1, it receives the number of the first record that is not a
-// tf.train.Example. *position is the offset of the next record. At the end, sets *is_end to 1.
+// Reads and checks records of at least `bytes` bytes in total, but at most `records`. Adds these records to `schema`,
+// and subtracts their number from *records. If *not_example is -1, *not_example is set to the number of the first
+// record that is not a tf.train.Example. *position is the offset of the next record. At the end, sets *is_end to 1.
 ASC_EXPORT int asc_data_check(RecordReader* file, ExampleSchema* schema, std::int64_t bytes, std::int64_t* records,
                               std::int64_t* not_example, std::int64_t* position, int* is_end, char* err,
                               int err_bytes) {
@@ -151,7 +151,7 @@ ASC_EXPORT int asc_data_index_begin(const char* data_path, const RecordFormat* f
   return Give(status, std::move(begun), writer, err, err_bytes);
 }
 
-// Scans about `bytes` bytes. After the last step, which sets *is_done to 1, the index file exists.
+// Scans about `bytes` bytes. The last step creates the index file and sets *is_done to 1.
 ASC_EXPORT int asc_data_index_step(RecordIndexWriter* writer, std::int64_t bytes, std::int64_t* position, int* is_done,
                                    char* err, int err_bytes) {
   bool done = false;
@@ -161,7 +161,7 @@ ASC_EXPORT int asc_data_index_step(RecordIndexWriter* writer, std::int64_t bytes
   return Answer(status, err, err_bytes);
 }
 
-// Frees a writer. An index that is not complete is removed.
+// Frees a writer. Removes the index if the index is not complete.
 ASC_EXPORT void asc_data_index_end(RecordIndexWriter* writer) { delete writer; }
 
 ASC_EXPORT int asc_data_index_open(const char* path, const FileStamp* data, const RecordFormat* format,

@@ -10,9 +10,10 @@
 namespace ascpipe {
 namespace {
 
-constexpr std::size_t kMostShownBytes = 1000;  // of a field in an error text
+constexpr std::size_t kMostShownBytes = 1000;  // maximum number of bytes of a field in an error message
 
-// Returns the number of bytes of the UTF-8 character that begins at `at`, or 0 if the bytes are no character.
+// Returns the number of bytes of the UTF-8 character that begins at `at`. Returns 0 if the bytes are not a valid
+// character.
 std::size_t CharacterBytes(const std::string& text, std::size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
   if (first < 0x80) return first == 0 ? 0 : 1;
@@ -29,7 +30,8 @@ std::size_t CharacterBytes(const std::string& text, std::size_t at) {
   return character < least[bytes] || character > 0x10ffff || is_surrogate ? 0 : bytes;
 }
 
-// Returns a field for an error text. Python crashes if the error of an op is not UTF-8, so other bytes are escaped.
+// Returns a field for an error message. Bytes that are not UTF-8 are escaped, because Python crashes if the error of an
+// op is not UTF-8.
 std::string Shown(const std::string& field) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string shown;
@@ -92,8 +94,8 @@ bool CsvParser::ParseExactly(ByteRange record, std::int64_t place, CsvValues* va
   return true;
 }
 
-// Finds the fields of the columns as decode_csv does: line ends before a field are skipped, and nothing after the last
-// selected field is checked. The positions of quotes are checked as decode_csv checks them.
+// Finds the fields of the columns by the rules of decode_csv. Line ends before a field are skipped, and nothing after
+// the last selected field is checked. Quotes are allowed at the same positions as in decode_csv.
 bool CsvParser::FindFields(ByteRange record, std::vector<std::string>* fields, std::string* error) const {
   const char* const bytes = record.data;
   const auto reads = [&](std::int64_t number) {

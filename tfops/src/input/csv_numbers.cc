@@ -38,7 +38,8 @@ ByteRange WithoutSpaces(ByteRange text) {
   return text;
 }
 
-// Reads a decimal number, whose absolute value is at most `most` if it is positive, and `most` + 1 if it is negative.
+// Reads a decimal number. Its absolute value must be at most `most` for a positive number, and at most `most` + 1 for a
+// negative number.
 bool ParseInteger(ByteRange text, std::uint64_t most, std::int64_t* value) {
   text = WithoutSpaces(text);
   const bool is_negative = text.size > 0 && text.data[0] == '-';
@@ -56,12 +57,12 @@ bool ParseInteger(ByteRange text, std::uint64_t most, std::int64_t* value) {
   return true;
 }
 
-// Kinds of texts of floating-point numbers.
+// Syntax of a floating-point number in a text field.
 enum class Form { kInvalid, kBlank, kInfinity, kNan, kDecimal, kHex };
 
 bool IsWord(const char* text, const char* lower) {
   for (; *lower != '\0'; ++text, ++lower) {
-    if ((*text | 0x20) != *lower) return false;  // the words have only letters
+    if ((*text | 0x20) != *lower) return false;  // the words consist only of letters
   }
   return *text == '\0';
 }
@@ -93,9 +94,9 @@ bool IsDecimal(const char* text) {
   return *text == '\0';
 }
 
-// Text of a number as C string for strtof and strtod.
+// Text of a number as a C string for strtof and strtod.
 struct FloatText {
-  char positive[kMostFloatBytes + 1];  // without the sign
+  char positive[kMostFloatBytes + 1];  // the number without its sign
   bool is_negative;
 };
 
@@ -115,14 +116,14 @@ Form ReadForm(ByteRange given, FloatText* text) {
   return IsHexInteger(text->positive) ? Form::kHex : Form::kInvalid;
 }
 
-// The locale of the program may have another decimal separator.
+// Returns the C locale, because the program's locale may use another decimal separator.
 locale_t PlainLocale() {
   static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
   return plain;
 }
 
 // Returns the float that double-conversion computes in a thread that flushes subnormal numbers. The result is zero,
-// unless a double next to the number rounds to FLT_MIN with an unlimited exponent.
+// unless an adjacent double of the number rounds to FLT_MIN with an unlimited exponent range.
 float Flushed(float value, const char* text) {
   constexpr double kLeast = FLT_MIN * (1.0 - 1.0 / (1 << 25));
   if (value > FLT_MIN) return value;
@@ -147,7 +148,7 @@ bool ParseReal(ByteRange given, Float (*finite)(const char*), Float* value) {
       break;
     case Form::kHex:
       positive = finite(text.positive);
-      // The double-conversion of TensorFlow 1.15 loses the sign of a number that has more bits than the type.
+      // The double-conversion library of TensorFlow 1.15 loses the sign of a number that has more bits than the type.
       if (positive >= std::ldexp(Float{1}, std::numeric_limits<Float>::digits)) text.is_negative = false;
       break;
     case Form::kDecimal:

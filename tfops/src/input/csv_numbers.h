@@ -1,9 +1,9 @@
 // Parsers of numbers in text fields. The values are equal to the values of TensorFlow's strings::safe_strto32,
 // safe_strto64, safe_strtof and safe_strtod in tf.io.decode_csv.
 //
-// The functions Short... parse numbers in the common forms at the beginning of a text, and return the first byte after
-// the number. They return null if there is no number or the number has another form. The other functions parse a whole
-// text in all forms.
+// The functions Short... parse numbers in the common forms at the beginning of a text, and return a pointer to the
+// first byte after the number. They return null if there is no number or if the number has another form. The other
+// functions parse a whole text in all forms.
 #ifndef ASCPIPE_INPUT_CSV_NUMBERS_H_
 #define ASCPIPE_INPUT_CSV_NUMBERS_H_
 
@@ -16,16 +16,17 @@
 
 namespace ascpipe {
 
-// Spaces around the number are allowed. Return false if the text is not a decimal number, or if it overflows.
+// Parse a decimal number. Spaces around the number are allowed. Return false if the text is not a decimal number, or if
+// the number overflows.
 bool ParseInt32(ByteRange text, std::int32_t* value);
 bool ParseInt64(ByteRange text, std::int64_t* value);
 
-// 1 to 16 hexadecimal digits. A number whose highest bit of 64 is set becomes negative.
+// Parses 1 to 16 hexadecimal digits. If bit 63 is set, the value is negative.
 bool ParseHex(ByteRange text, std::int64_t* value);
 
-// Decimal numbers, hexadecimal integers, inf and nan. Return false if the text is something else or has more than
-// kMostFloatBytes bytes. Subnormal floats become zero, because TensorFlow's threads flush them. Subnormal doubles stay,
-// because TensorFlow computes them with integers. Blanks are 0.
+// Parse decimal numbers, hexadecimal integers, inf and nan. Return false for any other text, and for a text of more
+// than kMostFloatBytes bytes. A blank text is parsed as 0. Subnormal floats become zero, because TensorFlow's threads
+// flush subnormal numbers. Subnormal doubles are kept, because TensorFlow computes doubles with integers.
 constexpr std::size_t kMostFloatBytes = 31;
 bool ParseFloat(ByteRange text, float* value);
 bool ParseDouble(ByteRange text, double* value);
@@ -35,7 +36,7 @@ extern const double kPowersOfTen[23];           // exact
 extern const long double kWidePowersOfTen[23];  // exact
 constexpr int kMostPowerOfTen = 22;
 
-// Returns the value of a digit. The high bits are set if the byte is no digit.
+// Returns the value of a digit. The high bits are set if the byte is not a digit.
 inline std::uint64_t HexDigit(char byte) {
   return static_cast<std::uint64_t>(std::int64_t{kHexDigits[static_cast<unsigned char>(byte)]});
 }
@@ -62,7 +63,7 @@ inline const char* ShortHex(const char* at, const char* end, std::int64_t* value
   if (end - at >= 8) {  // the common number of digits, without a branch for each digit
     std::uint64_t number = 0;
     for (int i = 0; i < 8; ++i) number = number << 4 | HexDigit(at[i]);
-    if (number >> 32 == 0) {  // a byte that is no digit sets the high bits
+    if (number >> 32 == 0) {  // a byte that is not a digit sets the high bits
       *value = static_cast<std::int64_t>(number);
       return at + 8;
     }
@@ -81,7 +82,8 @@ struct ShortDecimal {
   bool is_negative;
 };
 
-// Reads at most 19 digits and a small exponent. A number with more digits or another exponent is not in the short form.
+// Reads at most 19 digits and a small exponent. A number with more digits or a larger exponent does not have the short
+// form.
 inline const char* ReadShortDecimal(const char* at, const char* end, ShortDecimal* decimal) {
   constexpr int kMostDigits = 19;
   const char* const begin = at;
@@ -130,8 +132,8 @@ inline double Scaled(double digits, int exponent) {
 // certain.
 inline bool ScaleWide(std::uint64_t digits, int exponent, double* value) {
 #if LDBL_MANT_DIG == 64
-  // The digits and the power are exact, so the quotient or product is wrong by at most half a unit. Rounding it to a
-  // double is correct unless the boundary between two doubles is within this error.
+  // The digits and the power are exact, so the error of the quotient or product is at most half a unit in the last
+  // place. Rounding the result to a double is correct unless the boundary between two doubles is within this error.
   const auto wide = static_cast<long double>(digits);
   const long double scaled = exponent < 0 ? wide / kWidePowersOfTen[-exponent] : wide * kWidePowersOfTen[exponent];
   constexpr std::uint64_t kHalf = std::uint64_t{1} << 10, kError = 1;
@@ -166,9 +168,9 @@ inline const char* ShortFloat(const char* at, const char* end, float* value) {
   ShortDecimal decimal;
   at = ReadShortDecimal(at, end, &decimal);
   if (at == nullptr) return nullptr;
-  // The double is rounded at most twice, so it is wrong by less than two units. Rounding it to a float is correct
-  // unless a boundary between two floats is within this error. At a boundary, the bits that a float does not have are a
-  // 1 followed by zeros.
+  // The double is rounded at most twice, so its error is less than two units in the last place. Rounding the double to
+  // a float is correct unless a boundary between two floats is within this error. At a boundary, the bits that a float
+  // does not have are a 1 followed by zeros.
   const double positive = Scaled(static_cast<double>(decimal.digits), decimal.exponent);
   constexpr std::uint64_t kHalf = std::uint64_t{1} << 28, kError = 2;
   std::uint64_t bits;

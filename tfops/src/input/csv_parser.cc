@@ -13,7 +13,7 @@
 namespace ascpipe {
 namespace {
 
-constexpr std::int64_t kMostFields = 100000;  // bounds the memory of a parser
+constexpr std::int64_t kMostFields = 100000;  // limits the memory of a parser
 
 template <typename Value>
 void Store(void* array, std::int64_t place, Value value) {
@@ -75,12 +75,13 @@ bool CsvParser::ParseCommon(ByteRange record, std::int64_t place, CsvValues* val
       at = ParseField(at, end, column, place, values);
     }
     if (at == nullptr) return false;
-    at = at == end ? nullptr : at + 1;  // an empty field follows a delimiter at the end
+    at = at == end ? nullptr : at + 1;  // a delimiter at the end is followed by an empty field
   }
   return options_.selects || at == nullptr;
 }
 
-// Parses a field, and returns its end: the delimiter, or the end of the record. Returns null if the field is unusual.
+// Parses a field. Returns the end of the field, which is the delimiter or the end of the record. Returns null if the
+// field is unusual.
 const char* CsvParser::ParseField(const char* at, const char* end, std::size_t column, std::int64_t place,
                                   CsvValues* values) const {
   if (IsEnd(at, end)) return StoreDefault(column, place, values) ? at : nullptr;
@@ -121,7 +122,7 @@ const char* CsvParser::ParseShort(const char* at, const char* end, std::size_t c
   return nullptr;
 }
 
-// Returns the first special byte, or `end`.
+// Returns a pointer to the first special byte, or `end`.
 const char* CsvParser::FindSpecial(const char* at, const char* end) const {
 #ifdef __SSE2__
   const __m128i delimiter = _mm_set1_epi8(options_.delimiter), quote = _mm_set1_epi8(quote_);

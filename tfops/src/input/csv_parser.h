@@ -14,14 +14,14 @@
 
 namespace ascpipe {
 
-// Types of values, and of their arrays: int32, int64, float, double, ByteRange, int64.
+// Types of values. The element types of their arrays are int32, int64, float, double, ByteRange and int64.
 enum class CsvType : int { kInt32 = 0, kInt64 = 1, kFloat = 2, kDouble = 3, kString = 4, kHex = 5 };
 
 struct CsvColumn {
   std::int64_t field;  // number of the field in the record, counted from 0
   CsvType type;
-  bool has_default;  // whether a field may be empty or na_value
-  // Default of a type of integers, of floats, and of strings.
+  bool has_default;  // true if a field may be empty or na_value
+  // Default value of a column. The type of the column determines which of the three members is used.
   std::int64_t whole;
   double real;
   std::string text;
@@ -30,34 +30,37 @@ struct CsvColumn {
 struct CsvOptions {
   char delimiter = ',';
   bool use_quotes = true;
-  std::string na_value;  // text of a field without a value, like an empty field
-  // True if records may have more fields than the columns. Otherwise, column i is field i.
+  std::string na_value;  // a field with this text has no value, like an empty field
+  // True if records may have fields without a column. Otherwise column i is field i.
   bool selects = false;
-  std::vector<CsvColumn> columns;  // fields are strictly increasing
+  std::vector<CsvColumn> columns;  // in strictly ascending order of `field`
 };
 
-// Values of records. The arrays belong to the caller, one per column. Strings refer to the bytes of the records, to the
-// parser, or to this object.
+// Values of records. There is one array per column, and the caller owns the arrays. Strings refer to the bytes of the
+// records, to the parser, or to this object.
 struct CsvValues {
   std::vector<void*> arrays;
-  std::deque<std::string> unescaped;  // strings that had escaped quotes
+  std::deque<std::string> unescaped;  // strings with escaped quotes, after the quotes were unescaped
 };
 
 // Const methods may be called by several threads.
 class CsvParser {
  public:
-  // Fails with kE332 if the options are not allowed.
+  // Returns kE332 if the options are invalid.
   static CoreStatus Make(CsvOptions options, std::unique_ptr<CsvParser>* parser);
 
   const std::vector<CsvColumn>& columns() const { return options_.columns; }
 
   // Parses a record, and writes its values to element `place` of the arrays. If the record is invalid, returns false
-  // and sets `error` to the text of tf.io.decode_csv for record `place` of a batch; the values are then undefined.
+  // and sets `error` to the error message of tf.io.decode_csv for record `place` of a batch. The values are then
+  // undefined.
   //
-  // Differences to decode_csv: it does not have the type kHex, and its errors may contain bytes that are not UTF-8.
+  // There are two differences from decode_csv: decode_csv does not support the type kHex, and its errors may contain
+  // bytes that are not UTF-8.
   bool Parse(ByteRange record, std::int64_t place, CsvValues* values, std::string* error) const;
 
-  // Finds the texts of the fields of the columns, or of all fields of the record if the options do not select fields.
+  // Finds the texts of the columns' fields. If the options do not select fields, finds the texts of all fields of the
+  // record.
   bool FindFields(ByteRange record, std::vector<std::string>* fields, std::string* error) const;
 
  private:
@@ -65,7 +68,7 @@ class CsvParser {
 
   explicit CsvParser(CsvOptions options);
 
-  // Common records in one pass. Return false if the record needs ParseExactly; the values are then undefined.
+  // Parses a common record in one pass. Returns false if the record needs ParseExactly. The values are then undefined.
   bool ParseCommon(ByteRange record, std::int64_t place, CsvValues* values) const;
   const char* ParseField(const char* at, const char* end, std::size_t column, std::int64_t place,
                          CsvValues* values) const;
@@ -74,7 +77,7 @@ class CsvParser {
   const char* FindSpecial(const char* at, const char* end) const;
   const char* FindField(const char* at, const char* end, ByteRange* text, CsvValues* values) const;
 
-  // All records, and the errors. Fields are found before the first value is converted, as in decode_csv.
+  // Parses any record, and returns errors. All fields are found before the first value is converted, as in decode_csv.
   bool ParseExactly(ByteRange record, std::int64_t place, CsvValues* values, std::string* error) const;
   bool FindQuoted(ByteRange record, std::size_t* at, std::string* field, std::string* error) const;
 
@@ -84,8 +87,8 @@ class CsvParser {
   bool StoreDefault(std::size_t column, std::int64_t place, CsvValues* values) const;
 
   const CsvOptions options_;
-  const char quote_;                    // the delimiter if quotes have no meaning
-  std::vector<std::size_t> column_of_;  // of each field up to the last column, or kUnread
+  const char quote_;                    // equal to the delimiter if quotes have no meaning
+  std::vector<std::size_t> column_of_;  // column of each field; kUnread for a field without a column
   bool is_special_[256] = {};           // bytes that end an unquoted field, or make the record invalid
 };
 

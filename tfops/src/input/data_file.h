@@ -11,24 +11,25 @@
 
 namespace ascpipe {
 
-// Size and modification time of a file. An index belongs to the file with the stamp that it was built from.
+// Size and modification time of a file. An index is valid only for a file with the same stamp as the file from which
+// the index was built.
 struct FileStamp {
   std::int64_t bytes;
   std::int64_t modified_ns;
 };
 
-// The file is read by pread and never mapped into memory: access to a mapped file that has become shorter is a SIGBUS,
-// and pread of such a file is an error. Const methods may be called by several threads.
+// The file is read by pread and never mapped into memory. If the file becomes shorter, pread returns an error, but an
+// access to mapped memory would raise SIGBUS. Const methods may be called by several threads.
 class DataFile {
  public:
-  // Opens a regular file. Other files are refused.
+  // Opens a regular file. Returns an error for other kinds of files.
   static CoreStatus Open(const std::string& path, std::unique_ptr<DataFile>* file);
   ~DataFile();
   DataFile(const DataFile&) = delete;
   DataFile& operator=(const DataFile&) = delete;
 
   const std::string& path() const { return path_; }
-  const FileStamp& stamp() const { return stamp_; }  // at the time of Open
+  const FileStamp& stamp() const { return stamp_; }  // the stamp at the time of Open
 
   // Reads `count` bytes at `offset`, or fewer at the end of the file. Reads of less than kUncheckedBytes do not check
   // whether the file has changed since Open, because the check takes as long as the read. After such reads, call
@@ -36,7 +37,7 @@ class DataFile {
   static constexpr std::size_t kUncheckedBytes = 1 << 16;
   CoreStatus Read(std::int64_t offset, std::size_t count, char* buffer, std::size_t* got) const;
 
-  // Returns an error if size or modification time have changed since Open.
+  // Returns an error if the size or the modification time has changed since Open.
   CoreStatus CheckUnchanged() const;
 
  private:

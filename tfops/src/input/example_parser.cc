@@ -7,22 +7,22 @@
 namespace ascpipe {
 namespace {
 
-// Fields of tf.train.Example, Features, the entries of the map in Features, and the lists of values.
+// Tags of the fields of tf.train.Example, of Features, of the entries of its map, and of the lists of values.
 constexpr std::uint8_t kFeatures = DelimitedTag(1), kEntry = DelimitedTag(1), kName = DelimitedTag(1),
                        kFeature = DelimitedTag(2), kValues = DelimitedTag(1);
 
-// Bytes of an entry with short lengths, before the name, and between the name and the values.
+// For an entry with short lengths: number of bytes before the name, and between the name and the values.
 constexpr std::size_t kHeadBytes = 4, kFeatureHeadBytes = 6;
 constexpr std::uint32_t kHead = kEntry | kName << 16, kHeadMask = 0x80ff80ff;
 
-// Bytes of a feature and of its list before their contents.
+// Number of bytes before the content of a feature, and before the content of its list.
 constexpr std::uint64_t kFeatureBytes = 2, kListBytes = 4;
 constexpr std::uint64_t kFeatureHeadMask = 0xffffffffffff;
-// Adds a number to the three lengths in the bytes before the values.
+// Factor that adds a number to each of the three lengths in the bytes before the values.
 constexpr std::uint64_t kEachLength = 0x010001000100;
-constexpr std::uint64_t kNoHead = std::uint64_t{1} << 63;  // of a feature that has no short form
+constexpr std::uint64_t kNoHead = std::uint64_t{1} << 63;  // `head` of a feature without a short form
 
-constexpr std::size_t kMostBytes = (std::size_t{1} << 31) - 1;  // of a record that TensorFlow's parser can read
+constexpr std::size_t kMostBytes = (std::size_t{1} << 31) - 1;  // maximum record size of TensorFlow's parser
 
 std::vector<std::string> NamesOf(const std::vector<WantedFeature>& features) {
   std::vector<std::string> names;
@@ -37,7 +37,7 @@ bool OnlyField(ByteRange message, std::uint8_t tag, ByteRange* field) {
   return wire.Skip(tag) && wire.Delimited(field) && wire.AtEnd();
 }
 
-// Reads the first of some entries.
+// Reads the first entry.
 bool ReadEntry(ByteRange entries, ByteRange* name, ByteRange* feature) {
   Wire wire(entries);
   ByteRange entry;
@@ -46,12 +46,12 @@ bool ReadEntry(ByteRange entries, ByteRange* name, ByteRange* feature) {
   return pair.Skip(kName) && pair.Delimited(name) && pair.Skip(kFeature) && pair.Delimited(feature) && pair.AtEnd();
 }
 
-// Returns the number of varints in packed bytes.
+// Returns the number of varints in a packed field.
 std::int64_t CountVarints(ByteRange packed) {
   return std::count_if(packed.data, packed.data + packed.size, [](char byte) { return (byte & 0x80) == 0; });
 }
 
-// Reads `count` packed varints. The bytes contain nothing else.
+// Reads `count` packed varints. Returns false if the field contains other bytes.
 bool ReadNumbers(ByteRange packed, std::int64_t count, std::int64_t* numbers) {
   Wire wire(packed);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -133,7 +133,7 @@ inline const char* ExampleParser::ParseShortEntry(const char* at, const char* en
   }
   const char* const rest = at + kHeadBytes + name_size;
   const auto feature_head = LoadWord<std::uint64_t>(rest);
-  const std::uint64_t size = entry_size - kHeadBytes - name_size;  // of the feature; wraps if the lengths are wrong
+  const std::uint64_t size = entry_size - kHeadBytes - name_size;  // of the feature; wraps around if lengths are wrong
   if (size >= 0x80 || left < kHeadBytes + name_size + kFeatureBytes + size) return nullptr;
   const std::int32_t number = index_.FindLoadable({at + kHeadBytes, name_size});
   if (number < 0) {
@@ -141,7 +141,7 @@ inline const char* ExampleParser::ParseShortEntry(const char* at, const char* en
   }
   const ShortForm& form = short_forms_[number];
   Column* const column = columns->data() + number;
-  const std::size_t bytes = size - kListBytes;  // of the values
+  const std::size_t bytes = size - kListBytes;  // size of the values
   if (size <= kListBytes || (feature_head & kFeatureHeadMask) != form.head + size * kEachLength ||
       column->last_record == record) {
     return nullptr;

@@ -10,7 +10,7 @@ constexpr std::uint8_t kNumberTag = 1 << 3;     // a number that is not packed
 constexpr std::uint8_t kFloatTag = 1 << 3 | 5;  // a float that is not packed
 constexpr std::uint8_t kListTag = DelimitedTag(1), kFirstTag = DelimitedTag(1), kSecondTag = DelimitedTag(2);
 
-// Counts packed varints. Returns false if the last one is incomplete or one has more than 64 bits.
+// Counts packed varints. Returns false if the last varint is incomplete or a varint has more than 64 bits.
 bool CountPacked(ByteRange packed, std::int64_t* count) {
   Wire wire(packed);
   std::uint64_t number;
@@ -122,14 +122,15 @@ bool ExampleSchema::AddEntry(ByteRange entry, std::int64_t record) {
   return true;
 }
 
-// Finds a feature, or adds it. Returns false if there are too many features.
+// Finds or adds a feature. Returns false if there are too many features.
 bool ExampleSchema::FindFeature(ByteRange name, std::size_t* feature) {
   const std::int32_t indexed = index_.Find(name, name.data + name.size);
   if (indexed >= 0) {
     *feature = static_cast<std::size_t>(indexed);
     return true;
   }
-  // The index is built again after as many misses as it has names, so that building it costs little per lookup.
+  // The index is rebuilt when the number of misses exceeds the number of features. Therefore the cost per lookup is
+  // small.
   if (++misses_ > features_.size()) {
     std::vector<std::string> names;
     names.reserve(features_.size());

@@ -27,7 +27,7 @@ void AppendBytes(Number number, std::string* out) {
   out->append(reinterpret_cast<const char*>(&number), sizeof(number));  // the machine is little-endian, like the format
 }
 
-// Appends the value of a record to `packed`, the content of the field of a list. Returns the type of the list.
+// Appends the value of a record to `packed`, which is the content of a list's field. Returns the type of the list.
 ValueType AppendValue(const WrittenColumn& column, std::int64_t record, std::string* packed) {
   switch (column.type) {
     case CsvType::kString: {

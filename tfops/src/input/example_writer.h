@@ -1,4 +1,4 @@
-// Writer of tf.train.Example records, as TensorFlow's writers make them.
+// Writer of tf.train.Example records in the form that TensorFlow's writers produce.
 #ifndef ASCPIPE_INPUT_EXAMPLE_WRITER_H_
 #define ASCPIPE_INPUT_EXAMPLE_WRITER_H_
 
@@ -14,8 +14,8 @@ namespace ascpipe {
 struct WrittenColumn {
   std::string name;
   CsvType type;                    // numbers are written as int64 or float32
-  const void* values;              // array of the type; strings are ByteRange
-  const std::uint8_t* has_values;  // by record: 0 = the record does not have the feature; null = all records have it
+  const void* values;              // array of this type; strings are ByteRange
+  const std::uint8_t* has_values;  // by record: 0 if it does not have the feature; null: all records have it
 };
 
 // Appends the records to `out`, with the lengths and checksums of a TFRecord file.

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kLeastBits = 4;
 constexpr std::size_t kPlacesPerName = 8;
-constexpr std::size_t kMostTries = 256;                          // multipliers
-constexpr std::size_t kMostPlaced = 1 << 16;                     // names that all tries together place
+constexpr std::size_t kMostTries = 256;       // maximum number of multipliers to try
+constexpr std::size_t kMostPlaced = 1 << 16;  // maximum number of names that all tries together insert
 constexpr std::uint64_t kFirstMultiplier = 0x9e3779b97f4a7c15u;  // 2^64 / golden ratio (Knuth, TAOCP 3, 6.4)
 
 }  // namespace
@@ -29,12 +29,12 @@ FeatureIndex::FeatureIndex(std::vector<std::string> names) : names_(std::move(na
       fewest = collisions;
       best = multiplier;
     }
-    multiplier = multiplier * kFirstMultiplier + 2;  // odd
+    multiplier = multiplier * kFirstMultiplier + 2;  // the multiplier stays odd
   }
   Fill(best);
 }
 
-// Returns the number of names that are not at their first place.
+// Fills the hash table. Returns the number of names that are not at their first index.
 std::size_t FeatureIndex::Fill(std::uint64_t multiplier) {
   multiplier_ = multiplier;
   std::fill(places_.begin(), places_.end(), Place{{0, 0}, 0, -1});

@@ -18,15 +18,15 @@ class FeatureIndex {
 
   const std::vector<std::string>& names() const { return names_; }
 
-  // Returns the index of a name in names(). Returns -1 if the name is not one of them. The bytes before `end` can be
-  // read.
+  // Returns the index of a name in names(). Returns -1 if names() does not contain the name. The bytes before `end`
+  // must be readable.
   std::int32_t Find(ByteRange name, const char* end) const { return Find(KeyOf(name, end), name); }
 
-  // Like the function above, but the name has at least one byte, and 8 bytes can be read at `name.data`.
+  // Same as Find, but the name must have at least one byte, and 8 bytes at `name.data` must be readable.
   std::int32_t FindLoadable(ByteRange name) const { return Find(KeyOf(name), name); }
 
  private:
-  // First and last bytes of a name. Names of at most 16 bytes with equal keys and sizes are equal.
+  // The first and the last bytes of a name. Two names of at most 16 bytes are equal if their keys and sizes are equal.
   struct Key {
     std::uint64_t first, last;
   };
@@ -34,11 +34,11 @@ class FeatureIndex {
   struct Place {
     Key key;
     std::uint32_t size;
-    std::int32_t number;  // -1: the place is free
+    std::int32_t number;  // -1: unused
   };
 
-  // Requirements as for FindLoadable. Records have names of different sizes in any order, so that branches would be
-  // mispredicted.
+  // The requirements of FindLoadable apply. The function has no branches: names of different sizes occur in any order,
+  // so branches would be mispredicted.
   static Key KeyOf(ByteRange name) {
     const std::size_t shift = name.size < kWordBytes ? 64 - 8 * name.size : 0;
     const std::size_t tail = name.size < kWordBytes ? 0 : name.size - kWordBytes;
@@ -73,7 +73,7 @@ class FeatureIndex {
 
   std::vector<std::string> names_;
   std::uint64_t multiplier_ = 1;
-  int shift_;                  // the upper bits of a product are the number of a place
+  int shift_;                  // the upper bits of a product are an index of places_
   std::vector<Place> places_;  // hash table with linear probing; the size is a power of two
 };
 

@@ -33,9 +33,9 @@ struct ZlibStream {
 
 constexpr int kOk = 0, kStreamEnd = 1, kMemoryError = -4, kBufferError = -5;  // results of inflate
 constexpr int kNoFlush = 0;
-constexpr int kZlibWindow = 15, kGzipWindow = 15 + 16;  // logarithm of the largest window; 16 selects GZIP
+constexpr int kZlibWindow = 15, kGzipWindow = 15 + 16;  // log2 of the largest window; adding 16 selects GZIP
 constexpr std::size_t kInputBytes = std::size_t{1} << 18;
-constexpr std::size_t kMostOutput = std::size_t{1} << 30;  // zlib counts with 32 bits
+constexpr std::size_t kMostOutput = std::size_t{1} << 30;  // because zlib's counters have 32 bits
 
 struct Zlib {
   int (*init)(ZlibStream*, int window, const char* version, int struct_bytes) = nullptr;
@@ -154,10 +154,10 @@ class InflatedSource : public ByteSource {
   const Compression compression_;
   const Zlib& zlib_;
   std::vector<char> input_;
-  std::int64_t position_ = 0;  // in the file, after the bytes of input_
+  std::int64_t position_ = 0;  // position in the file after the bytes of input_
   ZlibStream stream_ = ZlibStream();
   bool is_open_ = false;
-  bool is_inside_ = false;  // a stream has begun and not ended
+  bool is_inside_ = false;  // true if a stream has begun but not ended
 };
 
 }  // namespace

@@ -10,12 +10,12 @@ namespace ascpipe {
 
 enum class Compression : int { kDetect = -1, kNone = 0, kGzip = 1, kZlib = 2 };
 
-// Opens the decompressed content of a file, whose compression is kGzip or kZlib. A file may consist of several
-// compressed streams, whose contents are concatenated. Bytes after the last stream that are not the beginning of
-// another stream cause an error. The file must outlive the source.
+// Opens the decompressed content of a file. `compression` is kGzip or kZlib. A file may consist of several compressed
+// streams, whose contents are concatenated. Read returns an error if other bytes follow the last stream. The file must
+// outlive the source.
 //
-// zlib is loaded when the first compressed file is opened (libz.so.1). Therefore, a build needs no headers of zlib, and
-// a machine without zlib reads plain files.
+// zlib (libz.so.1) is loaded when the first compressed file is opened. Therefore a build does not need zlib's headers,
+// and plain files can be read without zlib.
 CoreStatus OpenInflated(const DataFile* file, Compression compression, std::unique_ptr<ByteSource>* source);
 
 }  // namespace ascpipe

@@ -29,7 +29,7 @@ std::int64_t Permutation::At(std::int64_t position) const {
   return static_cast<std::int64_t>(number);
 }
 
-// The mixing function distributes the upper bits best.
+// The upper bits are used because the mixing function distributes them best.
 std::uint64_t Permutation::Round(std::uint64_t half, int round) const { return Mix(half + keys_[round]) >> 32; }
 
 std::uint64_t Permutation::Encrypt(std::uint64_t number) const {

@@ -1,10 +1,10 @@
-// Pseudo-random permutation of the numbers below n, without memory.
+// Pseudo-random permutation of the numbers below n. It needs no memory for the numbers.
 //
 // The construction is a Feistel network over the smallest power of two that is at least n and 64 (Luby, Rackoff 1988:
 // "How to construct pseudorandom permutations from pseudorandom functions"), with halves of equal size or of sizes that
-// differ by one bit. A result that is not below n is permuted again until it is ("cycle walking", Black, Rogaway 2002:
-// "Ciphers with arbitrary finite domains"), on average fewer than two times. The round function is the mixing function
-// of splitmix64. The permutation is for shuffling and not for cryptography.
+// differ by one bit. A result that is not below n is permuted again until it is below n ("cycle walking", Black,
+// Rogaway 2002: "Ciphers with arbitrary finite domains"). On average, this needs fewer than two permutations. The round
+// function is the mixing function of splitmix64. The permutation is for shuffling and not for cryptography.
 #ifndef ASCPIPE_INPUT_PERMUTATION_H_
 #define ASCPIPE_INPUT_PERMUTATION_H_
 
@@ -19,7 +19,7 @@ class Permutation {
   static constexpr int kLeastBits = 6;
   static constexpr std::int64_t kMostNumbers = INT64_MAX;
 
-  // A pure function of all arguments. `count` is at least 1.
+  // The permutation depends only on the arguments. `count` is at least 1.
   Permutation(std::uint64_t seed, std::uint64_t epoch, std::int64_t count);
 
   // Returns the number at a position of the permuted sequence. `position` is below `count`.

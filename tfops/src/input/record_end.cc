@@ -52,7 +52,7 @@ bool RecordEnd::FindSlowly(const char* data, std::size_t size, bool is_last, std
         } else if (byte == '\r') {
           state_ = State::kReturn;
         } else if (state_ == State::kQuoteInQuoted) {
-          state_ = State::kQuoted;  // an escaped quote, or a quote that the parser refuses
+          state_ = State::kQuoted;  // an escaped quote, or a quote that the parser rejects
         }
         break;
       case State::kReturn:

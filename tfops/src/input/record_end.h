@@ -1,9 +1,10 @@
 // Finds the end of a text record by the rules of tf.data.experimental.CsvDataset.
 //
 // - A record ends with \n, \r\n, a single \r, or the end of the file. An empty line is an empty record.
-// - A field that begins with a quote ends with a quote before a delimiter or the end of the record. Delimiters and line
-// ends between these quotes belong to the field. These rules include fields that CsvDataset refuses: in
-// `"a"b<newline>c"`, the quote before b does not end the field. - In other fields, quotes have no meaning.
+// - A field that begins with a quote ends with a quote before a delimiter or before the end of the record. Delimiters
+//   and line ends between these quotes belong to the field. These rules also apply to fields that CsvDataset rejects:
+//   in `"a"b<newline>c"`, the quote before b does not end the field.
+// - In other fields, quotes have no meaning.
 #ifndef ASCPIPE_INPUT_RECORD_END_H_
 #define ASCPIPE_INPUT_RECORD_END_H_
 
@@ -11,7 +12,7 @@
 
 namespace ascpipe {
 
-// Bytes of a record may arrive in pieces. No byte is scanned twice by the slow path.
+// The bytes of a record may arrive in pieces. The slow path does not scan a byte twice.
 class RecordEnd {
  public:
   RecordEnd(char delimiter, bool use_quotes) : delimiter_(delimiter), use_quotes_(use_quotes) {}
@@ -22,12 +23,12 @@ class RecordEnd {
     scanned_ = 0;
   }
 
-  // Searches the end of the record in its first `size` bytes, at least 1, and more than in the call before. `is_last`:
-  // the file ends after these bytes. Sets `bytes` to the size of the record with its line end, and returns true, or
-  // returns false if more bytes are needed.
+  // Searches for the end of the record in its first `size` bytes. `size` is at least 1 and larger than in the previous
+  // call. `is_last` is true if the file ends after these bytes. Returns true and sets `bytes` to the size of the record
+  // with its line end. Returns false if more bytes are needed.
   bool Find(const char* data, std::size_t size, bool is_last, std::size_t* bytes);
 
-  // Position of the quote that is not closed, if Find with `is_last` has returned false.
+  // Returns the position of the unclosed quote, after Find with `is_last` has returned false.
   std::size_t open_quote() const { return quote_; }
 
  private:
@@ -37,7 +38,7 @@ class RecordEnd {
 
   const char delimiter_;
   const bool use_quotes_;
-  State state_ = State::kFieldStart;  // after the scanned bytes
+  State state_ = State::kFieldStart;  // state after the scanned bytes
   std::size_t scanned_ = 0;
   std::size_t quote_ = 0;  // position of the quote that began the last quoted field
 };

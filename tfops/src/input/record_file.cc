@@ -21,8 +21,8 @@ bool HasLengthChecksum(const char* header) {
   return MaskedCrc(header, sizeof(std::uint64_t)) == NumberAt<std::uint32_t>(header + sizeof(std::uint64_t));
 }
 
-// A plain file may begin with the bytes of a compressed file. In a compressed file, the checksum of the first length is
-// wrong.
+// A plain file may begin with the same bytes as a compressed file. A file is compressed only if the checksum of the
+// first length is wrong.
 Compression DetectedCompression(const char* bytes, std::size_t count) {
   if (count < 2 || (count >= static_cast<std::size_t>(kRecordHeaderBytes) && HasLengthChecksum(bytes))) {
     return Compression::kNone;
@@ -35,7 +35,7 @@ Compression DetectedCompression(const char* bytes, std::size_t count) {
 
 }  // namespace
 
-// TFRecord files have masked checksums, because the CRC of bytes that contain their own CRC is a constant.
+// TFRecord files contain masked checksums, because a CRC over bytes that include their own CRC is a constant.
 std::uint32_t MaskedCrc(const char* data, std::size_t size) {
   const std::uint32_t crc = Crc32c(data, size);
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;

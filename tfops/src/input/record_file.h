@@ -16,18 +16,18 @@
 
 namespace ascpipe {
 
-constexpr std::int64_t kMostRecordBytes = std::int64_t{1} << 30;         // of the data of a record
-constexpr std::int64_t kRecordHeaderBytes = 12, kRecordFooterBytes = 4;  // before and after the data
+constexpr std::int64_t kMostRecordBytes = std::int64_t{1} << 30;         // maximum size of a record's data
+constexpr std::int64_t kRecordHeaderBytes = 12, kRecordFooterBytes = 4;  // bytes before and after the data
 constexpr std::int64_t kRecordFrameBytes = kRecordHeaderBytes + kRecordFooterBytes;
 
 // Returns the masked checksum of some bytes.
 std::uint32_t MaskedCrc(const char* data, std::size_t size);
 
-// Errors of damaged records have the expected and the actual value. A place begins with the header of the record, and
-// ends with its footer.
+// Errors of damaged records contain the expected and the actual value. A RecordPlace begins with the header of the
+// record and ends with the footer.
 class RecordFile final : public RecordReader {
  public:
-  // Opens a file. kDetect reads the first bytes to find out the compression.
+  // Opens a file. With kDetect, the first bytes of the file determine the compression.
   static CoreStatus Open(const std::string& path, Compression compression, std::unique_ptr<RecordFile>* file);
 
   // Reads the next record and checks both checksums.

@@ -24,7 +24,7 @@ constexpr std::int64_t kIndexHeaderBytes = sizeof(IndexHeader);
 constexpr std::int64_t kBlockBytes = sizeof(IndexBlock);
 constexpr std::size_t kBlocksPerWrite = 4096;  // 1.1 MB
 constexpr std::int64_t kMostKeptBlocks =
-    (std::int64_t{64} << 20) / kBlockBytes;  // larger indexes are read from the file
+    (std::int64_t{64} << 20) / kBlockBytes;  // larger indexes are not kept in memory
 
 std::uint32_t ChecksumOf(const IndexBlock& block) {
   const std::uint32_t before = Crc32c(&block, offsetof(IndexBlock, checksum));
@@ -43,7 +43,7 @@ bool AreSame(const RecordFormat& a, const RecordFormat& b) {
   return a.kind == b.kind && a.delimiter == b.delimiter && a.use_quotes == b.use_quotes && a.has_header == b.has_header;
 }
 
-// Bytes of the content that has the records.
+// Returns the size of the content that contains the records, in bytes.
 std::int64_t ContentOf(const IndexHeader& header) {
   if (header.version != kCompressedVersion) return header.stamp.bytes;
   return static_cast<std::int64_t>(std::uint64_t{header.content_high} << 32 | header.content_low);
@@ -167,7 +167,7 @@ CoreStatus RecordIndexWriter::Finish() {
   header.checksum = ChecksumOf(header);
   status = Write(&header, sizeof(header), 0);
   if (!status.ok()) return status;
-  // An index may be read by all users that can read the data. mkostemp creates files for this user only.
+  // All users that can read the data may read the index. mkostemp creates files that only this user can read.
   struct stat data;
   const bool has_mode = stat(data_->file().path().c_str(), &data) == 0;
   if (has_mode && fchmod(file_.get(), (data.st_mode & 0444) | S_IRUSR | S_IWUSR) != 0) return Unwritable(errno);
@@ -175,7 +175,7 @@ CoreStatus RecordIndexWriter::Finish() {
   if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return Unwritable(errno);
   temporary_path_.clear();
   const Descriptor directory(open(DirectoryOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() >= 0) fsync(directory.get());  // an index that a crash removes is built again
+  if (directory.get() >= 0) fsync(directory.get());  // may fail: a lost index is built again
   return CoreStatus();
 }
 
@@ -213,7 +213,7 @@ CoreStatus RecordIndex::Open(const std::string& path, const FileStamp& data, con
   return status;
 }
 
-// Reads and checks the header, except the numbers that depend on the size of the index file.
+// Reads the header. Checks all numbers except those that depend on the size of the index file.
 CoreStatus RecordIndex::ReadHeader(const FileStamp& data, IndexHeader* header) {
   if (ReadExactly(file_.get(), header, sizeof(*header), 0) != 0) {
     return Unusable("it has no header of ", sizeof(*header), " bytes");
@@ -248,7 +248,7 @@ CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
   IndexHeader header;
   const CoreStatus readable = ReadHeader(data, &header);
   if (!readable.ok()) return readable;
-  // A record has at least one byte and the bytes of its frame, so the numbers below cannot overflow.
+  // Each record has at least one byte in addition to its frame, so the numbers below cannot overflow.
   const std::int64_t content = ContentOf(header);
   const bool is_possible = header.records >= 0 && header.records <= content / std::max<std::int64_t>(frame_bytes_, 1) &&
                            header.begin >= 0 && header.begin <= content;

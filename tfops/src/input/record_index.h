@@ -1,11 +1,12 @@
-// Index of the records of a plain TFRecord or text file, in a file.
+// Index file with the positions of the records of a TFRecord or text file.
 //
-// An index file has a header of 64 bytes and blocks of 272 bytes, each for 64 records: 4.25 bytes per record. All
-// numbers are little-endian. A block has the offset of its first record and the lengths of all its records, so that a
-// record is found by one read of a block and at most 63 additions. Header and blocks have checksums.
+// An index file has a header of 64 bytes and blocks of 272 bytes. Each block describes 64 records, so an index needs
+// 4.25 bytes per record. All numbers are little-endian. A block contains the offset of its first record and the lengths
+// of all its records. Therefore a record is found by reading one block and adding at most 63 lengths. The header and
+// the blocks have checksums.
 //
-// An index of a TFRecord file has version 1, and zeros as format. An index of a text file has version 2: it is valid
-// for one format only, because the delimiter, quotes and header determine the records.
+// An index of a TFRecord file has version 1 and contains zeros as format. An index of a text file has version 2. It is
+// valid only for one format, because the delimiter, the quotes and the header determine the records.
 #ifndef ASCPIPE_INPUT_RECORD_INDEX_H_
 #define ASCPIPE_INPUT_RECORD_INDEX_H_
 
@@ -24,27 +25,27 @@ struct IndexHeader {
   char magic[8];
   std::uint32_t version;
   std::uint32_t records_per_block;
-  FileStamp stamp;  // of the data file
+  FileStamp stamp;  // stamp of the data file
   std::int64_t records;
-  std::uint8_t kind, delimiter, use_quotes, has_header;  // of RecordFormat
-  std::uint32_t content_low;                             // lower half of the bytes of the content, if compressed
-  std::int64_t begin;                                    // offset of the first record: bytes of the header of a text
-  std::uint32_t content_high;                            // upper half
-  std::uint32_t checksum;                                // CRC-32C of the bytes before
+  std::uint8_t kind, delimiter, use_quotes, has_header;  // members of RecordFormat
+  std::uint32_t content_low;                             // lower half of the content's size, if compressed
+  std::int64_t begin;                                    // offset of the first record, after a text file's header
+  std::uint32_t content_high;                            // upper half of the content's size
+  std::uint32_t checksum;                                // CRC-32C of the preceding bytes
 };
 static_assert(sizeof(IndexHeader) == 64, "the header of an index file has 64 bytes");
 
 struct IndexBlock {
   static constexpr std::int64_t kRecords = 64;
 
-  std::int64_t offset;              // of the first record in the data file
-  std::uint32_t records;            // kRecords, or fewer in the last block
+  std::int64_t offset;              // offset of the block's first record in the data file
+  std::uint32_t records;            // number of records: kRecords, or fewer in the last block
   std::uint32_t checksum;           // CRC-32C of all other bytes of the block
-  std::uint32_t lengths[kRecords];  // of each record in bytes, without FrameBytes; 0 after the last record
+  std::uint32_t lengths[kRecords];  // bytes of each record without FrameBytes; 0 after the last record
 };
 static_assert(sizeof(IndexBlock) == 272, "a block of an index file has 272 bytes");
 
-// Closes a descriptor when it is destroyed.
+// Owns a file descriptor, and closes it on destruction.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
@@ -59,8 +60,8 @@ class Descriptor {
   int fd_;
 };
 
-// Builds an index in steps, so that the caller can show progress and can be interrupted. The index file appears when it
-// is complete: it is written under a temporary name, synchronized to the disk, and renamed.
+// Builds an index in steps, so that the caller can show progress and can be interrupted. The index file appears only
+// when it is complete. It is written under a temporary name, synced to the disk, and then renamed.
 class RecordIndexWriter {
  public:
   // Opens the data file and creates the temporary file. A compressed file is decompressed to find its records.
@@ -68,8 +69,8 @@ class RecordIndexWriter {
                           std::unique_ptr<RecordIndexWriter>* writer);
   ~RecordIndexWriter();  // removes the temporary file
 
-  // Scans about `bytes` bytes of the data file. Only the lengths of TFRecords and their checksums are read if the
-  // records are large. After the last record, writes the index file and sets `is_done`.
+  // Scans about `bytes` bytes of the data file. If TFRecords are large, only their lengths and the checksums of the
+  // lengths are read. After the last record, writes the index file and sets `is_done`.
   CoreStatus Step(std::int64_t bytes, bool* is_done);
 
   std::int64_t records() const { return records_; }
@@ -90,23 +91,23 @@ class RecordIndexWriter {
   const std::string path_;
   std::string temporary_path_;  // empty if there is no temporary file
   Descriptor file_;
-  std::vector<IndexBlock> blocks_;  // that are not written yet
+  std::vector<IndexBlock> blocks_;  // blocks that are not written yet
   IndexBlock block_;
   std::int64_t records_ = 0;
-  std::int64_t written_ = 0;  // number of blocks
+  std::int64_t written_ = 0;  // number of written blocks
 };
 
 // An open index. Methods may be called by several threads.
 class RecordIndex {
  public:
-  // Opens the index of a data file, and checks the whole index. Fails with kE333 if the index is damaged, or if it was
-  // built from a file with another size or modification time, or with another format.
+  // Opens the index of a data file, and checks the whole index. Returns kE333 if the index is damaged. Also returns
+  // kE333 if the index was built from a file with another size, modification time or format.
   static CoreStatus Open(const std::string& path, const FileStamp& data, const RecordFormat& format,
                          std::unique_ptr<RecordIndex>* index);
 
   std::int64_t records() const { return records_; }
 
-  // Finds `count` records beginning with record `first`.
+  // Finds the positions of `count` records, beginning with record `first`.
   CoreStatus Find(std::int64_t first, std::int64_t count, RecordPlace* places) const;
 
  private:

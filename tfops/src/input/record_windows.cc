@@ -29,8 +29,8 @@ CoreStatus RecordWindows::Load(std::int64_t number, Window* window) {
   window->problems.clear();
   const std::int64_t first = number * set_.window();
   const std::int64_t last = std::min(first + set_.window(), set_.records());
-  if (next_ > first) reader_ = nullptr;                     // an earlier window
-  if (reader_ == nullptr || set_.FileOf(first) != file_) {  // whole files are skipped without reading them
+  if (next_ > first) reader_ = nullptr;                     // the wanted window is an earlier window
+  if (reader_ == nullptr || set_.FileOf(first) != file_) {  // skips whole files without reading them
     reader_ = nullptr;
     next_ = set_.FirstOf(set_.FileOf(first));
   }

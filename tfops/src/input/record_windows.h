@@ -1,4 +1,4 @@
-// Records of files that can only be read in order, because some of them are compressed.
+// Reads the records of a set in which some files are compressed, so that they can only be read in order.
 #ifndef ASCPIPE_INPUT_RECORD_WINDOWS_H_
 #define ASCPIPE_INPUT_RECORD_WINDOWS_H_
 
@@ -16,22 +16,23 @@ namespace ascpipe {
 
 class RecordSet;
 
-// Window w of a set has the records [w * size, (w + 1) * size). The records of two windows are in memory. To reach a
-// later window, the files are read further; to reach an earlier window, they are read from the beginning. Only one
-// thread at a time uses an object.
+// Window w of a set contains the records [w * size, (w + 1) * size). The records of two windows are kept in memory. To
+// reach a later window, reading continues from the current position. To reach an earlier window, the files are read
+// again from the beginning. Only one thread at a time uses an object.
 class RecordWindows {
  public:
   explicit RecordWindows(const RecordSet& set) : set_(set) {}
 
-  // Finds a record. `data` is valid until records of two other windows are found. Fails if the record is damaged.
+  // Finds a record. `data` is valid until records of two other windows are found. Returns an error if the record is
+  // damaged.
   CoreStatus Find(std::int64_t number, ByteRange* data);
 
  private:
   struct Window {
     std::int64_t number = -1;
     std::vector<char> bytes;
-    std::vector<std::size_t> ends;                // of each record in bytes
-    std::map<std::int64_t, CoreStatus> problems;  // of damaged records, by the number in the set
+    std::vector<std::size_t> ends;                // end of each record in `bytes`
+    std::map<std::int64_t, CoreStatus> problems;  // errors of damaged records, by record number in the set
   };
 
   CoreStatus Load(std::int64_t number, Window* window);
@@ -41,7 +42,7 @@ class RecordWindows {
 
   const RecordSet& set_;
   std::unique_ptr<RecordReader> reader_;  // null: not opened
-  std::size_t file_ = 0;                  // of reader_
+  std::size_t file_ = 0;                  // number of the file that reader_ reads
   std::int64_t next_ = 0;                 // number of the next record
   Window windows_[2];
 };

@@ -13,14 +13,14 @@ namespace ascpipe {
 namespace {
 
 constexpr int kMessageBytes = 8192;
-constexpr std::chrono::seconds kMostWait(60);  // for a row group of a file system that does not answer
+constexpr std::chrono::seconds kMostWait(60);  // limit, because a file system may not respond
 
 // The gate is never destroyed, because threads may use it while static objects are destroyed.
 struct LoaderGate {
   std::mutex mutex;
   std::condition_variable left;
   LoadRowGroup load = nullptr;
-  int inside = 0;  // number of threads that use Python or memory of Arrow
+  int inside = 0;  // number of threads that use Python or Arrow's memory
 };
 
 LoaderGate& Gate() {
@@ -28,7 +28,8 @@ LoaderGate& Gate() {
   return *gate;
 }
 
-// Counts the threads that use Python or memory of Arrow. `load()` is null if they must not be used any more.
+// Counts the threads that use Python or Arrow's memory. `load()` is null if Python and Arrow's memory must no longer be
+// used.
 class LoaderUse {
  public:
   LoaderUse() {
@@ -116,7 +117,7 @@ CoreStatus RowGroup::Open(const RowGroupArguments& arguments) {
 
 RowGroup::~RowGroup() {
   const LoaderUse use;
-  if (use.load() == nullptr) return;  // the process ends
+  if (use.load() == nullptr) return;  // the process is exiting
   if (array_.release != nullptr) array_.release(&array_);
   if (schema_.release != nullptr) schema_.release(&schema_);
 }

@@ -1,4 +1,4 @@
-// Decodes row groups of Parquet files by a function that Python registers.
+// Decodes row groups of Parquet files with a function that Python registers.
 #ifndef ASCPIPE_INPUT_ROW_GROUP_LOADER_H_
 #define ASCPIPE_INPUT_ROW_GROUP_LOADER_H_
 
@@ -11,19 +11,20 @@
 
 namespace ascpipe {
 
-// Decodes a row group into arguments->array and arguments->schema, which describe a struct with the columns. Returns 0.
-// In case of an error, writes a text to arguments->text and returns the number of its code, for example 330.
+// Decodes a row group into arguments->array and arguments->schema, which describe a struct with the columns. Returns 0
+// on success. On error, writes a message to arguments->text and returns the number of the error code, for example 330.
 using LoadRowGroup = int (*)(const RowGroupArguments* arguments);
 
-// Registers the function. Null ends the use of Arrow in this process. The call then waits, at most a minute, until no
-// thread executes the function or releases memory of Arrow. Later calls of the function return an error. Python passes
-// null before the interpreter ends, because a thread that enters an ended interpreter aborts the process.
+// Registers the function. If `load` is null, this process stops using Arrow. SetRowGroupLoader then waits up to one
+// minute until no thread executes the function or releases Arrow's memory. Later calls of RowGroup::Load return an
+// error. Python passes null before the interpreter exits, because a thread that enters a finalized interpreter aborts
+// the process.
 void SetRowGroupLoader(LoadRowGroup load);
 
 // A decoded row group, which owns the memory of its columns.
 class RowGroup {
  public:
-  // Calls the function. The members `array`, `schema`, `text` and `text_bytes` of the arguments are set here.
+  // Calls the registered function. Load sets the members `array`, `schema`, `text` and `text_bytes` of the arguments.
   static CoreStatus Load(RowGroupArguments arguments, std::shared_ptr<const RowGroup>* group);
   ~RowGroup();
   RowGroup(const RowGroup&) = delete;

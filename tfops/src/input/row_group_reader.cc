@@ -11,14 +11,15 @@ namespace ascpipe {
 
 namespace {
 
-constexpr auto kStopLook = std::chrono::milliseconds(20);  // between two checks whether the reader was stopped
+constexpr auto kStopLook = std::chrono::milliseconds(20);  // interval between checks whether the reader was stopped
 
 }  // namespace
 
-// A row group that a thread decodes. The thread is detached and shares ownership of the object. A destructor that
-// waited for the thread could deadlock, because it may hold the interpreter lock that the thread needs.
+// A row group that a thread decodes. The thread is detached and shares ownership of the object. If the destructor
+// waited for the thread, it could deadlock, because the caller of the destructor may hold the interpreter lock that the
+// thread needs.
 struct RowGroupReader::Loading {
-  std::size_t number;  // of the row group
+  std::size_t number;  // number of the row group
   std::mutex mutex;
   std::condition_variable done;
   bool is_done = false;

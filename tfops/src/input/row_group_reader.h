@@ -18,15 +18,15 @@ namespace ascpipe {
 // Rows of a batch that are in one row group.
 struct RowRun {
   std::shared_ptr<const RowGroup> group;
-  std::int64_t first;              // number of the first row of the row group
-  std::vector<std::int64_t> rows;  // counted from this row
+  std::int64_t first;              // number of the row group's first row
+  std::vector<std::int64_t> rows;  // rows, counted from `first`
 };
 
 // Between two batches, at most two row groups are in memory: the last row group of the batch, and the next row group,
 // which a thread decodes in advance. Only one thread at a time uses an object.
 class RowGroupReader {
  public:
-  // Waits end when `is_stopped` is set.
+  // A waiting Read returns when `is_stopped` is set.
   RowGroupReader(std::shared_ptr<const RowGroups> groups, const BatchPlanArguments& plan,
                  const std::atomic<bool>* is_stopped)
       : groups_(std::move(groups)), plan_(plan), is_stopped_(is_stopped) {}
@@ -34,7 +34,7 @@ class RowGroupReader {
   // Returns the rows of a part of an epoch's sequence. The caller frees `runs` before the next call.
   CoreStatus Read(std::int64_t epoch, SequencePart part, std::vector<RowRun>* runs);
 
-  // Begins to decode the row group that follows the last one in the order of the plan.
+  // Starts to decode the row group that follows the last row group in the order of the plan.
   void Prefetch();
 
  private:
@@ -47,8 +47,8 @@ class RowGroupReader {
   const std::shared_ptr<const RowGroups> groups_;
   const BatchPlanArguments plan_;
   const std::atomic<bool>* const is_stopped_;
-  std::unique_ptr<RowOrder> order_;  // of the last epoch
-  std::size_t place_ = 0;            // of the last row group in order_
+  std::unique_ptr<RowOrder> order_;  // order of the last epoch
+  std::size_t place_ = 0;            // position of the last row group in order_
   std::shared_ptr<Loading> current_, next_;
 };
 

@@ -11,7 +11,8 @@ namespace ascpipe {
 
 namespace {
 
-// Seed of the order of row groups (-1), or of the rows of a row group. Row group 0 has the seed of the run.
+// Returns the seed for the order of the rows of a row group, or for the order of row groups if `group` is -1. Row group
+// 0 uses the seed of the run.
 std::uint64_t SeedOfGroup(std::uint64_t seed, std::int64_t group) {
   return group == 0 ? seed : Mix(seed + kGolden * static_cast<std::uint64_t>(group));
 }

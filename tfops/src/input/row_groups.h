@@ -12,10 +12,10 @@
 
 namespace ascpipe {
 
-// A Parquet file and the number of rows of each row group, from its footer.
+// A Parquet file, and the number of rows of each row group from the file's footer.
 struct ParquetFile {
   std::string path;
-  FileStamp stamp;  // when the footer was read
+  FileStamp stamp;  // stamp of the file when the footer was read
   std::vector<std::int64_t> rows;
 };
 
@@ -24,12 +24,12 @@ class RowGroups {
  public:
   struct Group {
     std::size_t file;
-    std::int64_t number;  // in the file
+    std::int64_t number;  // number in the file
     std::int64_t first;   // number of the first row
     std::int64_t rows;
   };
 
-  // `columns` are the names of the columns that are read. If `uses_threads`, several threads decode a row group.
+  // `columns` are the names of the columns to read. If `uses_threads` is true, several threads decode a row group.
   RowGroups(std::vector<ParquetFile> files, std::vector<std::string> columns, bool uses_threads);
 
   std::int64_t rows() const { return rows_; }
@@ -39,39 +39,39 @@ class RowGroups {
   // Returns the arguments of RowGroup::Load. The object owns the memory to which they point.
   RowGroupArguments ArgumentsOf(std::size_t group) const;
 
-  // Describes the place of a row for messages.
+  // Returns the file and the position of a row for messages.
   std::string Describe(std::int64_t row) const;
 
  private:
   const std::vector<ParquetFile> files_;
   const std::vector<std::string> columns_;
   const bool uses_threads_;
-  std::vector<const char*> names_;  // of columns_
+  std::vector<const char*> names_;  // C strings of columns_
   std::vector<Group> groups_;
   std::int64_t rows_ = 0;
 };
 
 // Order of the rows of an epoch. If the plan shuffles, the row groups and the rows of each row group are permuted. The
-// order is a pure function of the arguments.
+// order depends only on the arguments.
 class RowOrder {
  public:
   RowOrder(const RowGroups& groups, const BatchPlanArguments& plan, std::int64_t epoch);
 
   std::int64_t epoch() const { return epoch_; }
-  // Returns the number of the row group at place 0, 1, ... of the epoch.
+  // Returns the number of the row group that is read at index `place` of the epoch.
   std::size_t GroupAt(std::size_t place) const { return order_[place]; }
-  // Returns the place of the row group that contains a position of the epoch's sequence.
+  // Returns the index in the epoch of the row group that contains a position of the epoch's sequence.
   std::size_t PlaceOf(std::int64_t position) const;
-  // Position after the last row of the row group at a place.
+  // Returns the position after the last row of the row group at index `place`.
   std::int64_t EndOf(std::size_t place) const { return firsts_[place + 1]; }
-  // Writes the rows of the positions [begin, end) of a row group, counted from its first row.
+  // Writes the rows at the positions [begin, end) of a row group. Rows are counted from the first row of the row group.
   void RowsOf(std::size_t place, std::int64_t begin, std::int64_t end, std::vector<std::int64_t>* rows) const;
 
  private:
   const std::uint64_t seed_;
   const bool shuffles_;
   const std::int64_t epoch_;
-  std::vector<std::size_t> order_;    // row groups
+  std::vector<std::size_t> order_;    // numbers of the row groups
   std::vector<std::int64_t> firsts_;  // position of the first row of each row group in this order, and of the end
 };
 

@@ -13,7 +13,7 @@ bool IsZlibHeader(unsigned first, unsigned second) {
   return (first & 0x0f) == 8 && first >> 4 <= 7 && (first << 8 | second) % 31 == 0;
 }
 
-// A text may begin with the two bytes of a ZLIB header, for example "80". Text cannot be decompressed.
+// A plain text may begin with the two bytes of a ZLIB header, for example "80". The decompression of such a text fails.
 CoreStatus DetectCompression(const std::string& path, Compression* compression) {
   *compression = Compression::kNone;
   std::unique_ptr<DataFile> file;
@@ -70,7 +70,7 @@ CoreStatus TextFile::Skip(RecordPlace* place, bool* is_end) {
   return Next(place, &data, is_end);
 }
 
-// Finds the end of the next record. At the end of the file, `bytes` is 0.
+// Finds the end of the next record. At the end of the file, sets `bytes` to 0.
 CoreStatus TextFile::FindEnd(std::size_t* bytes) {
   end_.Begin();
   for (std::size_t needed = 1;; needed = content_.available() + 1) {

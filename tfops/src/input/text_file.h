@@ -14,18 +14,18 @@
 
 namespace ascpipe {
 
-constexpr std::int64_t kMostTextRecordBytes = std::int64_t{1} << 26;  // with the line end
+constexpr std::int64_t kMostTextRecordBytes = std::int64_t{1} << 26;  // including the line end
 
 // The records equal the records of tf.data.experimental.CsvDataset (input/record_end.h), without their line ends. A
-// place includes the line end. Bytes are not decoded. A record of a wrong form is no error here: the parser of its
-// fields refuses it. Unlike CsvDataset, an empty file may lack its header.
+// RecordPlace includes the line end. Bytes are not decoded. The reader does not return an error for a record of a wrong
+// form; the parser of the fields returns this error. Unlike with CsvDataset, an empty file may lack a header.
 class TextFile final : public RecordReader {
  public:
-  // Opens a file, and skips its header. kDetect reads the first bytes to find out the compression.
+  // Opens a file, and skips its header. With kDetect, the first bytes of the file determine the compression.
   static CoreStatus Open(const std::string& path, const RecordFormat& format, Compression compression,
                          std::unique_ptr<TextFile>* file);
 
-  // Fails with kE330 if a quote is not closed before the end of the file, or if the record is too large.
+  // Returns kE330 if a quote is not closed before the end of the file, or if the record is too large.
   CoreStatus Next(RecordPlace* place, ByteRange* data, bool* is_end) override;
   CoreStatus Skip(RecordPlace* place, bool* is_end) override;
   CoreStatus ReadAt(const RecordPlace& place, ByteRange* data) override;

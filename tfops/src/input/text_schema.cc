@@ -22,7 +22,7 @@ CsvType FieldSummary::type() const {
   return is_real ? CsvType::kFloat : CsvType::kString;
 }
 
-// Makes the parser for the fields of the first record.
+// Creates a parser for the fields of the first record.
 bool TextSchema::Begin(ByteRange record, std::string* error) {
   CsvOptions options;
   options.delimiter = static_cast<char>(format_.delimiter);
@@ -47,7 +47,7 @@ bool TextSchema::Add(ByteRange record, std::int64_t number, std::string* error) 
   error->clear();
   if (parser_ == nullptr && !Begin(record, error)) return false;
   values_.unescaped.clear();
-  // The arrays have one element, so the record of the parser is always 0.
+  // The arrays have one element, so the record index passed to the parser is always 0.
   if (!parser_->Parse(record, 0, &values_, error)) {
     const std::string zero = "in record 0", text = Text("in record ", number);
     const std::size_t at = error->rfind(zero);

@@ -1,4 +1,4 @@
-// Numbers and types of the fields of text records.
+// Infers the number and the types of the fields of text records.
 #ifndef ASCPIPE_INPUT_TEXT_SCHEMA_H_
 #define ASCPIPE_INPUT_TEXT_SCHEMA_H_
 
@@ -14,13 +14,14 @@
 namespace ascpipe {
 
 struct FieldSummary {
-  std::int64_t records = 0;  // in which the field is not empty
-  // True if all non-empty values have this form.
+  std::int64_t records = 0;  // number of records in which the field is not empty
+  // Each member below is true if all non-empty values have this form.
   bool is_whole = true;  // a decimal int64
   bool is_hex = true;    // 8 hexadecimal digits
   bool is_real = true;   // a float
 
-  // Narrowest type of all values: kInt64, kHex, kFloat or kString. A field without values is kString.
+  // Returns the narrowest type that fits all values: kInt64, kHex, kFloat or kString. Returns kString for a field
+  // without values.
   CsvType type() const;
 };
 
@@ -29,8 +30,8 @@ class TextSchema {
  public:
   explicit TextSchema(const RecordFormat& format) : format_(format) {}
 
-  // Adds a record. If the record is invalid or has another number of fields, returns false and sets `error`; the record
-  // is then not counted.
+  // Adds a record. If the record is invalid or has another number of fields, returns false, sets `error`, and does not
+  // count the record.
   bool Add(ByteRange record, std::int64_t number, std::string* error);
 
   std::int64_t records() const { return records_; }
@@ -40,9 +41,9 @@ class TextSchema {
   bool Begin(ByteRange record, std::string* error);
 
   const RecordFormat format_;
-  std::unique_ptr<CsvParser> parser_;  // of strings; null before the first record
+  std::unique_ptr<CsvParser> parser_;  // parser of strings; null before the first record
   std::vector<FieldSummary> fields_;
-  std::vector<ByteRange> texts_;  // of the current record
+  std::vector<ByteRange> texts_;  // fields of the current record
   CsvValues values_;
   std::int64_t records_ = 0;
 };

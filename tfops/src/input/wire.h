@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// Bytes of a record, which owns the memory.
+// View of bytes in the memory of a record.
 struct ByteRange {
   const char* data;
   std::size_t size;
@@ -26,8 +26,8 @@ Word LoadWord(const char* at) {
 
 constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
 
-// Reads one varint of `size` bytes, at least 1 and at most 8, without a branch for each byte. 8 bytes can be read at
-// `data`. Returns false if the bytes are not exactly one varint.
+// Reads one varint of `size` bytes without a branch for each byte. `size` is 1 to 8, and 8 bytes at `data` must be
+// readable. Returns false if the bytes are not exactly one varint.
 inline bool ReadVarintOf(const char* data, std::size_t size, std::int64_t* number) {
   const std::uint64_t kEnds = 0x8080808080808080u, all = ~std::uint64_t{0} >> (64 - 8 * size);
   const std::uint64_t bytes = LoadWord<std::uint64_t>(data) & all;
@@ -37,7 +37,7 @@ inline bool ReadVarintOf(const char* data, std::size_t size, std::int64_t* numbe
   value = (value & 0x00003fff00003fffu) | (value & 0x3fff00003fff0000u) >> 2;
   value = (value & 0x000000000fffffffu) | (value & 0x0fffffff00000000u) >> 4;
   *number = static_cast<std::int64_t>(value);
-  return (bytes & kEnds) == (kEnds & all >> 8);  // all bytes but the last have the high bit
+  return (bytes & kEnds) == (kEnds & all >> 8);  // all bytes except the last have the high bit
 }
 
 // Position in the bytes of a message. A method that returns false may have moved the position.
@@ -48,14 +48,15 @@ class Wire {
   bool AtEnd() const { return at_ == end_; }
   std::size_t Left() const { return static_cast<std::size_t>(end_ - at_); }
 
-  // Skips the next byte if it is `tag`. Returns false if it is another byte or the end.
+  // Skips the next byte if it is `tag`. Returns false if the next byte is different or the message has ended.
   bool Skip(std::uint8_t tag) {
     if (at_ == end_ || *at_ != tag) return false;
     ++at_;
     return true;
   }
 
-  // Reads a number of at most 64 bits. Returns false if it has more bits, or if the message ends before the number.
+  // Reads a number of at most 64 bits. Returns false if the number has more bits, or if the message ends before the end
+  // of the number.
   bool Varint(std::uint64_t* number) {
     if (at_ != end_ && *at_ < 0x80) {
       *number = *at_++;
@@ -71,7 +72,7 @@ class Wire {
     return true;
   }
 
-  // Reads a length and the bytes that follow it. Returns false if the message has fewer bytes.
+  // Reads a length and the following bytes. Returns false if the message has fewer bytes.
   bool Delimited(ByteRange* bytes) {
     std::uint64_t length;
     if (!Varint(&length) || length > Left()) return false;
