@@ -26,11 +26,11 @@ from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
 
 Pieces = Callable[[TableSpec], Sequence[Piece]]  #: function that returns pieces of a table, first the piece of the keys
-#: function of the index of a first row and a count of rows; for each part of a row, it returns the array into which the
-#: rows are read, or None if the reader allocates the array
+#: function that is called with the index of the first row and the number of rows; for each part of a row, it returns
+#: the array into which the rows are read, or None if the reader allocates the array
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
-#: function that returns for each key of a block whether it is yielded: int64[n] -> bool[n]; it is called once for each
-#: block, in their order, possibly in another thread
+#: function that chooses the keys of a block that are yielded: int64[n] -> bool[n]; it is called once per block, in the
+#: order of the blocks, possibly in another thread
 Kept = Callable[[np.ndarray], np.ndarray]
 
 _BLOCK_BYTES = 4 << 20  #: small enough that most of a block stays in the CPU cache until the block is used

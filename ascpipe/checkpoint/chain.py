@@ -87,10 +87,10 @@ class _Tellers:
         self._members = np.repeat(np.arange(1, len(told) + 1), [len(some) for some in told])[order][newest]
 
     def tells(self, number: int, keys: np.ndarray, kept: Optional[Kept]) -> np.ndarray:
-        """Return bool[n]: for each key of member ``number``, whether no newer member contains the key.
+        """Return which keys of member ``number`` are in no newer member, as bool[n].
 
         Args:
-            kept: further condition on the keys that no newer member contains.
+            kept: additional condition. Keys that do not satisfy it are False in the result.
         """
         place, is_there = places(self._keys, keys)
         told = ~is_there

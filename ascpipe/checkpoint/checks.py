@@ -29,7 +29,7 @@ _RUN_ID = re.compile(r".{1,128}\Z", re.DOTALL)
 
 
 def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
-    """Raise ``ValueError`` unless one checkpoint can have these specs. ``delta``: whether it is a delta."""
+    """Raise ``ValueError`` unless the specs are valid for one checkpoint. ``delta`` is true for a delta."""
     seen = set()
     for spec in specs:
         _check_spec(spec)

@@ -155,7 +155,7 @@ class KeyBlock(NamedTuple):
 
 
 class TablePosition(NamedTuple):
-    """Progress of a table. The progress and the run id together identify the live state that was saved.
+    """Progress of a table. The run id and this progress together identify the live state that was saved.
 
     Attributes:
         last_ticket: last finished ticket, or -1 if no ticket is finished.
@@ -212,8 +212,8 @@ class ReadPosition(NamedTuple):
     """Position of the dataset that feeds a stream, after the batch that was trained last.
 
     Attributes:
-        data: identification of the records and their order. A position belongs to it.
-        pass_number: number of iterators that read the data before.
+        data: identification of the records and their order. The position is valid only for this identification.
+        pass_number: number of iterators that have read the data before.
         epoch: number of the epoch in the pass.
         consumed: records of the epoch that all ranks together have read.
     """

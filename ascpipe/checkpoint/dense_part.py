@@ -1,7 +1,7 @@
 """TensorFlow's files of a checkpoint.
 
 The files are in the directory of the checkpoint. Hard links to them are in the parent directory, where TensorFlow
-looks for the files. If the file system has no hard links, the parent directory contains copies.
+looks for the files. If the file system does not support hard links, the parent directory contains copies.
 """
 import errno
 import re
@@ -20,8 +20,8 @@ def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedF
     """Check TensorFlow's files of a checkpoint and make them durable. Return a dict from file name to size and digest.
 
     Raises:
-        OSError: a system call failed, the files are ``needed`` and missing (ENOENT), or the directory contains another
-            file (EINVAL).
+        OSError: a system call failed, the files are missing although ``needed`` is true (ENOENT), or the directory
+            contains another file (EINVAL).
     """
     with disk.closing(disk.open_directory(DENSE, sparse_fd)) as fd:
         names = disk.names(fd)
@@ -90,12 +90,12 @@ def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> N
 
 
 def withdraw(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int, *, copies: bool) -> None:
-    """Remove the links to TensorFlow's files from the directory ``directory_fd``. Keep names of other files.
+    """Remove the links to TensorFlow's files from the directory ``directory_fd``. Names of other files are kept.
 
     Args:
-        copies: also remove copies, which ``publish`` creates if the file system has no hard links. A copy is recognized
-            by its content. Use this option only if the checkpoint had its final name, because another checkpoint may
-            have equal files.
+        copies: also remove copies, which ``publish`` creates if the file system does not support hard links. A copy is
+            recognized by its content. Use this option only if the checkpoint had its final name, because another
+            checkpoint may have equal files.
     """
     try:
         fd = disk.open_directory(DENSE, sparse_fd)

@@ -238,7 +238,7 @@ class UpdateNotExportedError(CheckpointError):
 
 
 class NotConvertedError(CheckpointError, ValueError):
-    """A checkpoint of TensorFlow was not converted to tables, or tables were not converted to variables.
+    """A TensorFlow checkpoint was not converted to tables, or tables were not converted to variables.
 
     Attributes:
         prefix: prefix of the checkpoint.

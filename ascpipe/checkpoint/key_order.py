@@ -1,6 +1,6 @@
-"""Orders of keys, and rows in another order, computed by ``libascpipe_files.so``, which does not need TensorFlow.
+"""Functions that sort keys and reorder rows. They call ``libascpipe_files.so``, which does not need TensorFlow.
 
-``tfops/src/rows`` has the functions. ctypes releases the GIL during a call.
+The functions of the library are in ``tfops/src/rows``. ctypes releases the GIL during a call.
 """
 import ctypes
 import functools

@@ -49,7 +49,8 @@ def repeated(keys: np.ndarray) -> Optional[int]:
 
 
 def bytes_to_find_repeated(keys: np.ndarray) -> int:
-    """Return the maximum memory in bytes that ``repeated`` allocates for the keys: a copy, and their comparisons."""
+    """Return the maximum number of bytes that ``repeated`` allocates: a copy of the keys, and the results of
+    comparisons."""
     return keys.nbytes + len(keys)
 
 

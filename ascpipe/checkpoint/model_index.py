@@ -1,6 +1,6 @@
 """Two index files that list the checkpoints of a directory, for other programs.
 
-ascpipe updates the files after a checkpoint is complete, and does not read them for any other purpose.
+ascpipe updates the files after a checkpoint is complete, and reads them only for this update.
 """
 import json
 import logging
@@ -20,7 +20,7 @@ DELTA_TIMES = "delta_export_time_ms.json"
 _MAX_BYTES = 16 << 20
 _BASE = "base"
 _DELTA = "delta"
-_TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: kind of checkpoint -> name of the interval that starts such a save
+_TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: kind of checkpoint -> name of the interval between two such saves
 _log = logging.getLogger(__name__)
 
 

@@ -12,7 +12,7 @@ PAIR = "PAIR.json"
 MARKER = "ASCPIPE"  #: marker file of a directory of ascpipe; locked while the directory is written
 DENSE = "dense-part"  #: folder of TensorFlow's files; no table has this name, because table names have no dashes
 
-#: names that a table must not have, because a file of this name is next to the folders of tables
+#: names that a table must not have, because files with these names are next to the folders of the tables
 TAKEN_NAMES = frozenset([MARKER])
 TABLE_NAME = re.compile(r"[0-9A-Za-z_]{1,100}\Z")
 SLOT_NAME = re.compile(r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}\Z")

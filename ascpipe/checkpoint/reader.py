@@ -62,7 +62,7 @@ def open_table(prefix: str, table: str, pieces_of: Pieces) -> Checkpoint:
     """Open a checkpoint only for ``Checkpoint.arrays`` of some pieces of one table.
 
     The other rows and the variables are not verified and cannot be read. The errors are the same as in
-    ``open_checkpoint``. If there is no such table, ``Checkpoint.tables`` does not have it.
+    ``open_checkpoint``. If the table does not exist, ``Checkpoint.tables`` does not contain its name.
     """
     return _opened(prefix, Scope(lambda spec, rank: pieces_of(spec) if spec.name == table else (), dense=False))
 
@@ -73,7 +73,8 @@ def open_keys(prefix: str) -> Checkpoint:
 
 
 def open_delta(prefix: str) -> Checkpoint:
-    """Open and verify a checkpoint of ascpipe without its ancestors. A delta has only its own keys."""
+    """Open and verify a checkpoint of ascpipe without its ancestors. For a delta, only the keys of the delta are
+    read."""
     tree = open_tree(prefix)
     try:
         return _member(tree, EVERYTHING)[0]

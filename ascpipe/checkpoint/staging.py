@@ -84,7 +84,8 @@ def _locked_marker(fd: int) -> Optional[int]:
         if disk.try_lock(marker):
             return marker
     except OSError:
-        # The file system has no locks. ``_is_dead`` is False for such directories, since their writers may be alive.
+        # The file system does not support locks. ``_is_dead`` is False for such directories, since their writers may be
+        # alive.
         return marker
     disk.close(marker)
     return None
@@ -135,8 +136,8 @@ def remove_if_possible(directory_fd: int, name: str) -> bool:
 def sweep(directory_fd: int) -> None:
     """Remove the remains of crashed saves and removals, but no files of live processes or other programs.
 
-    If a save crashed after it had displaced a checkpoint and before it had replaced it, the checkpoint gets its old
-    name again.
+    If a save crashed after it had displaced a checkpoint, and before the new checkpoint had its name, the displaced
+    checkpoint gets its old name again.
     """
     for name in disk.names(directory_fd):
         stem = stem_of(name)
@@ -160,7 +161,7 @@ def _sweep_one(directory_fd: int, name: str) -> None:
             return
         fd = disk.open_directory(name, directory_fd)
     except OSError:
-        return  # another process just removed it, or it is a symbolic link or a file
+        return  # another process has just removed the directory, or the name is a symbolic link or a file
     with disk.closing(fd):
         is_dead = disk.is_mine(fd) and _is_dead(fd)
     if is_dead and remove_if_possible(directory_fd, name):

@@ -33,7 +33,7 @@ class TableFile(NamedTuple):
 
     Attributes:
         rows: number of keys.
-        seal: CRC-32 of the checksums of the content. The lookup op compares it with the file.
+        seal: CRC-32 of the checksums of the content. The lookup op compares this value with the file.
     """
 
     rows: int
@@ -45,8 +45,8 @@ class Source(NamedTuple):
 
     Attributes:
         dim: floats of an embedding.
-        blocks: function of a number of parts, 0 or 1. It yields blocks: keys and, with 1, their embeddings. Each call
-            yields the keys in the same order.
+        blocks: function that is called with the number of parts, 0 or 1. It yields blocks of keys; with 1, each block
+            also contains the embeddings. Each call yields the keys in the same order.
         deleted: int64[n], keys that an update deletes.
     """
 

@@ -1,7 +1,7 @@
 """Update files: the changed rows, or all rows, of all tables of a checkpoint, for servers.
 
-``tfops/src/core/update_file.h`` describes the layout. A file has all tables, so that one rename publishes the changes
-of all tables together.
+``tfops/src/core/update_file.h`` describes the layout. Each file contains all tables, so one rename publishes the
+changes of all tables together.
 """
 import contextlib
 import re
@@ -47,7 +47,7 @@ class Update(NamedTuple):
     Attributes:
         sequence: number that increases with each update of a directory.
         base: version to which the changes apply, or None for an update with all rows (a full update).
-        version: version that the update results in.
+        version: version of the rows after the update.
         thresholds: access threshold by table name.
     """
 
@@ -77,13 +77,13 @@ class Written(NamedTuple):
 
 
 def sequences(names: List[str]) -> Dict[str, Tuple[int, bool]]:
-    """Return a dict from the name of each update to its sequence and whether it is full, in the order of sequences."""
+    """Return a dict from the name of each update to (sequence, whether the update is full), sorted by sequence."""
     found = {name: _NAME.fullmatch(name) for name in sorted(names, key=lambda name: name[:23])}
     return {name: (int(match.group(1)), match.group(2) == "full") for name, match in found.items() if match}
 
 
 def write_update(directory_fd: int, update: Update, tables: Dict[str, Source]) -> Written:
-    """Write a durable update, which appears atomically. ``tables`` and ``update.thresholds`` have the same names.
+    """Write a durable update, which appears atomically. ``tables`` and ``update.thresholds`` must have the same names.
 
     Raises:
         OSError: a system call failed; the file is removed.

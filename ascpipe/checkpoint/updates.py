@@ -49,7 +49,7 @@ class ExportedUpdate(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """A checkpoint whose rows were not read.
+    """Checkpoint of which only the records have been read.
 
     Attributes:
         prefix: prefix of the checkpoint.
@@ -171,7 +171,8 @@ def _member(tree: Tree, to: str) -> Tuple[_Member, Optional[Link]]:
 
 
 def _continues(last: Update, members: Sequence[_Member], are_full: Sequence[bool], keep: int) -> bool:
-    """Return whether deltas of all members can follow the update ``last``. ``are_full``: for each existing update."""
+    """Return whether deltas of all members can follow the update ``last``. ``are_full`` has a value for each existing
+    update."""
     deltas = are_full[::-1].index(True) if True in are_full else len(are_full)
     return (deltas + len(members) <= keep and all(member.base is not None for member in members)
             and (not members or members[0].base == last.version.checkpoint)
@@ -218,7 +219,7 @@ class _Counter:
 
 
 def _changes(checkpoint: Checkpoint, spec: TableSpec) -> Source:
-    """Return the changes of a delta. Keys without a visible row are deleted, as lookups do not find them."""
+    """Return the changes of a delta. Keys without a visible row are deleted, because lookups do not find such keys."""
     threshold = -1 if spec.policies is None else spec.policies.access_threshold
     hidden = [block.keys[block.counts < threshold] for block in checkpoint.keys_with_rows(spec.name)]
     candidates = [block.keys for block in checkpoint.candidates(spec.name)]

@@ -23,10 +23,10 @@ Stamps = Dict[Tuple[str, str], disk.Stamp]  #: stamps of the data files of a sli
 
 
 class Scope(NamedTuple):
-    """What is verified besides the records, the keys and the counts.
+    """Parts of a checkpoint to verify, besides the records, the keys and the counts.
 
     Attributes:
-        pieces: returns further pieces of a table of a rank. It may also return pieces of keys and counts.
+        pieces: function that returns more pieces of one rank's table. The pieces may include keys and counts.
         dense: whether the variables are verified.
     """
 
