@@ -25,7 +25,7 @@ class CheckedFile(NamedTuple):
         bytes: size of the file.
         features: features of these records.
         examples: number of these records that are a tf.train.Example.
-        not_example: number of the first record that is not, or None.
+        not_example: number of the first record that is not a tf.train.Example, or None.
         problems: the first ten errors.
         more_problems: number of further damaged records.
     """
@@ -46,7 +46,7 @@ def checked_file(file: DataFile, progress: Optional[Callable[[int], None]]) -> C
 
     Args:
         file: a TFRecord file.
-        progress: receives the number of bytes of the content that were read.
+        progress: function that receives the number of bytes of the content that were read.
     """
     schema = FileSchema()
     problems: List[DataError] = []

@@ -1,4 +1,5 @@
-"""Commands ``ascpipe checkpoint``, which need neither TensorFlow nor a daemon. ``checkpoint_rows.py`` has some."""
+"""Commands ``ascpipe checkpoint``, which need neither TensorFlow nor a daemon. Commands for rows are in
+``checkpoint_rows.py``."""
 import contextlib
 import datetime
 import json
@@ -40,7 +41,7 @@ command.add_command(checkpoint_tensorflow.to_command)
 @click.argument("directory", metavar="DIR")
 @_as_json
 def list_checkpoints(directory: str, as_json: bool) -> None:
-    """List all checkpoints, also unusable ones, because they explain why a step is missing."""
+    """List all checkpoints. Unusable checkpoints are included, because they explain why a step is missing."""
     from ascpipe.cli.found_checkpoints import look_at_all
 
     found = look_at_all(directory)

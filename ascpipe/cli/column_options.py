@@ -27,7 +27,7 @@ def settings_of(columns: bool, options: Mapping[str, Any]) -> str:
     """Return the argument COLUMNS of ``program.py``: JSON, or an empty string without ``--columns``.
 
     Raises:
-        click.UsageError: an option is for ``--columns``, which is not given, or ``--pretrained`` is wrong.
+        click.UsageError: an option requires ``--columns``, which is missing, or ``--pretrained`` is invalid.
     """
     given = {name: value for name, value in options.items() if value not in (None, False, ())}
     if given and not columns:

@@ -42,11 +42,11 @@ class Request(NamedTuple):
         files: paths or patterns of the input.
         output: path of the output.
         format: format of the input: TFRECORD, CSV, TSV, PARQUET, CRITEO or None to recognize it.
-        to: format of the output, or None for the format that its name has.
-        header, quotes: whether text input has a header, and whether its quotes have a meaning.
+        to: format of the output, or None to derive the format from the file name.
+        header, quotes: whether text input has a header, and whether quotes in the text are interpreted.
         columns: NAME or NAME:TYPE of the features to convert, or None.
         output_header: whether text output has a header.
-        is_compressed: whether the output is compressed, or None if that depends on its name.
+        is_compressed: whether the output is compressed, or None to derive this from the file name.
         force: whether an existing output is replaced.
     """
 
@@ -69,8 +69,8 @@ class Input(NamedTuple):
         total: number of records.
         most: name -> maximum number of values in a record, in the order of the output.
         types: name -> "int64", "float32" or "string".
-        records: the records, or None if there are chunks.
-        chunks: the records of text.
+        records: the records of TFRecord or Parquet input, or None for text input.
+        chunks: the records of text input.
     """
 
     total: int
@@ -81,7 +81,7 @@ class Input(NamedTuple):
 
 
 def converted(request: Request) -> Tuple[str, int]:
-    """Convert files. The output is written beside its place and renamed at the end.
+    """Convert files. The output is written to a temporary file in the same directory, which is renamed at the end.
 
     Returns:
         Format of the output, and number of records.
@@ -136,7 +136,9 @@ def _records_of(found: Input) -> Iterator[Values]:
 
 
 def columns_of(given: Optional[str]) -> Optional[Dict[str, Optional[str]]]:
-    """Return name -> type or None of the option ``--columns``, such as ``label,user:int64``. Without it, return None.
+    """Parse the option ``--columns``, such as ``label,user:int64``. Return a dict from name to type or None.
+
+    Return None if the option is not given.
 
     Raises:
         ArgumentError: a name is empty or repeated, or a type is unknown.
@@ -202,7 +204,8 @@ def _of_features(files: Sequence[DataFile], request: Request) -> Input:
 
 
 def _check_columns(files: Sequence[DataFile]) -> None:
-    """Check that features can read all columns of Parquet files, and that the files have the same columns."""
+    """Check that each column of Parquet files has a type that features support, and that all files have the same
+    columns."""
     names = [column.name for column in footer(files[0].path).columns]
     for file in files:
         columns = footer(file.path).columns
@@ -253,10 +256,10 @@ def _of_texts(files: Sequence[DataFile], request: Request, to: str) -> Input:
 
 def _text_column(number: int, name: str, chosen: Optional[str], narrowest: Optional[str], has_missing: bool,
                  to: str) -> TextColumn:
-    """Return the field of the records that a column reads. If no type is chosen, text files get the text of the field,
-    and other files get the narrowest type.
+    """Return the field that becomes a column. If no type is chosen, text output gets the text of the field, and other
+    output gets the narrowest type.
 
-    Hexadecimal digits remain text, because they may be the names of something.
+    Hexadecimal digits remain text, because they may be identifiers and not numbers.
     """
     kind = chosen or (STRING if to in _DELIMITERS or narrowest in (None, HEX) else narrowest) or STRING
     if kind == STRING:
@@ -303,13 +306,13 @@ def _check_output(request: Request) -> None:
 
 @contextlib.contextmanager
 def _written(request: Request, is_compressed: bool) -> Iterator[BinaryIO]:
-    """Context manager that yields the output file. It gets its name if the block succeeds."""
+    """Context manager that yields the output file. The file gets its final name if the block succeeds."""
     folder, name = os.path.split(request.output)
     beside = os.path.join(folder, ".{}.{}.tmp".format(name, os.getpid()))
     try:
         with open(beside, "xb") as file:
             try:
-                if is_compressed:  # without name and time, so that the same records result in the same bytes
+                if is_compressed:  # no name and time in the header, so that the same records result in the same bytes
                     with gzip.GzipFile("", "wb", _LEVEL, file, 0) as packed:
                         yield packed  # type: ignore[misc]
                 else:

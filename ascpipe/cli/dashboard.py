@@ -20,7 +20,7 @@ _FAILED = 1
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True,
               help="Port of the page on 127.0.0.1; 0 chooses a free port.")
 def command(name: Optional[str], port: int) -> None:
-    """Serve the page by a process of its own. If the daemon serves the page itself, print the address and return."""
+    """Serve the page in a separate process. If the daemon serves the page itself, print the address and return."""
     from ascpipe.daemon.exporter import open_page, started
 
     run = chosen(name)
@@ -37,7 +37,7 @@ def command(name: Optional[str], port: int) -> None:
     try:
         with contextlib.suppress(KeyboardInterrupt):
             process.wait()
-            sys.exit(_FAILED)  # only this command ends the process
+            sys.exit(_FAILED)  # reached only if the process exits before Ctrl-C
     finally:
         if process.stdin is not None:
             process.stdin.close()

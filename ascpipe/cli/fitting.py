@@ -6,7 +6,7 @@ lines below it.
 from typing import List, NamedTuple, Sequence
 
 _GAP = "  "
-_INDENT = "  "  # of the cells below the first cell
+_INDENT = "  "  # indentation of the cells below the first cell
 
 
 class Fitted(NamedTuple):
@@ -66,7 +66,7 @@ def _pad(width: int, cell: str, *, left: bool = False) -> str:
 
 
 def _groups(widths: Sequence[int], room: int) -> List[List[int]]:
-    """Return the numbers of all columns but the first one, grouped by the line on which they are."""
+    """Return the numbers of all columns but the first one, grouped by line."""
     groups: List[List[int]] = []
     for number in range(1, len(widths)):
         if groups and sum(widths[each] + len(_GAP) for each in groups[-1]) + widths[number] <= room:

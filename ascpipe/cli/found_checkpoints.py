@@ -21,7 +21,7 @@ class Looked(NamedTuple):
 
     Attributes:
         place: location of the checkpoint.
-        state: COMPLETE; INCOMPLETE if an ancestor or a file is missing, or a file has another length; DAMAGED if the
+        state: COMPLETE; INCOMPLETE if an ancestor or a file is missing, or a file has the wrong length; DAMAGED if the
             records cannot be read; UNVERIFIED if there are no records.
         problem: error that describes the damage, or None.
         records: records of the checkpoint, or None if it is damaged or unverified.

@@ -34,7 +34,8 @@ def main() -> None:
 
 
 def without_loopback(search: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Horovod's ``search`` for the interfaces of all hosts, without loopback interfaces if there are others."""
+    """Return Horovod's ``search`` for the interfaces of all hosts, without loopback interfaces if there are other
+    interfaces."""
 
     def found(*arguments: Any) -> Any:
         import psutil

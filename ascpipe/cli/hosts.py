@@ -21,7 +21,7 @@ _RANKS = re.compile(r"([1-9][0-9]{0,3})(?::([1-9][0-9]{0,3}))?")
 _MOST_RANKS = 4095
 _SCRIPT_S = 60.0  # maximum duration of a script
 _MOST_OUTPUT = 1 << 20  # bytes read of a script's output
-_WAIT_S = 600.0  # how long a restart waits for enough hosts
+_WAIT_S = 600.0  # maximum seconds for which a restart waits for enough hosts
 _POLL_S = 5.0
 
 
@@ -60,10 +60,10 @@ class GivenHosts:
     """Hosts of the option ``--hosts``.
 
     Args:
-        text: ``HOST:N,...``, or None for as many ranks as are wanted on this machine.
+        text: ``HOST:N,...``, or None to run all ranks on this machine.
 
     Raises:
-        click.BadParameter: the text has another form.
+        click.BadParameter: the text does not have this form.
     """
 
     def __init__(self, text: Optional[str]) -> None:
@@ -90,7 +90,8 @@ class GivenHosts:
 class HostScript:
     """Program that prints the hosts that are available now, one ``HOST:N`` per line.
 
-    The program runs before each start of the ranks. It is the interface of Horovod's ``--host-discovery-script``.
+    The program runs before each start of the ranks. The interface is the same as for Horovod's
+    ``--host-discovery-script``.
 
     Args:
         path: path of the executable program. It gets no arguments.
@@ -127,7 +128,7 @@ class HostScript:
             self._wait(_POLL_S)
 
     def _run(self, least: int) -> Tuple[List[Place], str]:
-        """Run the script once. Return (hosts, "" or what is wrong)."""
+        """Run the script once. Return the hosts, and an error message or an empty string."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # a child may keep pipes open
             try:
                 code = _exit_code([self._path], out, err)
@@ -150,7 +151,8 @@ class HostScript:
 
 
 def filled(places: Sequence[Place], count: int) -> List[Place]:
-    """Reduce the ranks of the hosts to ``count`` in total. horovodrun ignores ``-np`` if hosts have more."""
+    """Reduce the ranks of the hosts to ``count`` in total. horovodrun ignores ``-np`` if the hosts can run more
+    ranks."""
     taken = []
     for place in places:
         if count > 0:
@@ -160,7 +162,7 @@ def filled(places: Sequence[Place], count: int) -> List[Place]:
 
 
 def check_addresses(names: Sequence[str]) -> bool:
-    """Check the addresses of hosts. Return whether other machines are among them.
+    """Check the addresses of hosts. Return whether at least one host is another machine.
 
     Raises:
         RanksError: a host or this machine's own name has no address that other machines can reach.

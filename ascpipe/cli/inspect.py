@@ -74,7 +74,7 @@ def _row(one: Dict[str, Any]) -> List[str]:
 
 
 def _batches(tickets: List[int]) -> str:
-    """Format sorted tickets. Consecutive batches are a range, as in ``"10685:117-120, 10685:125"``."""
+    """Format sorted tickets. Consecutive batches are shown as a range, as in ``"10685:117-120, 10685:125"``."""
     ranges: List[List[int]] = []
     for ticket in sorted(tickets):
         if ranges and ticket == ranges[-1][1] + 1:

@@ -7,9 +7,10 @@ _NAMES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1bOA": "up", b"\x1bOB": "down"
 
 
 def names_in(sent: bytes) -> List[str]:
-    """Return the names of keys in bytes of a terminal: a character, or a name such as ``"up"``.
+    """Return the names of the keys in the bytes that a terminal has sent. A name is a character, or a word such as
+    ``"up"``.
 
-    Unknown sequences and control characters are omitted. Empty input is the end of the input.
+    Unknown sequences and control characters are omitted. For empty input, the result is ``["end of input"]``.
     """
     if not sent:
         return ["end of input"]
@@ -32,7 +33,7 @@ def names_in(sent: bytes) -> List[str]:
 
 
 def _character(data: bytes) -> str:
-    """Return the one UTF-8 character of data, or an empty string."""
+    """Decode ``data`` if it is exactly one UTF-8 character. Otherwise, return an empty string."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

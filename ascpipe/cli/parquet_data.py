@@ -18,11 +18,11 @@ class Row(NamedTuple):
     number: int
 
 
-Shown = Tuple[str, Row, Dict[str, FeatureValues], Optional[str]]  #: path, row, values by column, no problem
+Shown = Tuple[str, Row, Dict[str, FeatureValues], Optional[str]]  #: path, row, values by column, None
 
 
 def first_rows(files: Sequence[DataFile], count: int) -> Tuple[List[Shown], List[Feature], int]:
-    """Read the first rows of several files together, and return them with their features and their number.
+    """Read the first ``count`` rows of several files. Return the rows, their features and the number of rows.
 
     Raises:
         DataError: a file cannot be read.
@@ -48,7 +48,7 @@ def checked_rows(file: DataFile, progress: Optional[Callable[[int], None]]) -> C
 
     Args:
         file: a Parquet file.
-        progress: receives the number of bytes of the file that were read, about.
+        progress: function that receives the approximate number of bytes of the file that were read.
     """
     problems: List[DataError] = []
     features: List[Tuple[str, List[Feature]]] = []
@@ -91,7 +91,7 @@ def _features(footer: parquet.Footer, rows: Any) -> List[Feature]:
 
 
 def _list(value: Any) -> List[Any]:
-    """Return the values of a row, of types that JSON or ``bytes`` have."""
+    """Return the values of a row as bytes, or as values that JSON supports."""
     if value is None:
         return []
     values = value if isinstance(value, list) else [value]

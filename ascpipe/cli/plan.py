@@ -116,7 +116,8 @@ def figures(shape: Shape) -> Dict[str, int]:
 
 
 def sizes(keys: int, row_bytes: int, device_rows: int, host_rows: int, ssd_rows: int) -> Dict[str, int]:
-    """Return ``figures`` for a table whose rows have ``row_bytes`` bytes, including optimizer slots."""
+    """Return the same sizes as ``figures``, for a table whose rows take ``row_bytes`` bytes including optimizer
+    slots."""
     home_rows = host_rows + (device_rows if ssd_rows else 0)
     on_disk = file_bytes(host_rows + ssd_rows, row_bytes, 1) if ssd_rows else 0
     beside = _OF_KEY * keys + (_OF_CACHED_ROW if host_rows else _OF_DEVICE_ROW) * device_rows

@@ -1,4 +1,4 @@
-"""Plan of all tables of a program: the program runs until its pipeline would start, and tells its tables in a file."""
+"""Plan of all tables of a program. The program runs until its pipeline would start, and writes its tables to a file."""
 import json
 import os
 import signal
@@ -40,7 +40,7 @@ class Machine(NamedTuple):
 
 
 def show(program: str, args: Sequence[str], columns: str, ranks: int, timeout_s: float, *, as_json: bool) -> None:
-    """Run a program, and print the sizes of its tables and what does not fit this machine.
+    """Run a program. Print the sizes of its tables, and a warning for each part that does not fit this machine.
 
     Args:
         program: path of the program.
@@ -77,7 +77,8 @@ def show(program: str, args: Sequence[str], columns: str, ranks: int, timeout_s:
 
 
 def told_by(program: str, args: Sequence[str], columns: str, timeout_s: float) -> Dict[str, Any]:
-    """Run a program until its pipeline would start, and return what ``control.planned_program`` has written.
+    """Run a program until its pipeline would start. Return the content of the file that ``control.planned_program``
+    writes.
 
     The output of the program goes to standard error.
     """
@@ -117,16 +118,19 @@ def planned(told: Mapping[str, Any], ranks: int, ring_bytes: int) -> Dict[str, A
         ring_bytes: maximum size of a ring.
 
     Returns:
-        ``tables``: name, ``keys`` (0: no limit), ``dim``, ``directories`` and ``plan.sizes`` of the share of one rank.
-        ``rings``, ``ring_bytes`` and the sums ``device_bytes``, ``host_bytes``, ``disk_bytes``, ``key_bytes`` and
-        ``memory_bytes``: of all ranks together.
+        A dict with these fields:
+
+        - ``tables``: for each table, name, ``keys`` (0: no limit), ``dim``, ``directories``, and the ``plan.sizes`` of
+          one rank's share
+        - ``ranks``; ``rings`` and ``ring_bytes``: number and maximum total size of the rings of all ranks
+        - ``device_bytes``, ``host_bytes``, ``disk_bytes``, ``key_bytes``, ``memory_bytes``: totals of all ranks
     """
     tables: List[Dict[str, Any]] = []
     for table in told["tables"]:
         device = -(-table["device_rows"] // ranks)
         disk = -(-table["disk_rows"] // ranks)
         homes = -(-(table["home_rows"] - (table["device_rows"] if table["disk_rows"] else 0)) // ranks)
-        if table["expands"]:  # rows are on the host only, and the start of the pipeline sets no limit but memory
+        if table["expands"]:  # rows are only on the host, and only memory limits their number
             device = homes = 0
         keys = disk or homes or device
         tables.append({"name": table["name"], "keys": keys, "dim": table["dim"],

@@ -6,7 +6,7 @@ Horovod starts and connects the processes. This module adds:
 - signal handling
 - the exit code of the program
 - the causes that ranks have recorded
-- restarts, with the hosts that are left
+- restarts on the remaining hosts
 """
 import contextlib
 import ctypes
@@ -47,8 +47,8 @@ class Ranks:
 
     Args:
         program: command of each rank.
-        count: minimum and maximum number of ranks. As many ranks are started as the hosts can run.
-        hosts: returns the hosts to use, before each start.
+        count: minimum and maximum number of ranks. Within these limits, the hosts determine how many ranks start.
+        hosts: source of the hosts, which is queried before each start.
         mpi: start the ranks with mpirun instead of horovodrun's own method.
         daemon: name of the daemon of each rank. If None or empty, the ranks use private daemons.
 

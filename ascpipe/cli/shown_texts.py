@@ -28,7 +28,7 @@ def show_head(files: Sequence[DataFile], settings: Tuple[bool, bool], records: i
 
     Args:
         files: text files.
-        settings: whether the files have headers, and whether quotes have a meaning.
+        settings: whether the files have headers, and whether quotes are interpreted.
         records: maximum number of records.
         as_json: whether to print JSON.
     """
@@ -51,7 +51,8 @@ def show_head(files: Sequence[DataFile], settings: Tuple[bool, bool], records: i
 
 
 def show_check(files: Sequence[DataFile], settings: Tuple[bool, bool], as_json: bool) -> bool:
-    """Check files and print the results. Return False if a record is invalid, or if numbers of fields differ.
+    """Check files and print the results. Return False if a record is invalid, or if the files have different numbers of
+    fields.
 
     Args:
         files, settings, as_json: see ``show_head``.

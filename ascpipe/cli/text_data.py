@@ -58,12 +58,12 @@ def checked_text(file: DataFile, record_format: Format, progress: Optional[Calla
 
 
 def first_texts(files: Sequence[DataFile], settings: Tuple[bool, bool], count: int) -> Tuple[List[Shown], List[Field]]:
-    """Read the first records of several files together, and return them with their fields.
+    """Read the first ``count`` records of several files. Return the records and their fields.
 
     Args:
         files: text files.
-        settings: whether the files have headers, and whether quotes have a meaning.
-        count: maximum number of records.
+        settings: whether the files have headers, and whether quotes are interpreted.
+        count: maximum number of records of all files.
 
     Raises:
         DataError: a record cannot be read.
@@ -104,7 +104,7 @@ def columns_json(fields: Sequence[Field]) -> List[Dict[str, Any]]:
 
 
 def different_counts(checked: Sequence[CheckedText]) -> Optional[str]:
-    """Return a text if files have different numbers of fields."""
+    """Return a message if files have different numbers of fields, or None."""
     with_records = [one for one in checked if one.records]
     for one in with_records[1:]:
         if len(one.fields) != len(with_records[0].fields):

@@ -1,4 +1,5 @@
-"""Pure functions that compute the lines of ``ascpipe top`` from answers to ``status``, keys and the size."""
+"""Pure functions that compute the lines of ``ascpipe top`` from answers to ``status``, pressed keys and the size of the
+screen."""
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ascpipe.cli.fitting import fitted, wrapped
@@ -28,13 +29,13 @@ Line = Tuple[str, str]  #: text, and its style for rich: "", "bold" or "reverse"
 
 
 class View(NamedTuple):
-    """What the user has chosen to see.
+    """Settings of the screen that the user has chosen.
 
     Attributes:
         sort: field of ``SORTS`` by which tables are sorted. Names ascend, and rates descend.
         reverse: whether the order is reversed.
-        query: text that the names of shown tables contain.
-        is_typing: whether keys are added to ``query``.
+        query: filter. Only tables whose name contains this text are shown.
+        is_typing: whether pressed keys are added to ``query``.
         selected: number of the selected table in the sorted list.
         top: number of the first line to show.
         follows: whether the screen scrolls to the selected table.
@@ -96,7 +97,7 @@ def drawn(status: Dict[str, Any], looks: List[Dict[str, Any]], view: View, width
     Args:
         status: latest answer to ``status``, with ``logs``.
         looks: answers of the last interval, oldest first.
-        view: what the user has chosen.
+        view: settings that the user has chosen.
         width, height: size of the screen in cells. At most ``height`` lines of at most ``width`` cells are returned.
     """
     tables = chosen(summary(looks)["tables"], view)
@@ -132,7 +133,7 @@ def printed(status: Dict[str, Any], looks: List[Dict[str, Any]], view: View, wid
 
 
 def chosen(tables: Sequence[Dict[str, Any]], view: View) -> List[Dict[str, Any]]:
-    """Return the rates of the tables that the filter lets through, sorted."""
+    """Return the sorted rates of the tables that match the filter."""
     found = [table for table in tables if view.query.lower() in table["table"].lower()]
     by_name = sorted(found, key=lambda table: str(table["table"]))
     if view.sort != "table":

@@ -16,7 +16,7 @@ from ascpipe.logs import counted
 from ascpipe.names import RunDir
 
 SPANS = 20_000  #: default number of spans to keep
-_BEGINS_S = 3.0  # maximum seconds until the workers of a session record
+_BEGINS_S = 3.0  # maximum seconds until the workers of a session start to record
 _LOOK_S = 0.05
 
 
