@@ -46,7 +46,7 @@ class Child(subprocess.Popen):
 
     def _kill_if_late(self, has_begun: threading.Event) -> None:
         while not has_begun.wait(EXEC_TIMEOUT_S):
-            if getattr(self, "pid", None):  # forking a large process takes longer
+            if getattr(self, "pid", None):  # without a PID, the fork of a large process is not finished yet
                 self.is_late = True
                 self.kill()
                 return

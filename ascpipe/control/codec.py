@@ -14,7 +14,7 @@ from ascpipe.errors import MessageError
 
 MESSAGE_BYTES = 64 * 1024  #: longer messages are rejected without decoding
 MAX_DEPTH = 8
-MAX_VALUES = 16384  #: maximum number, including keys; it bounds the time to decode a message
+MAX_VALUES = 16384  #: maximum number of values, including keys; the limit bounds the time to decode a message
 MAX_VALUES_SHORT = 128  #: maximum number of values in a request without streams and tables
 MAX_STRING_BYTES = 4096
 MAX_BINARY_BYTES = 16384

@@ -28,8 +28,8 @@ class Record(NamedTuple):
     Attributes:
         name: name of the record, ``DAEMON-RUN``.
         head: description of the run: daemon, versions, settings, machine and program.
-        samples: answers to ``status`` in the order of time, with the fields of a sample only, and ``saves``: the
-            checkpoints that were complete since the previous sample.
+        samples: answers to ``status``, oldest first, with only the fields of a sample, and ``saves``: the checkpoints
+            that were complete since the previous sample.
     """
 
     name: str
@@ -99,7 +99,7 @@ def read(name: str) -> Record:
     """Read a record. An incomplete last line is ignored.
 
     Raises:
-        ValueError: the file is no record of this format.
+        ValueError: the file is not a record of this format.
         OSError: the file cannot be read.
     """
     with open(os.path.join(base_dir(), name + SUFFIX), encoding="utf-8") as file:

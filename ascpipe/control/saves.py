@@ -19,7 +19,7 @@ class Save(NamedTuple):
 
     Attributes:
         prefix: absolute path ``directory/base-step``.
-        at: seconds since 1970 at which it was complete.
+        at: time at which the checkpoint was complete, in seconds since 1970.
         seconds: duration of the save.
     """
 
@@ -44,7 +44,8 @@ def note(run: RunDir, save: Save) -> None:
 
 
 def read(run: RunDir) -> List[Save]:
-    """Return the recorded checkpoints, oldest first. Invalid entries are skipped, and a missing file is empty."""
+    """Return the recorded checkpoints, oldest first. Invalid entries are skipped. If the file is missing, the list is
+    empty."""
     try:
         with open(run.saves, encoding="utf-8") as file:
             found = json.loads(file.read(_MOST_BYTES))

@@ -1,7 +1,7 @@
 """HTTP server for answers that fit into memory and for streams of events, with limits on connections, bytes and time.
 
 One thread serves all peers and never blocks, so slow peers do not delay other peers. Memory and work are bounded. A
-connection has one request. It ends with the answer, unless the answer is a stream.
+connection carries one request. It is closed after the answer, unless the answer is a stream.
 
 On a loopback address, the Host header of a request must name this machine. Otherwise, a page in a browser could read
 the answers through a domain name that resolves to 127.0.0.1 (DNS rebinding).

@@ -149,7 +149,7 @@ def started(name: str, log: int, *, listener: Optional[socket.socket] = None, fi
 
 
 def open_page(port: int) -> Page:
-    """Listen on a port of 127.0.0.1 for a dashboard, and draw a token. 0 chooses a free port.
+    """Listen on a port of 127.0.0.1 for a dashboard, and create a random token. Port 0 means any free port.
 
     Raises:
         DashboardError: the port is not available.

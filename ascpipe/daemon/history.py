@@ -30,7 +30,7 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class History:
-    """Record of the current run. Without a run, the object does nothing. Used by the thread of the event loop.
+    """Record of the current run. Without a run, the object does nothing. Only the thread of the event loop may use it.
 
     Args:
         run: run directory of the daemon.
@@ -62,7 +62,7 @@ class History:
             self._sample()
 
     def end(self) -> None:
-        """Take the last sample of the run, if a run is recorded. Wait for the disk, but not for long."""
+        """Take the last sample of the run, if a run is recorded. The wait for the disk is limited."""
         if self._writer is not None:
             self._sample()
             self._writer.end()
@@ -94,7 +94,7 @@ class History:
 
 
 class _Writer:
-    """Thread that writes the file of one run. Methods return at once, except ``end``.
+    """Thread that writes the file of one run. All methods except ``end`` return immediately.
 
     Attributes:
         has_failed: whether the file could not be written. No further work is done.
@@ -111,7 +111,7 @@ class _Writer:
         self._thread.start()
 
     def put(self, work: Callable[[str], None]) -> bool:
-        """Let the thread call ``work`` with the path of the file. Return whether there was room for it."""
+        """Let the thread call ``work`` with the path of the file. Return False if the queue is full."""
         try:
             self._work.put_nowait(work)
         except queue.Full:
@@ -126,7 +126,7 @@ class _Writer:
         self._is_ended = True
         try:
             self._work.put(None, timeout=_END_TIMEOUT_S)
-        except queue.Full:  # put has logged that the disk does not respond; the thread ends when it does
+        except queue.Full:  # put has logged that the disk does not respond; the thread ends when the disk responds
             return
         self._thread.join(_END_TIMEOUT_S)
 

@@ -38,7 +38,7 @@ _DIED = {KEY: KeyWorkerDiedError, TABLE: TableWorkerDiedError, DISK: DiskWorkerD
 class _WorkerRecord:
     """Restarts of one worker, its scheduled start, and its generation."""
 
-    restarts_at: List[float] = field(default_factory=list)  # within the window
+    restarts_at: List[float] = field(default_factory=list)  # times of restarts within the window
     causes: List[str] = field(default_factory=list)
     restart_count: int = 0  # in total
     start_at: Optional[float] = None  # time of the next start, if one is scheduled

@@ -19,8 +19,8 @@ class RingSizes(NamedTuple):
     Attributes:
         first: memory allocated at the start.
         reserved: reserved address space.
-        ample: size up to which a ring grows for any batch, or 0 if sizes are fixed. Only a few large batches
-            may exceed it.
+        ample: size up to which a ring grows for any batch, or 0 if sizes are fixed. A ring grows beyond this size only
+            while it contains few batches.
         most: maximum size of all rings together, or 0 if sizes are fixed.
         private: whether the trainer started the daemon, with the settings of the trainer's environment.
     """
@@ -32,7 +32,7 @@ class RingSizes(NamedTuple):
     private: bool
 
     def use_memfd(self, chosen: bool, places: memory.Places) -> bool:
-        """Return True if a ring needs a memfd. ``chosen``: whether the ring's initial memory needs a memfd."""
+        """Return True if a ring needs a memfd. ``chosen`` is true if the ring's initial memory needs a memfd."""
         return chosen or memory.needs_memfd(self.most, places)
 
 

@@ -109,7 +109,7 @@ class Session:
         trainer = self._trainer_with("start", body.token)
         if self._life.state != REGISTERED:
             raise errors.WrongStateError("start", self._life.state, "a trainer starts once, after it has registered")
-        with contextlib.suppress(FileNotFoundError):  # of an earlier session
+        with contextlib.suppress(FileNotFoundError):  # the file belongs to an earlier session
             os.unlink(self._run.saves)
         with self._tracing.trainer_spans(body, self.pid) as spans:
             memory = self.memory = self._make_memory(body, self._number)

@@ -81,7 +81,7 @@ class Tracing:
     def trainer_spans(self, body: messages.Start, trainer_pid: int) -> Iterator[List[Tuple[int, int]]]:
         """Context manager that creates the files for spans of the trainer, and closes their descriptors.
 
-        It yields the descriptor and the size of the file for exchanges and of the file for read batches. The
+        It yields two pairs (descriptor, size), for the file of exchanges and for the file of read batches. The
         descriptor is -1 for exchanges of one rank, and for a file that cannot be created while recording is off.
         """
         ranks = any(stream.rank_size > 1 for stream in body.streams)
@@ -100,7 +100,7 @@ class Tracing:
         except OSError as error:
             if self._spans:
                 raise
-            _log.warning("the trainer cannot record spans: %s", error)  # the user has not requested it, so continue
+            _log.warning("the trainer cannot record spans: %s", error)  # the user has not requested spans, so continue
             return -1, 0
         opened.callback(os.close, fd)
         return fd, size

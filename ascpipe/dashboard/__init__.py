@@ -1,1 +1,1 @@
-"""Page that shows a training in a browser: its figures, their history of an hour, and the server of the page."""
+"""Page that shows a training run in a browser: current figures, the history of the last hour, and a web server."""

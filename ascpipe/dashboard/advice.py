@@ -10,7 +10,7 @@ _LOW_HITS = 0.5  # device hit rate
 _LATE_S = 1.0  # shorter waits for a rank are not mentioned
 _CODE = re.compile(r"E\d{3}")
 
-#: what helps against a bottleneck; docs/how-to/operations.md has the same list
+#: recommended action for each bottleneck; docs/how-to/operations.md contains the same list
 _CURES = {
     KEY_WORKER: "Start the daemon with more --workers.",
     TABLE_WORKER: "Start the daemon with more --table-workers if there are several tables.",
@@ -21,7 +21,7 @@ _CURES = {
 
 
 class Advice(NamedTuple):
-    """Finding about a training: what was found, and what helps."""
+    """Finding about a training run: a description and the recommended action."""
 
     text: str
     cure: str

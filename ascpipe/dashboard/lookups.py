@@ -1,8 +1,8 @@
 """Class ``Lookups``, which runs commands such as ``ascpipe hotkeys`` for the dashboard, one at a time, with limits.
 
-A command reads what would take the server too long or too much memory: the keys of a table, recorded spans, the files
-of a checkpoint. It runs at the lowest priority. Its output is kept for some seconds, so that more viewers do not cause
-more commands.
+The commands read data that would take the server too much time or memory: the keys of a table, recorded spans, the
+files of a checkpoint. A command runs at the lowest priority. Its output is kept for some seconds, so that more viewers
+do not cause more commands.
 """
 import collections
 import json
@@ -18,7 +18,7 @@ from ascpipe.control.child import Child, reap
 OUTPUT_BYTES = 4 << 20  #: larger outputs are errors
 LIMIT_S = 30.0  #: maximum duration of a command
 MOST_WAITING = 8  #: further commands are refused
-MOST_KEPT = 8  #: older outputs are forgotten
+MOST_KEPT = 8  #: maximum number of outputs; older outputs are dropped
 LOOK_S = 0.1  #: seconds between two checks of a running command
 OUTPUT = "{output}"  #: in a command: the path of the file that becomes the output
 _ERROR_BYTES = 2000
@@ -27,7 +27,8 @@ Key = Tuple[str, ...]
 
 
 class Output(NamedTuple):
-    """JSON text of a command, or of an object with ``error``; ``at`` is the time of the clock."""
+    """JSON output of a command, or a JSON object with the field ``error``. ``at`` is the time at which the output was
+    received."""
 
     text: bytes
     at: float
@@ -58,7 +59,7 @@ class Lookups:
         self._kept: Dict[Key, Output] = {}
 
     def output(self, arguments: Sequence[str], fresh_s: float) -> Optional[Output]:
-        """Return the output of a command, or None while it is not available. The command is then run.
+        """Return the output of a command. If the output is not available, add the command to the queue and return None.
 
         Args:
             arguments: arguments of ``ascpipe``. The command prints JSON, or writes it to the path ``OUTPUT``.

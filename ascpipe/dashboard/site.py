@@ -1,6 +1,7 @@
 """Class ``Site``, which checks requests of browsers and serves the files of the page.
 
-Files have no figures, so they need no token. All other requests need the token of the page's address.
+The files contain no figures, so requests for files need no token. All other requests need the token of the page's
+address.
 """
 import hmac
 import json
@@ -19,7 +20,7 @@ _JSON = "application/json"
 _JS = "text/javascript; charset=utf-8"
 _CSS = "text/css; charset=utf-8"
 _EVENTS = "text/event-stream"
-_MOST_BYTES = 1 << 20  # of a file
+_MOST_BYTES = 1 << 20  # maximum size of a file
 _HEADERS = (
     "Content-Security-Policy: default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options: nosniff", "Referrer-Policy: no-referrer", "Cross-Origin-Resource-Policy: same-origin",
@@ -49,7 +50,7 @@ class Site:
 
     Args:
         token: secret of the page's address.
-        sources: function for each path of JSON, such as ``"/history"``.
+        sources: function that returns JSON, by path such as ``"/history"``.
         events: function that returns the first event of a stream.
     """
 

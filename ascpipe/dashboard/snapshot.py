@@ -1,7 +1,7 @@
 """Functions that compute the content of the dashboard from answers to ``status``.
 
-The figures are the figures of ``ascpipe status --json``, ``ascpipe stats --json`` and ``ascpipe top``, computed by the
-functions of these commands.
+The figures are the same as in ``ascpipe status --json``, ``ascpipe stats --json`` and ``ascpipe top``, and are computed
+by the same functions.
 """
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
