@@ -20,7 +20,7 @@ NUMBERS = {INT32: 0, INT64: 1, FLOAT32: 2, FLOAT64: 3, STRING: 4, HEX: 5}  #: ty
 TYPES = {number: name for name, number in NUMBERS.items()}  #: CsvType of C++ -> type
 _ARRAYS: Dict[str, Any] = {INT32: ctypes.c_int32, INT64: ctypes.c_int64, FLOAT32: ctypes.c_float,
                            FLOAT64: ctypes.c_double, STRING: native.Range, HEX: ctypes.c_int64}
-_TEXT_BYTES = 65536  # of an error, which contains the text of a field
+_TEXT_BYTES = 65536  # maximum size of an error message, which contains the text of a field
 
 
 class Column(NamedTuple):
@@ -42,7 +42,7 @@ class Parsed(NamedTuple):
 
     Attributes:
         values: a list per column. If a record is invalid, the lists end before this record.
-        error: error of the first invalid record, or None. Its text is the text of ``tf.io.decode_csv``.
+        error: error of the first invalid record, or None. The message is the same as in ``tf.io.decode_csv``.
     """
 
     values: List[List[Any]]
@@ -58,7 +58,7 @@ class ColumnParser:
 
         Args:
             columns: the columns to read.
-            record_format: delimiter and meaning of quotes.
+            record_format: delimiter, and whether quotes are interpreted.
             na_value: text of a field without a value, in addition to an empty field.
             select_cols: number of the field of each column in strictly increasing order. By default, a record has
                 exactly the fields of the columns.

@@ -1,7 +1,7 @@
 """Readers and writers of records for conversions. A format has a reader of its files and a writer of one file.
 
-All readers return records as dicts: name of a feature -> ``FeatureValues``. All writers take such dicts. Text becomes
-TFRecords by chunks of records, which is many times as fast.
+All readers return records as dicts: name of a feature -> ``FeatureValues``. All writers take such dicts. Text is
+converted to TFRecords in chunks of records, which is many times faster.
 """
 import ctypes
 import itertools
@@ -38,7 +38,7 @@ Values = Mapping[str, FeatureValues]
 Watched = Callable[[DataFile], ContextManager[Optional[Callable[[int], None]]]]
 
 _CHUNK = 512  # records that are parsed together
-_OF_TEXT = re.compile(r" in record \d+")  # number in the chunk, in errors of the parser
+_OF_TEXT = re.compile(r" in record \d+")  # number of the record in the chunk, in error messages of the parser
 
 
 class TextColumn(NamedTuple):
@@ -137,7 +137,7 @@ def text_chunks(files: Sequence[DataFile], record_format: Format, columns: Seque
 
 def _chunks(files: Sequence[DataFile], record_format: Optional[Format],
             watched: Watched) -> Iterator[Tuple[DataFile, List[Record]]]:
-    """Yield the next records of a file, again and again, and show the progress."""
+    """Yield the records of a file in chunks, and show the progress."""
     for file in files:
         of = () if record_format is None else (record_format,)
         with watched(file) as progress, RecordFile(file.path, file.compression, *of) as opened:
@@ -205,11 +205,11 @@ class TextWriter:
     def _write(self, fields: List[bytes]) -> None:
         line = self._delimiter.join(
             b'"' + field.replace(b'"', b'""') + b'"' if self._quoted.search(field) else field for field in fields)
-        self._file.write((line or b'""') + b"\n")  # an empty line would have no field
+        self._file.write((line or b'""') + b"\n")  # an empty line would be a record without a field
 
 
 def check_single(most: Dict[str, int]) -> None:
-    """Check that features fit into fields of text.
+    """Check that no feature has several values in a record, because a field of text has one value.
 
     Args:
         most: name -> maximum number of values in a record.
@@ -225,7 +225,7 @@ def check_single(most: Dict[str, int]) -> None:
 
 
 def _text(name: str, one: FeatureValues) -> bytes:
-    """Return the field of a feature. ``tf.io.decode_csv`` reads the same value from it."""
+    """Return the text of a field that contains a feature. ``tf.io.decode_csv`` parses this text to the same value."""
     if len(one.values) > 1:
         raise DataError("Feature {!r} has {} values in a record, and a field of text has one".format(
             name, len(one.values)))

@@ -1,6 +1,6 @@
-"""Plain-Python parser and writer of tf.train.Example, for records that a person looks at, and for conversions.
+"""Plain-Python parser and writer of tf.train.Example, for displaying and converting records.
 
-The wire format is https://protobuf.dev/programming-guides/encoding. ``tfops/src/input`` has the fast parsers.
+The wire format is https://protobuf.dev/programming-guides/encoding. The fast parsers are in ``tfops/src/input``.
 """
 import functools
 import struct
@@ -58,7 +58,7 @@ def parse(data: bytes) -> Dict[str, FeatureValues]:
 
 
 def _common(data: bytes) -> Optional[Dict[str, FeatureValues]]:
-    """Return the features of a record in the form of TensorFlow's writers, or None if it has another form."""
+    """Parse a record in the encoding that TensorFlow's writers use. Return None if the record has another encoding."""
     found: Dict[str, FeatureValues] = {}
     try:
         at, end = _content(data, 0, 1)
@@ -98,7 +98,7 @@ def _common_values(data: bytes, at: int, end: int, kind: int) -> Values:
 
 
 def _content(data: bytes, at: int, number: int) -> Tuple[int, int]:
-    """Return begin and end of the content of a field with a length. The number of the field must be ``number``."""
+    """Return begin and end of the content of a length-delimited field. The number of the field must be ``number``."""
     if data[at] != number << 3 | _DELIMITED:
         raise ValueError("another form")
     size = data[at + 1]
@@ -188,7 +188,7 @@ def _values(data: bytes, kind: int) -> Iterator[Union[int, float, bytes]]:
 
 
 def _messages(data: bytes, number: int) -> Iterator[bytes]:
-    """Yield the values of a field that has the type of a message. No other field may be in the data."""
+    """Yield the contents of a field whose type is a message. The data must not contain other fields."""
     for found, wire_type, value in _fields(data):
         if found != number or wire_type != _DELIMITED or not isinstance(value, bytes):
             raise ValueError("there is the field {} with the wire type {}".format(found, wire_type))

@@ -48,7 +48,7 @@ class TextSchema:
         Args:
             file: the file.
             step_bytes: number of bytes after which the call returns.
-            problems: receives at most one error. The next call continues with the record after it.
+            problems: receives at most one error. The next call continues after the invalid record.
             limit: maximum number of valid records.
         """
         left = c_int64(limit)
@@ -63,7 +63,7 @@ class TextSchema:
         return Checked(limit - left.value, position.value, bool(is_end.value))
 
     def fields(self, names: Sequence[str] = ()) -> List[Field]:
-        """Return the fields. ``names``: names of the fields, which are ignored if their number is wrong."""
+        """Return the fields. ``names`` are the names of the fields; they are ignored if their number is wrong."""
         describe = native.library().asc_data_text_schema_fields
         count = describe(self._handle, 0, None)
         facts = (c_int64 * (2 * count))()
@@ -101,7 +101,8 @@ def header_of(path: str, record_format: Format) -> List[str]:
 
 
 def names_of(path: str, record_format: Format, count: int) -> List[str]:
-    """Return the names in the header of a file, or nothing if it has none, or another number of fields.
+    """Return the names in the header of a file. Return nothing if there is no header, or if the number of names is
+    wrong.
 
     Raises:
         DataError: the header cannot be read.
@@ -111,7 +112,7 @@ def names_of(path: str, record_format: Format, count: int) -> List[str]:
 
 
 def wider(one: Optional[str], other: Optional[str]) -> Optional[str]:
-    """Return the narrowest type that has the values of both types."""
+    """Return the narrowest type that can represent the values of both types."""
     if one is None or other is None or one == other:
         return one or other
     return FLOAT32 if {one, other} == {INT64, FLOAT32} else STRING

@@ -1,4 +1,4 @@
-"""Files of training data: the list of files that paths and patterns name, and their formats."""
+"""Files of training data: the files that paths and patterns match, and their formats."""
 import glob
 import os
 import re
@@ -15,14 +15,14 @@ TFRECORD = "tfrecord"  #: formats
 CSV = "csv"
 TSV = "tsv"
 PARQUET = "parquet"
-INDEX_SUFFIX = ".ascindex"  #: of index files; patterns do not match them
+INDEX_SUFFIX = ".ascindex"  #: suffix of index files, which patterns do not match
 
 Path = Union[str, "os.PathLike[str]"]
 
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PATTERN = re.compile(r"[*?\[]")
 _PARQUET_MAGIC = b"PAR1"
-_HEADER_BYTES = 12  # of a TFRecord file: a length and its checksum
+_HEADER_BYTES = 12  # a length and its checksum, at the start of a TFRecord file
 _LOOK_BYTES = 4096
 _NAMES = ((TFRECORD, re.compile(r"\.(tfrecords?|tfr|record)\b|\btfrecords?\b|^part-")), (CSV, re.compile(r"\.csv\b")),
           (TSV, re.compile(r"\.(tsv|tab)\b")), (PARQUET, re.compile(r"\.(parquet|pq)\b")))
@@ -43,16 +43,16 @@ class DataFile(NamedTuple):
 
 
 def find(paths: Union[Path, Sequence[Path]]) -> List[str]:
-    """Return the files that paths and patterns name.
+    """Return the files that paths and patterns match.
 
-    The order is that of the arguments. The files of a pattern (``*``, ``?``, ``[...]``, ``**``) are sorted by name;
-    directories and index files among them are ignored. A file that is named twice is in the list twice.
+    The files are in the order of the arguments. The files of a pattern (``*``, ``?``, ``[...]``, ``**``) are sorted by
+    name; directories and index files among them are ignored. A file that is named twice is in the list twice.
 
     Args:
         paths: a path or pattern, or a sequence of them.
 
     Raises:
-        DataFilesError: a path does not exist, is a directory or has a scheme, or a pattern has no files.
+        DataFilesError: a path does not exist, is a directory or has a scheme, or a pattern matches no files.
     """
     given = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
     if not isinstance(given, (list, tuple)) or not given:
@@ -97,7 +97,7 @@ def recognized(path: str) -> DataFile:
         DataUnreadableError: the file cannot be read.
     """
     try:
-        # A FIFO would block the open call, and the reader refuses it with a reason.
+        # A FIFO would block the open call. The reader rejects a FIFO with a reason.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             data = file.read(_LOOK_BYTES)
     except OSError as error:
@@ -111,13 +111,13 @@ def recognized(path: str) -> DataFile:
 
 
 def by_name(path: str) -> Optional[str]:
-    """Return the format that the name of a file has, for example ``CSV`` for ``clicks.csv.gz``, or None."""
+    """Return the format that a file name implies, for example ``CSV`` for ``clicks.csv.gz``, or None."""
     name = os.path.basename(path).lower()
     return next((kind for kind, pattern in _NAMES if pattern.search(name)), None)
 
 
 def record_format_of(kind: str, header: bool, use_quote_delim: bool = True) -> Format:
-    """Return how the content of TFRecord, CSV or TSV files is divided into records.
+    """Return the format that divides the content of TFRecord, CSV or TSV files into records.
 
     Args:
         kind: ``TFRECORD``, ``CSV`` or ``TSV``. The other arguments apply only to text files.
@@ -129,7 +129,7 @@ def record_format_of(kind: str, header: bool, use_quote_delim: bool = True) -> F
 
 
 def readable(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
-    """Return the files that paths and patterns name.
+    """Return the files that paths and patterns match.
 
     Raises:
         DataFilesError: an error of ``find`` or ``recognized``, or a Parquet file is compressed as a whole.
@@ -145,7 +145,7 @@ def readable(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
 
 
 def of_one_kind(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
-    """Return the files as ``readable``. All of them are TFRecord files, text files, or Parquet files.
+    """Return the files like ``readable``, and check that all of them are TFRecord files, text files, or Parquet files.
 
     Raises:
         DataFilesError, DataUnreadableError: see ``readable``.
@@ -172,7 +172,7 @@ def _format(path: str, content: bytes) -> str:
     if named is not None:
         return named
     if not content:
-        return TFRECORD  # which has no records
+        return TFRECORD  # an empty file is a TFRecord file without records
     if b"\0" not in content and _is_text(content):
         return TSV if b"\t" in content.partition(b"\n")[0] else CSV
     raise DataFilesError("The format of {} is unknown: it begins with the bytes {}. Nothing was read. Supported "

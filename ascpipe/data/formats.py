@@ -13,9 +13,9 @@ class Format(NamedTuple):
 
     Attributes:
         kind: number of the RecordKind of C++.
-        delimiter: byte between two fields of a text.
-        use_quote_delim: whether a field of a text that begins with ``"`` may contain delimiters and line ends.
-        header: whether the first record of a text is skipped.
+        delimiter: byte between two fields of a text record.
+        use_quote_delim: whether a text field that begins with ``"`` may contain delimiters and line ends.
+        header: whether the first record of a text file is skipped.
     """
 
     kind: int
@@ -38,11 +38,12 @@ PARQUET = Format(_PARQUET)
 
 
 def text(field_delim: str = ",", use_quote_delim: bool = True, header: bool = False) -> Format:
-    """Return the format of text files. Records are the records of ``tf.data.experimental.CsvDataset``.
+    """Return the format of text files. The content is divided into the same records as by
+    ``tf.data.experimental.CsvDataset``.
 
     Args:
         field_delim: delimiter of fields, a character of one byte.
-        use_quote_delim: False if quotes have no meaning, so that each line is a record.
+        use_quote_delim: False if quotes are not interpreted, so each line is a record.
         header: whether the first record is skipped.
     """
     return Format(_TEXT, field_delim.encode("latin-1")[0], use_quote_delim, header)

@@ -1,8 +1,8 @@
-"""Index files, which have the place of each record of a TFRecord or text file.
+"""Index files, which contain the position of each record of a TFRecord or text file.
 
-An index lies beside its data file. If that directory cannot be written, the index lies in the cache directory. An index
-belongs to a file of one size and modification time, and to one format. Otherwise, or if the index is damaged, it is
-built again.
+An index is stored in the directory of its data file, or in the cache directory if the first directory is not writable.
+An index is valid for one format, and for one size and modification time of the data file. If one of these differs or
+the index is damaged, the index is built again.
 """
 import ctypes
 import hashlib
@@ -17,9 +17,9 @@ from ascpipe.data.records import Place
 from ascpipe.directories import cache_dir, make_safe_dir
 from ascpipe.errors import DaemonError, DataUnreadableError, IndexNotWrittenError, IndexUnusableError
 
-STEP_BYTES = 64 << 20  #: of the data file between two calls of ``progress``
+STEP_BYTES = 64 << 20  #: bytes of the data file between two calls of ``progress``
 
-Progress = Callable[[int], None]  #: receives the number of bytes of the data file that were scanned
+Progress = Callable[[int], None]  #: function that receives the number of bytes of the data file that were scanned
 
 
 class RecordIndex:
@@ -54,13 +54,13 @@ class RecordIndex:
         self.close()
 
     def close(self) -> None:
-        """Close the index. A second call has no effect."""
+        """Close the index. Further calls do nothing."""
         if self._index:
             native.library().asc_data_index_close(self._index)
             self._index = c_void_p()
 
     def find(self, first: int, count: int = 1) -> List[Place]:
-        """Return the places of ``count`` records, beginning with record ``first``.
+        """Return the positions of ``count`` records, beginning with record ``first``.
 
         Raises:
             IndexUnusableError: the index has no such records, or was damaged since it was opened.
@@ -83,7 +83,8 @@ class Indexed(NamedTuple):
 
 
 def beside(path: str) -> str:
-    """Return the path of an index beside its data file. It is hidden, so that the pattern ``*`` does not match it."""
+    """Return the path of an index in the directory of its data file. The index is a hidden file, which ``*`` does not
+    match."""
     folder, name = os.path.split(os.path.realpath(path))
     return os.path.join(folder, "." + name + INDEX_SUFFIX)
 
@@ -100,7 +101,7 @@ def in_cache(path: str) -> str:
 
 
 def existing(path: str, record_format: Format = TFRECORD) -> Optional[RecordIndex]:
-    """Open the index of a data file. Return None if there is no index, or none that belongs to the current file.
+    """Open the index of a data file. Return None if there is no index, or if the index does not match the current file.
 
     Raises:
         DataUnreadableError: the data file cannot be found.

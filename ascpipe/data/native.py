@@ -1,6 +1,6 @@
 """Calls of the C interface of training data, ``tfops/src/input/c_api.cc`` and ``c_api_csv.cc``.
 
-ctypes releases the GIL during a call. Objects of the library are used by one thread at a time.
+ctypes releases the GIL during a call. Only one thread at a time may use an object of the library.
 """
 import ctypes
 import functools
@@ -25,7 +25,7 @@ from ascpipe.layout.calls import (
 )
 from ascpipe.tfops.load import files_library
 
-_TEXT_BYTES = 8192  # of an error message, which may contain a path of 4096 bytes
+_TEXT_BYTES = 8192  # maximum size of an error message, which may contain a path of 4096 bytes
 _TEXT = (c_char_p, c_int)
 
 #: Number, byte offset and size of a record, as in RecordPlace of C++.
@@ -105,12 +105,12 @@ def library() -> ctypes.CDLL:
 
 
 def crc32c(content: bytes, before: int = 0) -> int:
-    """Return the CRC-32C of bytes. ``before`` is the CRC-32C of the bytes before them."""
+    """Return the CRC-32C of bytes. ``before`` is the CRC-32C of the preceding bytes."""
     return int(library().asc_data_crc(content, len(content), before))
 
 
 def masked(crc: int) -> int:
-    """Return the form of a CRC-32C that TFRecord files and checkpoints of TensorFlow contain."""
+    """Return the masked form of a CRC-32C, as in TFRecord files and checkpoints of TensorFlow."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 

@@ -1,6 +1,7 @@
 """Order of the records of a training run: which records each rank reads in each batch.
 
-``tfops/src/input/batch_plan.h`` describes the rules, and ``tests/reference/batch_plan.py`` repeats them in Python.
+``tfops/src/input/batch_plan.h`` describes the rules, and ``tests/reference/batch_plan.py`` implements the same rules in
+Python.
 """
 import ctypes
 from ctypes import c_int, c_int64
@@ -9,7 +10,7 @@ from typing import List, NamedTuple, Optional, Tuple
 from ascpipe.data import native
 from ascpipe.layout.calls import BatchPlanArguments
 
-ENDLESS = -1  #: number of epochs
+ENDLESS = -1  #: number of epochs of an endless run
 
 
 class Position(NamedTuple):
@@ -44,7 +45,8 @@ class BatchPlan:
                                         int(seed is not None), int(drop_remainder), window)
 
     def moved(self, position: Position, batches: int) -> Optional[Position]:
-        """Return the position after a number of batches, or None if all epochs have ended. Its next batch exists.
+        """Return the position after a number of batches, or None if all epochs have ended. At the returned position,
+        there is a next batch.
 
         Raises:
             BatchPlanError: an argument is not allowed, or an epoch has no batch.
@@ -62,7 +64,7 @@ class BatchPlan:
         """
         after = native.Position(*position)
         count = c_int64()
-        size = min(self._plan.batch_size, self._plan.records)  # a wrong size is refused before memory is written
+        size = min(self._plan.batch_size, self._plan.records)  # a wrong size is rejected before memory is written
         numbers = (c_int64 * max(size, 0))()
         native.call("asc_data_plan_batch", ctypes.byref(self._plan), rank, after, numbers, ctypes.byref(count))
         return numbers[:count.value], Position(*after)

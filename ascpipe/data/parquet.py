@@ -15,8 +15,8 @@ from ascpipe.errors import (
 
 SCALAR = None  #: ``Column.length`` of a column with one value in each row
 ANY_LENGTH = -1  #: ``Column.length`` of a column of lists
-_FOOTERS = 256  #: that are kept
-_BUFFER_BYTES = 1 << 20  #: of a column that are read at a time; without a buffer, pyarrow first reads all columns
+_FOOTERS = 256  #: maximum number of footers that are kept
+_BUFFER_BYTES = 1 << 20  #: bytes of a column that are read at a time; without a buffer, pyarrow first reads all columns
 
 
 class Column(NamedTuple):
@@ -115,7 +115,7 @@ def read(group: RowGroup, columns: Sequence[str], use_threads: bool = False) -> 
         ParquetMissingError: pyarrow is not installed.
         DataChangedError: size or modification time of the file have changed.
         DamagedRecordsError: the row group cannot be decoded.
-        DataFilesError: several columns have one of the names.
+        DataFilesError: several columns have a requested name.
         DataUnreadableError: the file cannot be read.
     """
     parquet = required(group.path)
@@ -128,7 +128,7 @@ def read(group: RowGroup, columns: Sequence[str], use_threads: bool = False) -> 
         with pyarrow.OSFile(group.path) as source:
             file = parquet.ParquetFile(source, metadata=metadata, buffer_size=_BUFFER_BYTES)
             table = file.read_row_group(group.number, list(columns), use_threads=use_threads)
-        table.validate(full=True)  # the decoder does not check all offsets and indices, and C++ reads by them
+        table.validate(full=True)  # the decoder does not check all offsets and indices that C++ will use
         arrays = [_together(table.column(_place(name, table.schema, group.path))) for name in columns]
         batch = pyarrow.RecordBatch.from_arrays(arrays, names=list(columns))
     except failures() as error:

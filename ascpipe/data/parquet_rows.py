@@ -11,7 +11,7 @@ from ascpipe.errors import DataError
 
 _CHUNK = 1024  # rows that are Python objects at the same time
 _GROUP_ROWS = 1 << 16  # maximum number of rows of a row group that is written
-_GROUP_BYTES = 1 << 26  # of values; a row group ends after the row that reaches this number
+_GROUP_BYTES = 1 << 26  # bytes of values; a row group ends after the row that reaches this number
 _MOST_INT64 = 2 ** 63 - 1
 
 
@@ -28,11 +28,11 @@ class RowColumn(NamedTuple):
 
 
 def row_records(files: Sequence[DataFile], names: Sequence[str], watched: Watched) -> Iterator[Values]:
-    """Yield the rows of Parquet files. A row does not have the feature of a column that is null.
+    """Yield the rows of Parquet files. If a column is null in a row, the row does not have this feature.
 
     Args:
         files: the files.
-        names: columns to read, which features can read.
+        names: columns to read. Their types must be types that features support.
         watched: shows the progress.
 
     Raises:
@@ -75,7 +75,7 @@ class RowWriter:
     """Writer of Parquet files. Call ``close`` after the last record.
 
     Args:
-        file: receives the file.
+        file: the output file.
         path: path of the output, for messages.
         columns: columns by name.
         compression: ``"snappy"`` or ``"gzip"``.

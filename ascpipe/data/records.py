@@ -30,13 +30,13 @@ class Record(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Place of a record in a file.
+    """Position of a record in a file.
 
     Attributes:
         number: number of the record in its file, counted from 0.
         offset: byte offset of the record in the content of the file.
         size: bytes of the record, including the 16 bytes of length and checksums of a TFRecord, or the line end of a
-            text.
+            text record.
     """
 
     number: int
@@ -64,7 +64,7 @@ class RecordFile:
     Attributes:
         path: path of the file.
         compression: ``""``, ``"GZIP"`` or ``"ZLIB"``.
-        checked: number of records that ``check`` has checked, also in calls that raised an error.
+        checked: number of records that ``check`` has checked, including calls that raised an error.
         not_example: number of the first of these records that is not a tf.train.Example, or None.
     """
 
@@ -100,7 +100,7 @@ class RecordFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file. A second call has no effect."""
+        """Close the file. Further calls do nothing."""
         if self._file:
             native.library().asc_data_close(self._file)
             self._file = c_void_p()
@@ -126,7 +126,7 @@ class RecordFile:
         return _record(place, data, size) if data.value is not None else None
 
     def skip(self) -> Optional[Place]:
-        """Skip the next record and return its place, or return None at the end. The data may be damaged.
+        """Skip the next record and return its position, or return None at the end. The data may be damaged.
 
         Raises:
             DamagedRecordsError: the length of the record is damaged, so that the next record cannot be found.
@@ -138,10 +138,10 @@ class RecordFile:
         return None if is_end.value else Place(*place)
 
     def read_at(self, place: Place) -> Record:
-        """Return the record at a place of an index. ``read`` then continues with the record after it.
+        """Return the record at a position from an index. ``read`` then continues with the record after it.
 
         Raises:
-            IndexUnusableError: the file is compressed, or has no such record at this place.
+            IndexUnusableError: the file is compressed, or has no such record at this position.
             DamagedRecordsError, DataChangedError, DataUnreadableError: as in ``read``.
         """
         where = native.Place(*place)

@@ -65,7 +65,7 @@ class Conflict(NamedTuple):
     Attributes:
         name: name of the feature.
         type: first type.
-        where: a description of the place of the other type.
+        where: description of the record that has another type.
     """
 
     name: str

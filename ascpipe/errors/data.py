@@ -15,7 +15,8 @@ class DataError(AscpipeError):
 
 
 class DamagedRecordsError(DataError):
-    """A record or a compressed stream is damaged or truncated. The text has file, record, byte offset and values."""
+    """A record or a compressed stream is damaged or truncated. The text contains the file, record, byte offset and
+    values."""
 
     code = "E330"
 
@@ -39,7 +40,7 @@ class IndexUnusableError(DataError):
 
 
 class BatchPlanError(DataError, ValueError):
-    """Records cannot be divided into batches of this size, or a position is not one of these records."""
+    """Records cannot be divided into batches of this size, or a position is outside these records."""
 
     code = "E334"
 
@@ -66,7 +67,7 @@ class NotAnExampleError(DataError, ValueError):
 
 class TransformError(DataError, ValueError):
     """The function ``transform`` of ``asc.data.read`` raised an error, or returned something that is not allowed. The
-    text has the function, the batch and the reason.
+    text contains the function, the batch and the reason.
     """
 
     code = "E338"

@@ -1,4 +1,4 @@
-"""Functions that compute the rates of ``asc.data.read``, and whether it is the reason that the input is slow."""
+"""Functions that compute the rates of ``asc.data.read``, and determine whether it limits the speed of the input."""
 from typing import Any, Dict, Mapping, Optional, Sequence
 
 Status = Mapping[str, Any]
@@ -8,9 +8,9 @@ LATER_STAGES = "the stages after asc.data.read, such as map and transform="
 
 _COUNTERS = ("records", "bytes", "batches", "skipped")
 _TIMES = ("read_s", "parse_s", "full_s", "waited_s")
-_LIMITS = 0.5  # minimum share of time in which the program waits for asc.data.read if that is the reason
-_BUSY = 0.8  # minimum share of time of readers that cannot do more
-_BY_READING = 0.5  # minimum share of reading in the time of busy readers to mention it
+_LIMITS = 0.5  # asc.data.read limits the speed if the program waits for it for at least this share of the time
+_BUSY = 0.8  # readers are saturated if they are busy for at least this share of the time
+_BY_READING = 0.5  # reading is mentioned if it takes at least this share of the busy time
 
 
 def reading_rates(before: Status, after: Status) -> Optional[Dict[str, float]]:

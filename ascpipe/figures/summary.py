@@ -10,8 +10,8 @@ _OVER = ("failed", "stopped")  # states in which a daemon starts no worker
 def summary(looks: List[Dict[str, Any]]) -> Dict[str, Any]:
     """Return the ``rates`` of an interval, the share of time that the step waited, and the bottleneck.
 
-    ``reading`` has the rates of ``asc.data.read``. ``slow_input`` is the slow part of the input, or None if the
-    bottleneck is another one.
+    ``reading`` has the rates of ``asc.data.read``. ``slow_input`` is the slow part of the input, or None if the input
+    is not the bottleneck.
     """
     found = bottleneck(looks)
     return {**rates(looks[0], looks[-1]), "step_waits": waiting(looks), "bottleneck": found,

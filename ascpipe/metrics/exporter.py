@@ -145,7 +145,7 @@ class File:
 
 
 def _lock(fd: int) -> None:
-    """Lock a file if the file system has locks. Raise ``BlockingIOError`` if another process has the lock."""
+    """Lock a file if the file system supports locks. Raise ``BlockingIOError`` if another process has the lock."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""HTTP server that supports only ``GET /metrics``. ``ascpipe/control/web.py`` has its limits."""
+"""HTTP server that supports only ``GET /metrics``. ``ascpipe/control/web.py`` describes its limits."""
 import socket
 import time
 from typing import Callable

@@ -1,13 +1,13 @@
 """Advice for the next run, computed from the figures of a run. The functions are pure.
 
-An expected gain is an upper limit: the speed if the share of waiting that the change addresses disappeared.
+An expected gain is an upper limit. It assumes that the change removes all of the waiting time that it addresses.
 """
 from typing import Any, Dict, List, Mapping, NamedTuple
 
 _NOTICED = 0.1  # minimum share of the time that is worth a change
 _FULL = 0.98  # share of used device rows of a full device
 _MUCH_ROOM = 0.5  # share of used device rows below which a table has more device rows than it needs
-_SLACK = 1.25  # of a recommended size
+_SLACK = 1.25  # safety factor of a recommended size
 _LEAST_SAVED_BYTES = 1 << 20
 
 
@@ -16,8 +16,8 @@ class Advice(NamedTuple):
 
     Attributes:
         change: what to change.
-        reason: figures of the run that are the reason.
-        gain: expected gain in steps/s as a share, at most; 0 if the change only saves memory.
+        reason: figures of the run that justify the change.
+        gain: upper limit of the expected gain in steps/s, as a share; 0 if the change only saves memory.
     """
 
     change: str

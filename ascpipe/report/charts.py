@@ -2,10 +2,10 @@
 import html
 from typing import List, Sequence, Tuple
 
-WIDTH = 720  #: of a chart, in pixels
-HEIGHT = 180  #: of a line chart
-_LEFT = 70  # of the labels beside a line
-_BOTTOM = 24  # of the labels below a line
+WIDTH = 720  #: width of a chart in pixels
+HEIGHT = 180  #: height of a line chart in pixels
+_LEFT = 70  # width of the labels beside a line
+_BOTTOM = 24  # height of the labels below a line
 _MOST_POINTS = 720
 _BAR = 22
 
@@ -35,7 +35,7 @@ def line_chart(title: str, points: Sequence[Tuple[float, float]], unit: str) -> 
 
 
 def bars(title: str, shares: Sequence[Tuple[str, float]]) -> str:
-    """Return horizontal bars. ``shares``: (label, share in [0, 1])."""
+    """Return horizontal bars. ``shares`` has a pair (label, share in [0, 1]) for each bar."""
     parts: List[str] = []
     for number, (label, share) in enumerate(shares):
         y = 4 + _BAR * number

@@ -8,7 +8,7 @@ from ascpipe.figures.rates import NOTHING, bottleneck, busy, rates
 from ascpipe.figures.reading import reading_rates
 from ascpipe.logs import one_line
 
-_WINDOW = 5  # samples of which a bottleneck is computed, as of one interval of `ascpipe stats`
+_WINDOW = 5  # number of samples from which a bottleneck is computed, as in one interval of `ascpipe stats`
 
 
 def record_of(name: Optional[str], last: bool) -> run_record.Record:
