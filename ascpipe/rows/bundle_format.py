@@ -1,8 +1,8 @@
 """Format of the index file of a TensorFlow checkpoint (a *bundle*, format V2). The functions are pure.
 
-The index is a table of sorted keys, in the format of LevelDB. The empty key has the header. The name of a tensor is the
-key of its entry. A partitioned variable has an entry without bytes, which lists the slices, and an entry for each slice
-under the key ``slice_key(...)``. The numbers of fields are the numbers of TensorFlow's ``tensor_bundle.proto``.
+The index is a table of sorted keys, in the format of LevelDB. The entry with the empty key is the header. The name of a
+tensor is the key of its entry. A partitioned variable has an entry without bytes, which lists the slices, and an entry
+for each slice under the key ``slice_key(...)``. TensorFlow's ``tensor_bundle.proto`` defines the field numbers.
 """
 import struct
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -119,7 +119,7 @@ def _ordered(number: int) -> bytes:
 
 
 def _handle(data: bytes, place: int) -> Tuple[Tuple[int, int], int]:
-    """Return (offset, size) of a block, and the place after it."""
+    """Return (offset, size) of a block, and the position after this pair."""
     offset, place = varint(data, place)
     size, place = varint(data, place)
     return (offset, size), place
@@ -156,7 +156,7 @@ def _items(block: bytes) -> Iterator[Tuple[bytes, bytes]]:
 
 
 def _append(written: bytearray, items: Sequence[Tuple[bytes, bytes]], checksum: Checksum) -> bytes:
-    """Append a block, and return its handle. No key shares a prefix with the key before."""
+    """Append a block, and return its handle. Each key is stored in full, without a shared prefix."""
     block = bytearray()
     restarts = []
     for key, value in items:
@@ -247,7 +247,7 @@ def _signed(value: Optional[Union[int, bytes]]) -> int:
 
 
 def varint(data: bytes, place: int) -> Tuple[int, int]:
-    """Return the number at a place, and the place after it.
+    """Return the number at a position, and the position after the number.
 
     Raises:
         ValueError: the number is truncated or too long.

@@ -22,7 +22,7 @@ class Piece(NamedTuple):
     """Part of a tensor whose bytes are consecutive in a file.
 
     Attributes:
-        entry: place of the bytes.
+        entry: location of the bytes.
         start: first index in each dimension.
         shape: lengths in each dimension.
     """
@@ -99,7 +99,8 @@ class Bundle:
         return found
 
     def verify(self) -> None:
-        """Check the slices of all tensors, and compare the bytes with their checksums. Texts are not compared.
+        """Check the slices of all tensors, and compare the bytes with their checksums. Tensors of strings are not
+        compared.
 
         Raises:
             DamagedCheckpointError: a checksum is wrong, or a slice is missing.
@@ -129,7 +130,7 @@ class Bundle:
         """Return consecutive rows of a tensor as float32[count, width].
 
         Args:
-            pieces: parts of the tensor, which together have each value once.
+            pieces: parts of the tensor, which together contain each value once.
         """
         rows = np.empty((count, width), "<f4")
         for piece in pieces:
@@ -186,7 +187,8 @@ class Bundle:
 class BundleWriter:
     """Writer of a checkpoint for TensorFlow's Saver. Close the object, or use ``with``.
 
-    Each data file gets its tensors one after the other, so that several tensors can be written at the same time.
+    The tensors of one data file must be written one after the other. Tensors of different data files can be written at
+    the same time.
 
     Args:
         directory: path of the directory.
@@ -220,7 +222,7 @@ class BundleWriter:
         one.end += len(content)
 
     def end(self, key: bytes, like: Entry, shard: int = 0) -> None:
-        """End a tensor. ``like`` has its type, shape and slices."""
+        """End a tensor. ``like`` is an entry with the type, shape and slices of the tensor."""
         one = self._shards[shard]
         crc = like.crc if like.dtype in _NOT_PLAIN else one.crc.masked()
         self._entries[key] = like._replace(shard=shard, offset=one.begin, size=one.end - one.begin, crc=crc)
@@ -288,7 +290,7 @@ def _elements(shape: Sequence[int]) -> int:
 
 
 def tiles(pieces: Sequence[Piece], shape: Sequence[int]) -> Optional[str]:
-    """Return None if the pieces have each value of a tensor exactly once, or a reason."""
+    """Return None if the pieces contain each value of a tensor exactly once. Otherwise, return the reason."""
     if sum(_elements(piece.shape) for piece in pieces) != _elements(shape):
         return "its slices do not have all {} values".format(_elements(shape))
     for piece in pieces:

@@ -77,10 +77,10 @@ def written(copy: Copy, name: Name, kind: str) -> str:
     """Write the new checkpoint, and return its prefix.
 
     Args:
-        kind: how the checkpoint was created. It is a part of its run id.
+        kind: word for the way in which the checkpoint was created. The word becomes part of the run id.
     """
     checkpoint = copy.checkpoint
-    # Another run id, because this is another state than the live tables of the run that saved the checkpoint.
+    # Use a new run id, because this state differs from the live tables of the run that saved the checkpoint.
     positions = copy.positions("{}-{}".format(kind, uuid.uuid4().hex))
     with CheckpointWriter(*name, dense=checkpoint.dense_prefix is not None, ranks=copy.ranks) as writer:
         if checkpoint.dense_prefix is not None:

@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]  #: (rows so far, all rows)
 
 
 class Request(NamedTuple):
-    """What to export.
+    """Parameters of an export.
 
     Attributes:
         prefix: ``dir/base-step`` of the checkpoint.

@@ -15,7 +15,7 @@ class FileTable:
 
     Args:
         source: opened files. Their columns fit the table.
-        spec: spec of the table. Its numbers of rows have no effect.
+        spec: spec of the table. Its numbers of rows are ignored.
 
     Attributes:
         prefix: path of the files.
@@ -40,11 +40,11 @@ class FileTable:
             spec.name: spec._replace(slots=slots, rows=len(self._keys), candidates=0, initial=None, policies=policies)}
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """Return how many rows belong to a rank, and how many of its keys have no row, which is 0."""
+        """Return the number of rows of a rank, and 0 as the number of its keys without a row."""
         return int(belongs(self._keys, rank, ranks).sum()), 0
 
     def keys_with_rows(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
-        """Yield the keys of a rank, in the order of the files. Counts and timestamps that are not there are 0."""
+        """Yield the keys of a rank, in the order of the files. Missing counts and timestamps are 0."""
         columns = [name for name in (COUNT, TIMESTAMP) if name in self._source.columns]
         for part, mine in self._parts(table, columns, rank, ranks):
             nothing = np.zeros(len(part.keys), np.int64)

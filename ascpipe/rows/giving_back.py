@@ -44,7 +44,7 @@ class Table(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What to convert.
+    """Parameters of a conversion.
 
     Attributes:
         checkpoint: ``dir/base-step`` of a checkpoint of ascpipe. It is not changed.

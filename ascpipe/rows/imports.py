@@ -23,13 +23,13 @@ _IMPORTED = "imported"  #: part of the default name of the new checkpoint
 
 
 class Request(NamedTuple):
-    """What to import.
+    """Parameters of an import.
 
     Attributes:
         into: ``dir/base-step`` of the checkpoint to start from. It is not changed.
         table: name of the table.
         source: path of the files.
-        merge: ``keep`` or ``replace``: which row a key gets that the table already has.
+        merge: ``keep`` or ``replace``: which row is used for a key that the table already has.
         to: ``dir/base-step`` of the new checkpoint, or None for ``dir/base-imported-step``.
         pad: True to append zeros to rows that are shorter than the rows of the table.
         truncate: True to drop the last floats of rows that are longer than the rows of the table.
@@ -93,7 +93,7 @@ def imported(request: Request, progress: Optional[Progress] = None) -> Imported:
             except RowsNotImportedError:
                 raise
             except ValueError:
-                source.check_unchanged()  # the usual reason why the writer gets other rows than were announced
+                source.check_unchanged()  # a changed file is the usual reason why the writer receives unexpected rows
                 raise
     matched = merge.plan.matched
     replaced = matched if request.merge == REPLACE else 0

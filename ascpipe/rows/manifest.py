@@ -1,7 +1,7 @@
 """Manifest of exported rows, ``manifest.json``. The functions are pure.
 
 The record contains a digest of its text. File names are derived from the format and the columns; names in the record
-are only compared with these.
+are only compared with the derived names.
 """
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 

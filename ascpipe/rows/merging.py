@@ -1,4 +1,4 @@
-"""Which keys of a table are imported, and which counts and timestamps they get."""
+"""Choice of the keys that are imported into a table, and of their counts and timestamps."""
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -12,17 +12,17 @@ from ascpipe.checkpoint.table_folders import candidate_pieces, count_pieces
 from ascpipe.rows.columns import COUNT, TIMESTAMP
 from ascpipe.rows.sources import Source, checked_parts
 
-_BLOCK_ROWS = 1 << 20  #: keys of the table that are searched together; the search is faster if there are many
+_BLOCK_ROWS = 1 << 20  #: keys of the table that are searched at a time; many keys make the search faster
 KEEP = "keep"
 REPLACE = "replace"
 
 
 class There(NamedTuple):
-    """What a table has of the keys of a source, in the order of the sorted keys.
+    """State of a source's keys in the table, in the order of the sorted keys.
 
     Attributes:
-        has_row: bool[m], whether the table has a row of the key.
-        is_counted: bool[m], whether the table counts the key without a row.
+        has_row: bool[m], whether the table has a row for the key.
+        is_counted: bool[m], whether the key is only counted in the table, without a row.
         counts, timestamps: int64[m], values that a row gets if the files have none.
     """
 
@@ -37,9 +37,9 @@ class Plan(NamedTuple):
 
     Attributes:
         keys: int64[m], all keys of the source, sorted.
-        there: what the table has of them, or None if it has no key of the source.
+        there: state of these keys in the table, or None if the table has none of them.
         latest: largest timestamp of the source, or 0.
-        rows: for each rank, whether the source has the key of each of its rows, as bool[rows], in their order.
+        rows: for each rank, which rows of the table have a key that the source has, as bool[rows].
     """
 
     keys: np.ndarray
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
         return int(belongs(keys, rank, ranks).sum())
 
     def no_longer_counted(self, rank: int, ranks: int) -> int:
-        """Return how many keys of a rank were counted without a row, and get a row."""
+        """Return how many keys of a rank were only counted, and get a row."""
         return 0 if self.there is None else int(belongs(self.keys[self.there.is_counted], rank, ranks).sum())
 
     def has(self, keys: np.ndarray) -> np.ndarray:
@@ -95,7 +95,7 @@ def read_keys(source: Source, spec: TableSpec, prefix: str, columns: Sequence[st
     """Read and check all keys, and the values of other columns.
 
     Args:
-        prefix: checkpoint or path that an error about too little memory names.
+        prefix: checkpoint or path, for the error message if there is too little memory.
         columns: columns to check besides ``key``.
 
     Returns:
@@ -136,10 +136,10 @@ def _check_unique(keys: np.ndarray, spec: TableSpec, source: Source) -> None:
 
 def _matched(keys: np.ndarray, there: Optional[There], block: KeyBlock, spec: TableSpec,
              found: Tuple[np.ndarray, np.ndarray, bool]) -> Optional[There]:
-    """Note keys of the table that are also keys of the source.
+    """Record in ``there`` the keys of the table that are also keys of the source.
 
     Args:
-        found: what ``places`` returned for the keys of the block, and whether they have rows.
+        found: result of ``places`` for the keys of the block, and whether the keys have rows.
     """
     place, is_there, has_row = found
     if not is_there.any():

@@ -121,7 +121,8 @@ def dim_of_npy(path: str) -> Optional[int]:
 
 
 def _header(file: BinaryIO) -> Tuple[Tuple[int, ...], bool, np.dtype]:
-    """Return shape, order and dtype of an npy file. Raise an error of ``_NO_HEADER`` if it is damaged."""
+    """Return shape, order and dtype of an npy file. Raise one of the exceptions in ``_NO_HEADER`` if the header is
+    damaged."""
     version = np.lib.format.read_magic(file)
     if version not in _READ_HEADER:
         raise ValueError("its format has version {}".format(version))

@@ -15,8 +15,8 @@ from ascpipe.rows.parquet_lists import values_of_largest_batch
 from ascpipe.rows.parquet_pages import Chunk, LargePageError, checked_pages
 from ascpipe.rows.sources import Part, Source, Wrong, block_rows, check_columns, widths_of
 
-_BUFFER_BYTES = 1 << 20  #: of a column that are read at a time
-_FEW = 4096  #: values that a row group may have in any case
+_BUFFER_BYTES = 1 << 20  #: bytes of a column that are read at a time
+_FEW = 4096  #: number of values that every row group may have
 _KEYS = (KEY, "keys")
 _ROWS = (ROW, "rows", "embedding")
 
@@ -172,7 +172,7 @@ class ParquetRows(Source):
                 name, values, rows, most), rows)
 
     def _values(self, batch: Any, fields: Sequence[str], name: str) -> Tuple[np.ndarray, np.ndarray]:
-        """Return the values of a column, and for each row whether it is null or has another length."""
+        """Return the values of a column, and for each row whether it is null or has the wrong length."""
         width = self._widths[name]
         arrays = [batch.column(batch.schema.get_field_index(field)) for field in fields]
         if width and not _is_list(arrays[0].type):
@@ -220,7 +220,7 @@ def _chunks(file: Any, group: int) -> Iterator[Tuple[str, Chunk, Optional[str]]]
 def _opened(owner: Source, path: str, stamp: Optional[disk.Stamp] = None) -> Iterator[Tuple[Any, disk.Stamp, int]]:
     """Context manager that opens a file, and yields its ``pyarrow.parquet.ParquetFile``, its stamp and its descriptor.
 
-    Raise ``DamagedRowsError`` if the footer cannot be read, or if the file has another ``stamp``.
+    Raise ``DamagedRowsError`` if the footer cannot be read, or if the stamp of the file differs from ``stamp``.
     """
     import pyarrow
     from pyarrow import parquet

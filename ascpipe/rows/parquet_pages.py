@@ -1,6 +1,6 @@
 """Sizes of the pages of Parquet files. pyarrow decompresses a whole page at a time, and trusts the sizes in its header.
 
-The header of a page is in Thrift's compact protocol. The numbers of fields are the numbers of ``parquet.thrift``.
+The header of a page is in Thrift's compact protocol. ``parquet.thrift`` defines the field numbers.
 """
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
@@ -8,7 +8,7 @@ from ascpipe.rows.bundle_format import varint
 
 MAX_PAGE_BYTES = 1 << 28  #: maximum size of a page that is read, compressed and decompressed
 
-_HEADER_BYTES = 1 << 13  #: that are read to decode a header; the statistics of numbers are short
+_HEADER_BYTES = 1 << 13  #: bytes that are read to decode a header; the statistics of numbers are short
 _DICTIONARY = 2  #: type of a page
 _NEWER = 3  #: type of a page with values in the newer format
 RUNS = 3  #: encoding of levels
@@ -21,11 +21,11 @@ Read = Callable[[int, int], bytes]  #: (first byte, number of bytes) -> bytes, f
 
 
 class Chunk(NamedTuple):
-    """Values of one column in a row group, as described by the footer.
+    """Column chunk of a row group, as described by the footer.
 
     Attributes:
         start: first byte of the first page.
-        values: number of values, with nulls.
+        values: number of values, including nulls.
     """
 
     start: int
@@ -62,7 +62,7 @@ def checked_pages(read: Read, chunk: Chunk) -> List[Page]:
 
     Raises:
         LargePageError: a page is too large.
-        ValueError: a header is damaged, or the pages do not have the number of values of the footer.
+        ValueError: a header is damaged, or the number of values in the pages differs from the footer.
     """
     found: List[Page] = []
     values = 0
@@ -94,7 +94,7 @@ def checked_pages(read: Read, chunk: Chunk) -> List[Page]:
 
 
 def _struct(data: bytes, place: int, depth: int) -> Tuple["Fields", int]:
-    """Return the integer fields of a struct, its structs, and the place after it."""
+    """Return the integer fields of a struct, its nested structs, and the position after the struct."""
     fields: Fields = {}
     field = 0
     while depth <= _DEEPEST and place < len(data):

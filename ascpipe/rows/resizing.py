@@ -21,7 +21,7 @@ class Fit(NamedTuple):
     truncate: bool = False
 
     def allows(self, dim: int, wanted: int) -> bool:
-        """Return whether rows of ``dim`` floats become rows of ``wanted`` other floats."""
+        """Return whether rows of ``dim`` floats may be padded or truncated to ``wanted`` floats."""
         return 0 < dim <= MAX_WIDTH and (self.pad if dim < wanted else self.truncate and dim > wanted)
 
 
@@ -40,7 +40,7 @@ class ResizedRows(Source):
     A row is padded with zeros. An optimizer slot as wide as a row is padded with its initial value.
 
     Args:
-        source: rows with the dimension of the files. This object closes it.
+        source: rows with the dimension of the files. ``ResizedRows`` closes the source.
         spec: table into which the rows are imported.
     """
 

@@ -51,12 +51,12 @@ def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Col
     yielded without a copy.
 
     Args:
-        blocks: returns the blocks, which have no key twice.
+        blocks: function that returns the blocks. No key occurs twice in the blocks.
         passed: list whose only item has all keys in the order of the blocks, as int64[n]. The list becomes empty, so
             that the memory of the keys is freed as early as possible.
         columns: columns of the blocks.
-        rooms: returns a context manager, which yields room for the rows of each column. The caller may overwrite the
-            room of rows that were yielded.
+        rooms: function that returns a context manager, which yields room for the rows of each column. The caller may
+            overwrite the room of rows that were yielded.
 
     Raises:
         OSError: the rooms cannot be written or read.

@@ -1,4 +1,4 @@
-"""Files with rows to import, whatever their format."""
+"""Files with rows to import, in any format."""
 import os
 import stat
 from typing import Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
@@ -20,7 +20,7 @@ class Part(NamedTuple):
 
     Attributes:
         values: int64[n] of ``key``, ``count`` and ``timestamp``, and float32[n, width] of ``row`` and slots, by column.
-        place: function that describes a row of the part, from its index.
+        place: function that returns a description of the location of a row, given the index of the row in the part.
     """
 
     values: Dict[str, np.ndarray]
@@ -37,7 +37,7 @@ class Source:
 
     Attributes:
         path: path that the user passed.
-        columns: names of the columns of the files that are imported: ``key``, ``row``, and on request others.
+        columns: names of the columns of the files that are imported: ``key``, ``row``, and others on request.
     """
 
     def __init__(self, path: str) -> None:
@@ -52,7 +52,8 @@ class Source:
             columns: columns to read besides ``key``.
 
         Raises:
-            RowsNotImportedError: rows do not fit the table. All files were read, so that the error has their number.
+            RowsNotImportedError: rows do not fit the table. All files were read, so the error contains the number of
+                these rows.
             DamagedRowsError: a file is damaged or cannot be read.
         """
         raise NotImplementedError
@@ -116,7 +117,7 @@ class Wrong:
         self._place = self._reason = ""
 
     def add(self, place: str, reason: str, count: int = 1) -> None:
-        """Add rows. Only the first place and reason are kept."""
+        """Count invalid rows. Only the first place and reason are kept."""
         if self.count == 0:
             self._place = place
             self._reason = reason

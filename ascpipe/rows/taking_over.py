@@ -46,7 +46,7 @@ class Variable(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What to convert.
+    """Parameters of a conversion.
 
     Attributes:
         checkpoint: ``dir/base-step`` of a checkpoint that TensorFlow's Saver wrote. It is not changed.

@@ -35,7 +35,7 @@ _POWER = re.compile(r"(?:.*/)?beta[12]_power\Z", re.DOTALL)
 
 
 def slots_of(variable: str, tensors: Dict[str, Entry]) -> Dict[str, List[str]]:
-    """Return the optimizer slots of a variable: last part of the name -> names of the tensors.
+    """Return the optimizer slots of a variable, as a dict from the last part of the name to the names of the tensors.
 
     Tensors with another number of rows, such as a power of Adam, are not slots.
     """
@@ -59,12 +59,12 @@ def _owner(name: str, tensors: Dict[str, Entry]) -> Optional[str]:
 
 
 def table_slot(name: str) -> TableSlot:
-    """Return the slot of a table for the last part of TensorFlow's name of a slot."""
+    """Return the table slot that corresponds to a slot of TensorFlow, given the last part of its name."""
     return _TABLE_SLOTS.get(name) or TableSlot(re.sub(r"\W", "_", name), 0.0)
 
 
 def tensorflow_slot(name: str) -> str:
-    """Return the last part of TensorFlow's name for a slot of a table."""
+    """Return the last part of the name that TensorFlow uses for a table slot."""
     return {slot.name: theirs for theirs, slot in _TABLE_SLOTS.items()}.get(name, name)
 
 
@@ -107,7 +107,8 @@ def reverse_aliases(names: Iterable[str]) -> Dict[str, str]:
 def names_like(variable: str, slot: str, dense: Sequence[str]) -> List[str]:
     """Return the names that TensorFlow gives to a slot of a variable, derived from the slots of other variables.
 
-    The first name is ``V/slot``. The other names have a scope or a text in the middle if slots of other variables do.
+    The first name is ``V/slot``. The other names contain a scope, or a text in the middle, as in the slots of other
+    variables.
     """
     found = {"{}/{}".format(variable, slot): None}
     known = set(dense)

@@ -18,12 +18,12 @@ _VOCABULARY = "vocabulary:"
 _INTEGER = re.compile(r"-?[0-9]{1,19}\Z")
 _KINDS = "identity, hash_bucket or vocabulary:FILE"
 
-Hash = Callable[[List[str]], np.ndarray]  #: int64 key of each text
+Hash = Callable[[List[str]], np.ndarray]  #: function that returns the int64 key of each string
 Keys = Callable[[int, int], np.ndarray]  #: keys of consecutive rows: (first row, number of rows) -> int64[n]
 
 
 class Lookup(NamedTuple):
-    """How a program computes the row of a key.
+    """Parameters with which a program computes the row of a key.
 
     Attributes:
         prefix: checkpoint, for error messages.
@@ -40,7 +40,7 @@ class Lookup(NamedTuple):
 
 
 def check_kind(keys: str) -> None:
-    """Raise ``ArgumentError`` unless a kind of keys is known."""
+    """Raise ``ArgumentError`` unless ``keys`` is a known kind of keys."""
     if keys not in (IDENTITY, HASH_BUCKET) and not (keys.startswith(_VOCABULARY) and keys != _VOCABULARY):
         raise ArgumentError("keys={} is not allowed. Nothing was read or written. Pass {}".format(shown(keys), _KINDS))
 
@@ -52,7 +52,7 @@ def keys_of(keys: str, lookup: Lookup) -> Keys:
         keys: ``identity``, ``hash_bucket`` or ``vocabulary:FILE``. A bucket number is a row number.
 
     Raises:
-        NotConvertedError: the vocabulary cannot be read, has another number of lines, or has a line twice.
+        NotConvertedError: the vocabulary cannot be read, has the wrong number of lines, or contains a line twice.
         NoMemoryToReadError: the keys do not fit into memory.
     """
     rows = lookup.rows
@@ -116,7 +116,7 @@ def _integers(lines: List[str]) -> Optional[np.ndarray]:
 
 
 def _hashed(lines: List[str], path: str, lookup: Lookup) -> np.ndarray:
-    """Return the keys of texts. TensorFlow has the hash function; the import is by name, because only texts need it."""
+    """Return the keys of strings. TensorFlow provides the hash function, and is imported only for strings."""
     try:
         hash_texts: Hash = importlib.import_module("ascpipe.tf.checkpoints.text_keys").keys_of_texts
     except ImportError as error:

@@ -12,15 +12,15 @@ from ascpipe.errors import ArgumentError
 from ascpipe.rows.columns import FLOAT16, NPY, PARQUET, TSV, Column
 from ascpipe.rows.sorting import Arrays, regrouped
 
-_GROUP_BYTES = 16 << 20  #: of rows in a row group of a Parquet file
+_GROUP_BYTES = 16 << 20  #: bytes of rows in a row group of a Parquet file
 _GROUP_ROWS = 1 << 16
-_SYNC_BYTES = 8 << 20  #: that are written back to the disk at a time
+_SYNC_BYTES = 8 << 20  #: bytes that are written back to the disk at a time
 _FLOAT16_PYARROW = 15  #: first release that writes float16 to Parquet files
 _DIGITS = {"float32": b"%.9g", FLOAT16: b"%.5g"}  #: the number of digits that identifies each value
 
 
 class DigestFile(io.BufferedIOBase):
-    """File that computes the digest of what is written. The caller closes the descriptor."""
+    """File that computes the digest of the written bytes. The caller closes the descriptor."""
 
     def __init__(self, fd: int) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class DigestFile(io.BufferedIOBase):
 
 
 def check(file_format: str, dtype: str, path: str) -> None:
-    """Check that files of this format can have this type.
+    """Check that the file format supports this type.
 
     Raises:
         ParquetMissingError: pyarrow is not installed.
-        ArgumentError: pyarrow writes no Parquet files with float16.
+        ArgumentError: the installed pyarrow does not support float16 in Parquet files.
     """
     if file_format != PARQUET:
         return
@@ -69,7 +69,7 @@ def check(file_format: str, dtype: str, path: str) -> None:
 
 
 def begin(file_format: str, files: Sequence[DigestFile], columns: Sequence[Column], rows: int) -> None:
-    """Write what npy files have before their values.
+    """Write the headers of npy files, which precede the values.
 
     Args:
         files: the files of ``columns.files_of``.
