@@ -160,7 +160,7 @@ def lines_of(table: str, ticket: int, why: str, now: float, keys: Keys) -> bytes
 
 
 def parsed(line: bytes) -> Optional[Loss]:
-    """Return a line of the log, or None if it is no complete line."""
+    """Parse a line of the log. Return None if the line is incomplete."""
     fields = line.decode("utf-8", "replace").rstrip("\n").split("\t")
     if len(fields) != _COLUMNS or fields[-1] not in (EVICTED, DELETED):
         return None

@@ -15,7 +15,8 @@ from ascpipe.errors import EndpointTooLongError, NameRefusedError, RunDirError
 
 DEFAULT_NAME = "default"
 NAME_VARIABLE = "ASCPIPE_NAME"
-#: `ascpipe plan --program` sets it to the file for the tables of the program, which then stops before its first step
+#: `ascpipe plan --program` sets this variable to a path. The program writes its tables there and stops before its first
+#: step.
 PLAN_VARIABLE = "ASCPIPE_PLAN"
 ENDPOINT_BYTES = 107  #: maximum length of a unix socket path, without its final NUL
 

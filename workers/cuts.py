@@ -83,7 +83,7 @@ class Cuts:
             table.set_threshold(int(header["cut_argument"]))
         elif kind == CUT_EVICT:
             age = int(header["cut_argument"])
-            if self._log is not None:  # before the eviction: after a kill, a line may be there twice, but is not lost
+            if self._log is not None:  # before the eviction, so a kill may duplicate lines but not lose lines
                 header["unlogged_evicted"] += self._log.write(
                     self._view.name, int(header["retired"]), EVICTED, old_keys(truth_of(self._view), age))
             header["evicted"] += table.evict(age)
@@ -164,7 +164,7 @@ class CutStage(Stage):
         return True
 
     def is_readable(self) -> bool:
-        """Return whether evaluations may read the truth."""
+        """Return whether evaluations may read the trained state."""
         return not self._cuts.is_loading
 
 

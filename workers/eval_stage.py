@@ -14,7 +14,8 @@ class EvalStage(Stage):
 
     Args:
         resolve: ``Table.resolve`` of the table.
-        is_readable: function that returns whether the truth is the state of the table after the last trained step.
+        is_readable: function that returns whether shared memory contains the state of the table after the last trained
+            step.
     """
 
     def __init__(self, resolve: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None], at: TableInRing,

@@ -34,6 +34,6 @@ class Stage:
 
 
 def truth_of(view: TableView) -> Truth:
-    """Return the truth of a table segment."""
+    """Return the arrays of a table in its shared-memory segment."""
     return Truth(view.header, view.header_at, view.entries, view.slot_entries, view.ready_entries, view.ready_homes,
                  view.disk_table, view.requests)

@@ -1,4 +1,4 @@
-"""Table worker, which plans the batches of its tables, updates their truth in shared memory and applies cuts.
+"""Table worker, which plans the batches of its tables, updates their trained state in shared memory, and applies cuts.
 
 ::
 
@@ -26,7 +26,7 @@ from ascpipe.workers.train_stage import TrainStage
 class _Served:
     """Table that this worker serves, and the stage that changes the table.
 
-    Table and stage are replaced when a table that was only read before gets a training stream.
+    Both are replaced when an evaluation-only table gets a training stream.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class _Served:
         self.changes: Union[TrainStage, CutStage]
 
     def serve(self, attachment: Attachment, number: int, bells: Bells, *, restart: bool) -> None:
-        """Start serving a table from its truth in shared memory."""
+        """Start serving a table from its trained state in shared memory."""
         view = attachment.tables[number]
         self.table = Table(truth_of(view), spread_of(attachment.hash_seed))
         at = _training_ring(attachment, number)
@@ -48,7 +48,7 @@ class _Served:
         self.table.resolve(keys, slots, disk_slots, generations)
 
     def is_readable(self) -> bool:
-        """Return whether the truth is the state of the table after the last trained step."""
+        """Return whether shared memory contains the state of the table after the last trained step."""
         return self.changes.is_readable()
 
 

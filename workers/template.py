@@ -104,7 +104,7 @@ def _fork(supervisor: socket.socket, kinds: _Kinds, body: Dict[str, Any], fds: L
 
 
 def _be_worker(supervisor: int, wait: int, kinds: _Kinds, body: Dict[str, Any], fds: List[int]) -> NoReturn:
-    """Run the requested worker and exit. The function never continues with code of the template."""
+    """Run the requested worker and exit. The function never returns to the code of the template."""
     code = 1
     try:
         channel, log = fds

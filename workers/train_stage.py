@@ -101,7 +101,7 @@ class TrainStage:
         return ACTED
 
     def is_readable(self) -> bool:
-        """Return whether the truth is the state of the table after the last trained step."""
+        """Return whether shared memory contains the state of the table after the last trained step."""
         return not self._cuts.is_loading and bool(next_action.is_readable(self._ring.look(self._column).turn))
 
     # ---- actions
@@ -167,7 +167,8 @@ class TrainStage:
     # ---- restart
 
     def _restart(self) -> None:
-        """Take over from a killed worker. Only the truth, the words and the published records are trusted."""
+        """Take over from a killed worker. Only the trained state in shared memory, the words and the published records
+        are trusted."""
         ring = self._ring
         column = self._column
         seen = ring.look(column)

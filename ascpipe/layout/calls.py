@@ -90,10 +90,10 @@ class BatchPlanArguments(ctypes.Structure):
     """Argument of ``asc_data_plan_move``: the order of the records of a run (``tfops/src/input/batch_plan.h``)."""
 
     _fields_ = (
-        ("records", ctypes.c_int64),  # of all files together
-        ("seed", ctypes.c_uint64),  # of the shuffle
+        ("records", ctypes.c_int64),  # number of records of all files
+        ("seed", ctypes.c_uint64),  # seed of the shuffle
         ("epochs", ctypes.c_int64),  # -1 = endless
-        ("batch_size", ctypes.c_int64),  # of one rank
+        ("batch_size", ctypes.c_int64),  # records per batch of one rank
         ("ranks", ctypes.c_int64),
         ("shuffles", ctypes.c_int),  # 0 = records in the order of the files
         ("drop_remainder", ctypes.c_int),  # 1 = an epoch has only full batches
@@ -102,7 +102,7 @@ class BatchPlanArguments(ctypes.Structure):
 
 
 class FeatureFacts(ctypes.Structure):
-    """Result of ``asc_data_schema_features``: facts about one feature of the records that a schema has."""
+    """Result of ``asc_data_schema_features``: facts about one feature of the records in a schema."""
 
     _fields_ = (
         ("name", ctypes.c_void_p),  # UTF-8 without a final NUL; owned by the schema
@@ -117,7 +117,7 @@ class FeatureFacts(ctypes.Structure):
 
 
 class RecordFormat(ctypes.Structure):
-    """How the content of a file is divided into records (``tfops/src/input/record_reader.h``)."""
+    """Division of the content of a file into records (``tfops/src/input/record_reader.h``)."""
 
     _fields_ = (
         ("kind", ctypes.c_int),  # 0 = TFRecord; 1 = text, to which the other fields apply; 2 = Parquet
@@ -134,9 +134,9 @@ class CsvColumnArguments(ctypes.Structure):
         ("field", ctypes.c_int64),  # number of the field in the record, counted from 0
         ("type", ctypes.c_int),  # CsvType of tfops/src/input/csv_parser.h
         ("has_default", ctypes.c_int),  # 0 = a record without a value is invalid
-        ("whole", ctypes.c_int64),  # default of a type of integers
-        ("real", ctypes.c_double),  # default of a type of floats
-        ("text", ctypes.c_char_p),  # default of a string, of text_bytes bytes; null for other types
+        ("whole", ctypes.c_int64),  # default value of an integer type
+        ("real", ctypes.c_double),  # default value of a floating-point type
+        ("text", ctypes.c_char_p),  # default value of a string, with text_bytes bytes; null for other types
         ("text_bytes", ctypes.c_int64),
     )
 
@@ -145,11 +145,11 @@ class ExampleColumnArguments(ctypes.Structure):
     """Argument of ``asc_data_examples``: the values of a feature in several records."""
 
     _fields_ = (
-        ("name", ctypes.c_char_p),  # of name_bytes bytes
+        ("name", ctypes.c_char_p),  # name of the feature, with name_bytes bytes
         ("name_bytes", ctypes.c_int64),
         ("type", ctypes.c_int),  # CsvType of tfops/src/input/csv_parser.h
         ("values", ctypes.c_void_p),  # array of that type with one value per record; strings are ByteRange
-        ("has_value", ctypes.POINTER(ctypes.c_uint8)),  # uint8 per record: 0 = it has no such feature; or null
+        ("has_value", ctypes.POINTER(ctypes.c_uint8)),  # uint8 per record: 0 = there is no such feature; or null
     )
 
 
@@ -161,7 +161,7 @@ class RowGroupArguments(ctypes.Structure):
         ("bytes", ctypes.c_int64),  # size of the file when its footer was read
         ("modified_ns", ctypes.c_int64),  # modification time of the file at this time
         ("group", ctypes.c_int64),  # number of the row group in the file
-        ("rows", ctypes.c_int64),  # of the row group
+        ("rows", ctypes.c_int64),  # number of rows of the row group
         ("columns_count", ctypes.c_int64),
         ("columns", ctypes.POINTER(ctypes.c_char_p)),  # names of the columns
         ("uses_threads", ctypes.c_int),  # 1 = several threads decode the columns

@@ -1,7 +1,7 @@
-"""Struct of the counters of training data in shared memory. ``ascpipe/layout/structs.py`` has its place."""
+"""Struct of the counters of training data in shared memory. ``ascpipe/layout/structs.py`` defines its offset."""
 from ascpipe.layout.declaring import struct
 
-READING = struct(  # of all threads of the trainer that read training data
+READING = struct(  # totals of all threads of the trainer that read training data
     "Reading", 128,
     records=("<i8", 0, "T: records in batches"),
     bytes=("<i8", 8, "T: decompressed bytes of the records of these batches"),

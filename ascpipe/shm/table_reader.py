@@ -69,7 +69,7 @@ class Hottest(NamedTuple):
     Attributes:
         keys: (key, number of occurrences).
         batches: number of counted batches, or None if all trained batches were counted.
-        occurrences: number of occurrences of all keys, of which these keys have a share.
+        occurrences: total number of occurrences of all keys.
     """
 
     keys: List[Tuple[int, int]]
@@ -240,7 +240,7 @@ class TableReader:
     # ---- one look
 
     def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[KeyState]:
-        """Yield the state of each key that one attempt can determine. Yield nothing if a cut was applied during it."""
+        """Yield the state of each key that one attempt can determine, or nothing if a cut was applied."""
         begun = self._moment(deadline)
         numbers = self._numbers_of(keys)
         found = [(key, self._wait_for(functools.partial(self._entry, numbers[key]), deadline) if key in numbers

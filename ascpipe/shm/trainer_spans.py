@@ -1,5 +1,5 @@
-"""Functions that create and read the files in which a trainer records spans. One file has its exchanges with other
-ranks, the other one has the batches that it reads with ``asc.data.read``.
+"""Functions that create and read the files in which a trainer records spans. One file contains the trainer's exchanges
+with other ranks. The other file contains the batches that the trainer reads with ``asc.data.read``.
 
 The daemon creates and removes the files. The trainer writes the spans (``tfops/src/core/span_ring.h``). Times are
 nanoseconds since 1970, like the times of TensorFlow's traces.
@@ -120,7 +120,7 @@ def read_exchanges(path: str) -> Optional[RecordedExchanges]:
 
 
 def read_reading(path: str) -> Optional[RecordedReading]:
-    """Read the batches that readers have recorded. Otherwise as ``read_exchanges``."""
+    """Read the batches that readers have recorded. The result and the errors are as in ``read_exchanges``."""
     header, spans = _read(path, structs.READING_SPAN)
     if not header["ranks"]:
         return None

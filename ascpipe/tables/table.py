@@ -279,7 +279,8 @@ class Table:
         self._header["counting"] = int(threshold > 0)
 
     def evict(self, age: int) -> int:
-        """Evict all keys that were not used for ``age``. Return their number. No record may be pending. Idempotent.
+        """Evict all keys that were not used for ``age``. Return their number. No record may be pending. The method is
+        idempotent.
 
         Frames stay touched. While a frame holds the entry of an evicted key, the entry is NAMED.
         """
