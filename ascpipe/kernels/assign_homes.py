@@ -23,7 +23,7 @@ def assign_homes(planner, tier, number, record):
     Args:
         planner: planner of the table.
         tier: tier of the table.
-        number: number of the frame. The frame holds the entries.
+        number: number of the frame, which must hold the entries.
         record: record of the frame.
     """
     entries = entries_of(planner)

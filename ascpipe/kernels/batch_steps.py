@@ -91,7 +91,8 @@ def rules_of(planner, sequence):
 def missing_entries(planner, unique):
     """Return the reason (PLAN_*) why a table lacks entries for a batch, and the required number of entries or rows.
 
-    There must be scratch memory. For PLAN_NO_MEMORY, the number counts entries. For a full table, it counts rows.
+    The planner must have scratch memory. For PLAN_NO_MEMORY, the number counts entries. For a full table, it counts
+    rows.
     """
     n = unique.shape[0]
     unknown = find_keys(unique, n, index_of(planner), array_at(planner["scratch_at"], n, np.int32))
@@ -127,7 +128,8 @@ def fit(planner, admitted, fresh):
 
 @inner("int64(Planner, int64, int64)")
 def lacks_of(planner, fresh, loads):
-    """Return the resource that must be provided before a drafted record can be completed. The record fits the table.
+    """Return the resource that must be provided before a drafted record can be completed. The record must fit the
+    table.
 
     Args:
         planner: planner of the table. ``home_reach`` is set if home rows are missing.
@@ -155,10 +157,11 @@ def complete(planner, number, fresh, record):
     """Assign slots and home rows to the keys of a drafted record. Free slots are used before slots of victims.
 
     Args:
-        planner: planner of the table. The record fits (``fit``), and the table has all resources (``lacks_of``).
+        planner: planner of the table. The record must fit (``fit``), and the table must have all resources
+            (``lacks_of``).
         number: number of the frame.
         fresh: number of keys that have no row yet and move in. These keys are first in ``move_in``.
-        record: ``out_slots`` and ``out_entries`` have space for one victim per row that moves in.
+        record: ``out_slots`` and ``out_entries`` must have space for one victim per row that moves in.
 
     Returns:
         Number of victims.
@@ -189,7 +192,7 @@ def complete(planner, number, fresh, record):
 
 @inner("void(Planner, int64, Record, int64, int64)")
 def add_record(planner, number, record, rows, time):
-    """Append a record to the pending records. The view already contains the record.
+    """Append a record to the pending records. The view must already contain the record.
 
     Args:
         planner: planner of the table.
@@ -211,11 +214,11 @@ def add_record(planner, number, record, rows, time):
 
 @entry("void(Planner, int64, Record, int64, int64)")
 def put_on(planner, number, record, rows, time):
-    """Apply a complete record to the view. The view has space for the changes.
+    """Apply a complete record to the view. The view must have space for the changes.
 
     Args:
         planner: planner of the table.
-        number: number of the frame. The frame no longer needs a plan.
+        number: number of the frame. After the call, the frame no longer needs a plan.
         record: record of the frame.
         rows, time: number of rows and time of the table after the record.
     """
@@ -233,8 +236,8 @@ def put_on(planner, number, record, rows, time):
 
 @entry("void(Planner, int64, Record, int64)")
 def take_back(planner, number, record, fresh):
-    """Remove the newest record from the view. The record was not assigned to the truth. Its frame must be
-    planned again.
+    """Remove the newest record from the view. The record must not be assigned to the truth yet. Afterwards, the frame
+    of the record must be planned again.
 
     Args:
         planner: planner of the table.
@@ -275,7 +278,7 @@ def assign(planner, number, record, ticket, time):
 
     Args:
         planner: planner of the table.
-        number: number of the frame. The frame is in the window, unless the table will be rebuilt.
+        number: number of the frame. The frame must be in the window, unless the table will be rebuilt.
         record: record of the batch.
         ticket: ticket of the batch.
         time: time of the table after the batch.
@@ -290,6 +293,6 @@ def assign(planner, number, record, ticket, time):
 
 @inner("void(Planner, int64)")
 def forget(planner, n):
-    """Drop the n changes of the oldest record. The record is assigned, so these changes are no longer needed."""
+    """Drop the n changes of the oldest record. The record must be assigned, so these changes are no longer needed."""
     planner["oldest_change"] += n
     planner["first_record"] += 1

@@ -105,7 +105,8 @@ class Kernel(CPUDispatcher):
 
 
 def _meant(node: ast.AST) -> Any:
-    """Convert a node of a parsed signature: a name, a number, a function type or an array type."""
+    """Convert a node of a parsed signature (a name, number, function type or array type) to a numba type or a Python
+    value."""
     if isinstance(node, ast.Name):
         return signatures.numba_types().get(node.id) or getattr(types, node.id)
     if isinstance(node, ast.Num):

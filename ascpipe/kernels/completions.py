@@ -92,7 +92,7 @@ def complete_write(planner, tier, home):
     slot = np.full(1, request["slot"], np.int64)
     empty_request(tier, home)
     if not stored and is_done:
-        free_disk_slots(room_of(tier), slot)  # no reader has its number; after a failed write, a slot is not used again
+        free_disk_slots(room_of(tier), slot)  # no reader has this slot; after a failed write, it is not used again
     if status[home] == DROPPED:
         quarantine_home(tier, home)
     elif status[home] == SPILLING or status[home] == CANCELLED:

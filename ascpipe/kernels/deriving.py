@@ -52,7 +52,7 @@ def derive_request(planner, tier, home):
 
     Args:
         planner: planner of the table.
-        tier: tier of the table. Home rows of entries are already PINNED.
+        tier: tier of the table. Home rows of entries must already be PINNED.
         home: number of the request.
     """
     request = requests_of(tier)[home]
@@ -133,7 +133,7 @@ def derive_record(planner, tier, number, record):
     """Mark the home rows of a valid record as in use, and the frame of the record as pinned.
 
     Args:
-        planner: planner of the table. The frame holds the entries of the record.
+        planner: planner of the table. The frame must hold the entries of the record.
         tier: tier of the table.
         number: number of the frame.
         record: record of the frame.
@@ -164,7 +164,7 @@ def free_unused_homes(planner, tier):
 
     Args:
         planner: planner of the table, which receives the free home rows.
-        tier: tier of the table. ``derive_tier`` and ``derive_record`` have marked rows in use.
+        tier: tier of the table. ``derive_tier`` and ``derive_record`` must have marked the rows in use.
     """
     status = status_of(tier)
     stack = free_homes_of(planner)

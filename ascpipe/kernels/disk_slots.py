@@ -56,7 +56,7 @@ def order_blocks(room):
     """Rebuild counts and lists from the masks.
 
     Args:
-        room: DiskRoom of a file. The masks are complete.
+        room: DiskRoom of a file. The masks must be complete.
 
     Returns:
         Number of slots in use.

@@ -1,6 +1,6 @@
 """Kernels that hash keys and assign them to cells.
 
-Hashes depend on the *spread*, three random numbers that a daemon draws at its start. With a fixed hash function, an
+Hashes depend on the *spread*, three random numbers that a daemon generates at its start. With a fixed hash function, an
 attacker could choose ids that all collide in one cell, and the time of each lookup would grow with their number. The
 spread does not affect results.
 

@@ -97,7 +97,7 @@ def take_candidates(planner, tier, out_homes):
 
     Args:
         planner: planner of the table.
-        tier: tier of the table. The victim order exists.
+        tier: tier of the table. The victim order must exist.
         out_homes: int64[n]; receives the home rows. They become PINNED.
 
     Returns:

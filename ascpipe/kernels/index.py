@@ -211,7 +211,7 @@ def rebuild_index(used, entries, index):
 
     Args:
         used: number of entries that were ever used.
-        entries: ENTRY[>= used]. An entry that is not FREE has a key. Keys are distinct.
+        entries: ENTRY[>= used]. An entry that is not FREE has a key. The keys must be distinct.
         index: empty key index with space for the keys.
 
     Returns:

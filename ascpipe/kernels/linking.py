@@ -36,7 +36,7 @@ from ascpipe.layout.kernel_library import COMPILERS, LEVELS, NATIVE, file_name
 _SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library.c")
 #: numba's reference counts in C++, from numba 0.58 on; ``library.c`` includes the C source of older versions.
 _RUNTIME = os.path.join(os.path.dirname(numba.__file__), "core/runtime/nrt.cpp")
-_OF_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")  # needs no C++ library
+_OF_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")  # the code then needs no C++ library
 _TIMEOUT_S = 120.0
 _ENVIRONMENT = "_ZN08NumbaEnv"  # prefix of the symbols of environments
 _WRAPPER = "_ZN7cpython7ascpipe7kernels"
@@ -164,7 +164,8 @@ def _merged(kernels: Sequence[compiled.Kernel], folder: str) -> Any:
 
 
 def _set_linkage(module: Any, linkage: str) -> None:
-    """Set the linkage of a module's functions. Wrappers keep theirs, because code outside the module calls them."""
+    """Set the linkage of a module's functions. Wrappers keep their linkage, because code outside the module calls
+    wrappers."""
     for function in module.functions:
         if not function.is_declaration and not function.name.startswith(_WRAPPER):
             function.linkage = linkage
@@ -189,7 +190,8 @@ def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
 
 
 def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
-    """Write the LLVM code of each kernel to its file (``_path``). ``jobs`` processes, including this one, do the work.
+    """Write the LLVM code of each kernel to its file (``_path``). The work is done by ``jobs`` processes, including
+    this process.
 
     Raises:
         RuntimeError: another process failed. It printed the reason on stderr.

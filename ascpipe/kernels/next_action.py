@@ -1,6 +1,6 @@
 """Kernels that choose the next action of a table worker for one table. They perform no I/O.
 
-The rules are the rules of the protocol model in ``tests/model``; ``docs/internals/protocol.md`` explains them. The
+The rules are the same as in the protocol model in ``tests/model``; ``docs/internals/protocol.md`` explains them. The
 plain-Python version is ``tests/reference/next_action.py``.
 """
 from ascpipe.kernels.door import entry, inner
@@ -134,7 +134,7 @@ def next_eval_action(turn, readable):
 
     Args:
         turn: state of the frames.
-        readable: whether the truth of the table is the state after the last trained step.
+        readable: whether shared memory contains the state of the table after the last trained step.
 
     Returns:
         (action, index of the action's frame or -1).
@@ -154,7 +154,7 @@ def next_eval_action(turn, readable):
 def is_readable(turn):
     """Return True if every claimed frame, and every closed frame that was trained, is retired.
 
-    If so, the truth is the state after the last trained step, and an evaluation may read it.
+    In this case, shared memory contains the state after the last trained step, and an evaluation may read this state.
 
     Args:
         turn: state of the frames.

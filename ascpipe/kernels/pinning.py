@@ -88,7 +88,7 @@ def pin_frame(planner, tier, number):
     """Pin a frame: keep its rows in memory, cancel the spills of these rows, and queue a fetch of each row on disk.
 
     Args:
-        planner, tier: state of the table. There are enough home rows, and all keys of the frame fit into the
+        planner, tier: state of the table. There must be enough home rows, and all keys of the frame must fit into the
             fetch queue.
         number: number of the frame.
     """
@@ -148,7 +148,7 @@ def rows_are_resident(planner, tier, number):
 
 @inner("void(Tier, int64)")
 def forget_new_keys(tier, number):
-    """Stop counting the new keys of a frame in ``lacking``, the number of keys that lack a home row.
+    """Subtract the new keys of a frame from ``lacking``, the number of keys without a home row.
 
     The caller does this after the plan has assigned home rows, or when the frame leaves the window.
     """

@@ -15,7 +15,7 @@ def draft_record(planner, view, rules, listed, occurrences, record):
     """Fill a record from the view, and apply the record to the view. New slots and home rows are not assigned yet.
 
     Args:
-        planner, view: state of the table, with space for n more changes.
+        planner, view: state of the table, which must have space for n more changes.
         rules: rules for this batch.
         listed: int32[n]; rows of the batch's keys.
         occurrences: int32[n]; occurrences of each key in the batch. A key with 0 occurrences gets no new row

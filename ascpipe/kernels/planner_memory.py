@@ -25,7 +25,7 @@ ARRAYS = (
     Lent("row_of", np.int32, "capacity"),
     Lent("lists", np.int32),  # [MAX_FRAMES, list_room]: rows of each frame in the window; rows of its keys come first
     Lent("changes", CHANGE, "change_room"),
-    Lent("index", EXTENT, ""),  # of the key index
+    Lent("index", EXTENT, ""),  # extent of the key index
     Lent("free_entries", np.int32, "capacity"),  # a stack
     Lent("slot_words", np.uint64, "slot_words"),  # the tree of free slots
     Lent("free_homes", np.int32, "home_stack_room"),  # a stack

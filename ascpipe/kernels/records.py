@@ -1,9 +1,9 @@
 """Structs and groups of arrays that are arguments of kernels.
 
-``ascpipe.layout.structs`` has the structs of shared memory. ``planner_memory`` and ``tier_memory`` have the state of a
-table worker for one table. All other private structs of workers are here. A kernel reads a field with
+``ascpipe.layout.structs`` defines the structs of shared memory. ``planner_memory`` and ``tier_memory`` define the state
+of a table worker for one table. This module defines all other private structs of workers. A kernel reads a field with
 ``record["field"]``, with or without the JIT. numba reads the field at the struct's address without a copy.
-``signatures`` has the numba types.
+The numba types are in ``signatures``.
 """
 from typing import Any, Dict, NamedTuple
 

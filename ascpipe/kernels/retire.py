@@ -1,4 +1,6 @@
-"""Kernels that assign finished records to the truth, look up rows in the truth for evaluations, and evict old keys.
+"""Kernels that assign finished records to a table, look up rows for evaluations, and evict old keys.
+
+The *truth* is the state of the table in shared memory after the last assigned record.
 
 Records hold absolute values, so assigning a record is idempotent. If a worker dies during an assignment, the restarted
 worker assigns the same record again. The plain-Python version is ``tests/reference/retire.py``.

@@ -2,7 +2,7 @@
 
 The loop returns when Python code must act, and the next call continues where the loop stopped. Therefore only a little
 Python code runs if batches are small. The order of loads and stores of shared memory does not depend on whether the
-loop returns between them. ``ring_steps`` has the steps.
+loop returns between them. The steps are in ``ring_steps``.
 """
 from ascpipe.kernels.asks import CARRY_OUT, CONTINUE, ENDED, PROVIDE, RING, look_at_bells
 from ascpipe.kernels.disk_steps import move_table_rows

@@ -58,7 +58,8 @@ def _find_indexes(dedup, block, n_unique, mask):
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_and_count(dedup, block, n_unique, mask):
-    """Find indexes like ``_find_indexes``, and count keys. It is fast only if nearly all or nearly no keys are new."""
+    """Find indexes like ``_find_indexes``, and count keys. The function is fast only if nearly all or nearly no keys
+    are new."""
     keys, unique, restore, occurrences, cells = dedup
     i, end, ahead = block
     while i < end:

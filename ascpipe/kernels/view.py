@@ -1,8 +1,11 @@
-"""View of a table: the truth plus all records that are not retired. It has rows for entries in the window.
+"""View of a table: the truth (the table in shared memory) plus all records that are not retired.
+
+The view has rows for entries in the window.
 
 A row (see ``records.ROW``) has the values of an entry that plans read, and its window mask. Bit p is set while the
 frame at position p of the ring holds the entry or has a record that changes it. Only such entries need a row. For all
-other entries, the view is the truth. ``row_of`` maps entries to rows, and each frame of the window has a list of rows.
+other entries, the view equals the truth. ``row_of`` maps entries to rows, and each frame of the window has a list of
+rows.
 
 A row that no frame needs any more stays, with the values of the truth, until it is reused for another entry. A hand
 that cycles through the rows finds the next such row. There are four times as many rows as the window needs, of 32 bytes
@@ -198,7 +201,7 @@ def is_in_window(number, view):
 
 @entry("UniTuple(int64, 2)(Planner, View, int64, Entry[::1], int32[::1])")
 def derive_view(planner, view, used, entries, free_stack):
-    """Reset the rows of the view, and collect the free entries. All records of the table are assigned.
+    """Reset the rows of the view, and collect the free entries. All records of the table must be assigned.
 
     NAMED entries that no frame holds are freed.
 

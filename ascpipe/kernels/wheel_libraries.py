@@ -4,7 +4,7 @@
 
     python -m ascpipe.kernels.wheel_libraries FOLDER
 
-A library in FOLDER is kept if it has the same sources, and removed otherwise.
+A library in FOLDER is kept if it was built from the current sources. Otherwise, it is removed.
 """
 import os
 import sys

@@ -76,7 +76,8 @@ def mark_not_to_plan(planner, number):
 
 @inner("void(Planner, int64)")
 def drop_extra_entries(planner, number):
-    """Release the entries that a frame holds only because of its record, and rank their slots. The record is undone."""
+    """Release the entries that a frame holds only because of its record, and rank their slots. The record must be
+    undone."""
     rows = view_of(planner).rows
     held = held_rows_of(planner, number)
     others = other_rows_of(planner, number)
