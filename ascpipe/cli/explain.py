@@ -3,6 +3,7 @@ action.
 """
 import difflib
 import json
+import re
 import textwrap
 from typing import List, Optional
 
@@ -77,6 +78,11 @@ def page() -> str:
     for name, found in EXPLANATIONS.items():
         texts = [("- **{}**: ".format(name), found.what), ("  - Data: ", found.data), ("  - Action: ", found.cure)]
         parts.append("\n".join(textwrap.fill(
-            text, _MARKDOWN_WIDTH, initial_indent=before, subsequent_indent=" " * (before.index("-") + 2),
+            with_links(text), _MARKDOWN_WIDTH, initial_indent=before, subsequent_indent=" " * (before.index("-") + 2),
             break_on_hyphens=False, break_long_words=False) for before, text in texts if text not in _OMITTED) + "\n")
     return "\n".join(parts[:1]) + "\n" + "".join(parts[1:])
+
+
+def with_links(text: str) -> str:
+    """Replace paths of documents by links from a page of ``docs/reference``."""
+    return re.sub(r"\bdocs/(how-to|tutorial|reference)/(\w+\.md)\b", r"[\2](../\1/\2)", text)

@@ -16,6 +16,7 @@ import click
 import pytest
 import tomli
 
+from ascpipe.cli.explain import with_links
 from ascpipe.metrics import figures
 from tests.support import tree
 
@@ -38,7 +39,7 @@ def settings_page():
              "it. See [operations](../how-to/operations.md#settings).", ""]
     for comment, name, value in re.findall(r"^((?:# .+\n)+)(\w+) = (.+)$", text, re.M):
         lines += ["## `{}`".format(name), "", "Default: `{}`.".format(value), ""]
-        lines += [" ".join(line[2:] for line in comment.splitlines()), ""]
+        lines += [with_links(" ".join(line[2:] for line in comment.splitlines())), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -41,3 +41,8 @@ def test_the_page_has_every_code_and_no_line_that_is_too_wide():
     page = explain.page()
     assert all("- **{}**: ".format(code) in page for code in EXPLANATIONS)
     assert max(map(len, page.splitlines())) <= 120
+
+
+def test_the_page_links_the_documents_that_explanations_name():
+    assert "](../how-to/saving.md)" in explain.page()
+    assert "docs/how-to" not in explain.page()
