@@ -102,7 +102,10 @@ def options_page():
         shared = [parameter.opts[-1] for parameter in command.params
                   if described(parameter) in common and parameter.opts[-1] != "--json"]
         lines += ["## `{}`".format(words), "", " ".join((command.help or "").split("\n\n")[0].split()), ""]
-        lines += [described(parameter) for parameter in command.params if described(parameter) not in common]
+        arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+        lines += ["- " + ", ".join(described(each)[2:] for each in arguments)] if arguments else []
+        lines += [described(parameter) for parameter in command.params
+                  if parameter not in arguments and described(parameter) not in common]
         lines += ["- common: " + ", ".join("`{}`".format(name) for name in shared)] if shared else []
         lines += [""] if command.params else []
     return "\n".join(lines).rstrip() + "\n"
@@ -147,12 +150,13 @@ def wrapped(text, width):
     """Break lines at ``width`` columns; later lines of a list item are indented."""
     lines = []
     for line in text.splitlines():
+        indent = "  " if line.startswith(("-", " ")) else ""
         while len(line) > width:
             cut = line.rfind(" ", 0, width + 1)
             lines.append(line[:cut])
-            line = ("  " if line.startswith(("-", " ")) else "") + line[cut + 1:]
+            line = indent + line[cut + 1:]
         lines.append(line)
-    return "\n".join(lines) + "\n"
+    return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
 @pytest.mark.parametrize("name", MADE)
