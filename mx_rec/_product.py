@@ -1,6 +1,6 @@
-"""Check that refuses the import of ``mx_rec`` if another product's ``mx_rec`` is installed.
+"""Refuse the import of ``mx_rec`` if another product's ``mx_rec`` is installed.
 
-The program may need the package of the other product.
+The program may need the other product's package.
 """
 import sys
 from importlib.machinery import PathFinder
@@ -17,7 +17,7 @@ def refuse_another(own: Iterable[str]) -> None:
         own: directories of the imported package.
 
     Raises:
-        OtherProductError: there is a package of another product.
+        OtherProductError: another product's package was found.
     """
     for entry in _others(sys.path, {Path(folder).resolve() for folder in own}):
         raise OtherProductError(_distribution_of(entry), str(entry))
@@ -26,12 +26,12 @@ def refuse_another(own: Iterable[str]) -> None:
 def _others(path: Iterable[str], own: Iterable[Path]) -> List[Path]:
     """Return the directories of other packages named ``mx_rec``.
 
-    A package that contains a file with the name of this file is a copy of ascpipe's package.
+    A package that contains a file with the same name as this file is a copy of ascpipe's package.
     """
     found = []
     for entry in path:
         spec = PathFinder.find_spec("mx_rec", [entry])
-        if spec is None or spec.origin is None:  # there is no package, or a directory without ``__init__.py``
+        if spec is None or spec.origin is None:  # no package, or a directory without ``__init__.py``
             continue
         folder = Path(spec.origin).resolve().parent
         if folder not in own and not (folder / Path(__file__).name).exists():

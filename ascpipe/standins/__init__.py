@@ -1,8 +1,8 @@
-"""Stand-ins for packages of an Ascend server, and ``HOMES``, a dict with the origin of each name.
+"""Stand-ins for packages of an Ascend server, and ``HOMES``, a dict from each name to its origin.
 
-``ascpipe run`` appends this folder to the path of its program, so ``import npu_bridge`` finds an installed package
-first. Modules below the packages have no files. ``HOMES`` has an item for each of these modules, and
-``ascpipe.import_hints`` creates the module when a program imports it.
+``ascpipe run`` appends this folder to ``sys.path`` of its program. If ``npu_bridge`` is installed, ``import
+npu_bridge`` therefore imports the installed package. Submodules of the packages have no files. ``HOMES`` has an item
+for each submodule, and ``ascpipe.import_hints`` creates the submodule when a program imports it.
 """
 import sys
 from typing import Dict
@@ -40,7 +40,7 @@ _BRIDGE: Dict[str, Dict[str, str]] = {
     "hccl.hccl_ops": _of(_COLLECTIVES, "all_to_all_v", "all_to_all_v_c", "allgather", "allreduce", "broadcast",
                          "reduce_scatter"),
     "npu_init": {
-        # a program may request deterministic ops without an import of mx_rec, or before it imports mx_rec
+        # a program may request deterministic ops before it imports mx_rec, or without importing mx_rec
         "_deterministic": _ASCEND + "deterministic:install()",
         **_CONFIG, **_ESTIMATOR, **_OPTIMIZER, **_HCCL,
         **_of(_ASCEND + "estimator", "npu_config_proto", "npu_hooks_append", "npu_run_config_init"),
@@ -83,4 +83,4 @@ def stand_in(package: str) -> None:
 
 
 def _enable_v1() -> None:
-    """Replacement of ``npu_device.compat.enable_v1``. It does nothing."""
+    """Do nothing. This function replaces ``npu_device.compat.enable_v1``."""

@@ -2,8 +2,8 @@
 
 A program calls, in this order: ``init``, ``FeatureSpec`` and ``insert_function`` for its dataset, ``create_table``,
 ``sparse_lookup``, an optimizer of ``optimizers`` and ``start``. Then the program trains in a session. ``mx_rec``
-provides this API under the import paths and names of Huawei's Rec SDK. This module imports each name at the first use
-of the name.
+provides this API under the import paths and names of Huawei's Rec SDK. This module imports each name when the name is
+first used.
 """
 import difflib
 import importlib
@@ -47,7 +47,7 @@ __all__ = ["BroadcastGlobalVariablesHook", "CheckpointSaverHook", "DistributedOp
            "shutdown", "sparse_lookup", "start", "table_variables", "to_tensorflow", "trained_batches", "trigger_evict",
            "use_for_feature_columns", "wait_for_save", "warm_start"]
 
-#: Module -> names of ``__all__`` that the module defines.
+#: Module -> the names of ``__all__`` that are defined in the module.
 _HOMES = {
     "ascpipe.checkpoint.reader": "trained_batches",
     "ascpipe.tf.api.columns": "use_for_feature_columns",

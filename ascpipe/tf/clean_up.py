@@ -14,7 +14,7 @@ def cleaning_up(end: Callable[[], object], what: str) -> Iterator[None]:
     """Call ``end`` after the block. An error of ``end`` is logged as a warning if the block fails.
 
     Args:
-        what: name of the cleaned-up object, for the warning.
+        what: name of the object to clean up, for the warning.
 
     Raises:
         Exception: the error of the block, or the error of ``end`` if the block raises no error.
@@ -31,7 +31,7 @@ def end_quietly(end: Callable[[], object], what: str) -> None:
     """Call ``end`` while another error is being raised. Log an error of ``end`` as a warning."""
     try:
         end()
-    except Exception as error:  # noqa: BLE001  (any error: the one before it matters more)
+    except Exception as error:  # noqa: BLE001  (any error, because the earlier error matters more)
         _log.warning("%s could not be cleaned up after an error: %s", what, error)
 
 

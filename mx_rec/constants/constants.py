@@ -1,4 +1,4 @@
-"""Names of graph collections, modes of Rec SDK, and a base class for enumerations of programs.
+"""Names of graph collections, Rec SDK's modes, and a base class for enumerations in programs.
 
 The value of each collection name is the name itself.
 """

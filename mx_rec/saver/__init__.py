@@ -1,1 +1,1 @@
-"""Save, restore and export of tables."""
+"""Functions that save, restore and export tables."""

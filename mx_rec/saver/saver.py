@@ -1,4 +1,4 @@
-"""Saver, and checks of paths."""
+"""Saver and path checks."""
 from ascpipe.tf.checkpoints.saver import Saver
 from ascpipe.tf.incumbent.file_paths import validate_read_file
 

@@ -20,13 +20,13 @@ _NO_ROWS = ("tf.train.init_from_checkpoint() sets only initializers of variables
 
 @patches.INIT_FROM_CHECKPOINT.by
 def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Set the initializers of variables as TensorFlow does. Arrange that the tables of variables are loaded.
+    """Set the initializers of variables like TensorFlow. In an Estimator, the rows of their tables are loaded later.
 
     Raises:
         ColumnError: the map contains a variable with a table, and the function is called outside an Estimator. An
-            Estimator calls ``Scaffold.init_fn``, but a session of the program runs only initializers.
-        SaverError: the map contains a scope, and the checkpoint contains other tables of the graph. In TensorFlow, the
-            scope may contain variables instead of these tables.
+            Estimator calls ``Scaffold.init_fn``, which loads the rows. Other sessions run only initializers.
+        SaverError: the map contains a scope, and the checkpoint contains tables of the graph that would not be loaded.
+            In TensorFlow, the scope may contain the variables that these tables replace.
     """
     patches.INIT_FROM_CHECKPOINT.plain(path, assignment_map)
     state = GraphState.known(tf.compat.v1.get_default_graph())
@@ -39,7 +39,7 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
             name = _name_in_checkpoint(source, target, variable, stand_in.variable)
             if name is not None:
                 table = stand_in.table.table_name
-                slot = stand_ins.name_of_slot(variable)  # a scope includes an existing optimizer slot
+                slot = stand_ins.name_of_slot(variable)  # a scope includes the optimizer slot, if it exists
                 has_slot = slot is not None and _name_in_checkpoint(source, target, slot) is not None
                 sources[table] = table_name(name), has_slot
                 if state.mode is None:
@@ -52,7 +52,7 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
 
 
 def _require_no_rows(state: GraphState, path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Raise ``SaverError`` if a scope may stand for tables of a checkpoint. Warn if the map contains only variables."""
+    """Raise ``SaverError`` if a scope may include tables that are not loaded. Without scopes, only log a warning."""
     tables = warm_starting.left_out(state, path)
     if not tables:
         return
@@ -68,9 +68,7 @@ def _require_no_rows(state: GraphState, path: Any, assignment_map: Mapping[str, 
 
 
 def _name_in_checkpoint(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:
-    """Return the name in the checkpoint that an entry of the assignment map assigns to a variable.
-
-    Return None if the entry does not contain the variable.
+    """Return the name in the checkpoint that an entry of the map assigns to a variable, or None if it assigns no name.
 
     Args:
         source: a name in the checkpoint, or a scope with a slash at the end.

@@ -1,8 +1,8 @@
-"""Class ``ColumnModels``, which keeps the tables of Estimators apart if a program uses only feature columns.
+"""Class ``ColumnModels``, which separates the tables of different Estimators in programs with feature columns only.
 
-Estimators use the same variable names in separate graphs, but a pipeline has one table per name. So ascpipe restarts
-the pipeline if another Estimator trains or has tables of other sizes. The tables of the first Estimator are in its
-checkpoint.
+Estimators use the same variable names in separate graphs, but a pipeline has one table per name. ascpipe therefore
+restarts the pipeline if another Estimator trains, or if its tables have other sizes. The previous Estimator's tables
+can be restored from its checkpoint.
 """
 from typing import Callable, Dict
 
@@ -17,7 +17,7 @@ Tables = Dict[str, TableShape]
 
 
 class ColumnModels(Models):
-    """Record of the tables of each Estimator of a program. An Estimator is identified by its folder.
+    """Record of the tables of each Estimator of a program. The key is the Estimator's model directory.
 
     Args:
         restart: function that ends the pipeline and calls ``init`` again.
@@ -26,10 +26,10 @@ class ColumnModels(Models):
     def __init__(self, restart: Callable[[], None]) -> None:
         self._restart = restart
         self._tables: Dict[str, Tables] = {}
-        self._last = ""  # folder of the Estimator whose tables the pipeline has, or ""
+        self._last = ""  # directory of the Estimator whose tables are in the pipeline, or ""
 
     def begin(self, folder: str, mode: str) -> None:
-        """Restart the pipeline if its tables conflict with the tables of an Estimator.
+        """Restart the pipeline if its tables conflict with an Estimator's tables.
 
         Call this method before the Estimator's model function.
         """

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 MIN_BUCKETS = 10000
 #: Types of ops that return their input unchanged.
 _COPIES = ("Identity", "ReadVariableOp")
-#: Types of ops whose results are correct for a variable without rows.
+#: Types of ops whose results are correct even if the rows of the variable are in a table.
 _HARMLESS = ("Assign", "AssignVariableOp", "IsVariableInitialized", "VarIsInitializedOp", "Save", "SaveSlices",
              "SaveV2", "Shape", "ShapeN", "Size", "VariableShape", "HistogramSummary", "Switch", "RefSwitch")
 _WIDTH = 118  #: maximum width of printed lines
@@ -47,25 +47,24 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
     """Replace the large variables of TensorFlow's feature columns by tables in all later graphs of this process.
 
     Call this function once, before the first graph is built. The program needs no other call and no hook, because this
-    function calls ``init`` if necessary. Pipelines start with the first run of a session. ascpipe prints the names of
-    the replaced and of the other variables once.
+    function calls ``init`` if necessary. Pipelines start with the first run of a session. ascpipe prints once which
+    variables are replaced and which are not.
 
     Args:
         min_buckets: columns with at least this many buckets get a table.
-        device_vocabulary_size: size of each table, as in ``create_table``. None means the number of buckets of the
-            column.
+        device_vocabulary_size: size of each table, as in ``create_table``. None means the column's number of buckets.
         host_vocabulary_size: host size of each table whose column has more buckets than the device table has rows.
         take_over: True to continue from a checkpoint that this program wrote without ascpipe. The rows and optimizer
-            slots of its columns become tables. Otherwise, the restore of such a checkpoint raises E526.
+            slots of the columns are then loaded into tables. If False, restoring such a checkpoint raises E526.
         pretrained: dict from the name of a variable to the path of files with the initial rows of its table, as in
-            ``create_table``. The keys are the ids of the column. ascpipe prints the names of the variables.
+            ``create_table``. The keys in the files are the ids of the column. ascpipe prints the names of the
+            variables.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
         EnvironmentError: graphs of this process already have pipelines.
 
-    The start of a pipeline raises ``ColumnError`` if ``pretrained`` has a name that is not the name of a variable, or
-    of a variable without a table.
+    Starting a pipeline raises ``ColumnError`` if a name in ``pretrained`` is not the name of a variable with a table.
     """
     is_alone = not Process.is_initialised()
     if is_alone:
@@ -103,7 +102,7 @@ def _start_columns(graph: tf.Graph) -> None:
 
 
 def _require_columns(columns: Columns) -> None:
-    """Raise ``ColumnError`` if ``pretrained`` has a name that no column's variable has."""
+    """Raise ``ColumnError`` if a name in ``pretrained`` is not the name of a column's variable."""
     known = {**columns.printed, **columns.told}
     for name in columns.choice.pretrained if columns.choice is not None and known else ():
         if name not in known:
@@ -149,7 +148,7 @@ def _warn_of_reads(state: GraphState) -> None:
 
 
 def _readers(variable: tf.Variable) -> List[tf.Operation]:
-    """Return the ops that read the value of a variable, except ops of the types ``_HARMLESS``."""
+    """Return the ops that read the value of a variable, except ops whose type is in ``_HARMLESS``."""
     found = []
     waiting = list(variable.op.outputs)
     while waiting:

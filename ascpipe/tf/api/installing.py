@@ -11,7 +11,7 @@ from ascpipe.tf.serving import exporting
 from ascpipe.tf.starting import copied_graphs, start_pipeline
 from ascpipe.tf.training import losses, moving_averages, optimizers_of_programs
 
-#: Modules that register replacements of TensorFlow's attributes. ``init`` needs all of these modules.
+#: Modules that register replacements for attributes of TensorFlow. ``init`` needs all of them.
 REPLACEMENTS = (checkpoint_values, saver, saver_hook, warm_starting, combining, variables, watched_graphs, keras_models,
                 summary_hook, exporting, copied_graphs, start_pipeline, losses, moving_averages,
                 optimizers_of_programs)

@@ -35,13 +35,14 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
         use_dynamic_expansion: if True, tables have no fixed size. They grow in host memory, and rows are updated there.
         is_incremental_checkpoint: if True, hooks save deltas between full checkpoints. The two intervals are then
             required.
-        save_checkpoint_due_time: seconds between full checkpoints, in [1, 2147483647].
-        save_delta_checkpoints_secs: seconds between deltas, in [1, 2147483647].
-        recent_key_count_threshold: minimum number of occurrences since the last save. A delta omits keys that occurred
-            fewer times. With 0, a delta omits no keys.
+        save_checkpoint_due_time: interval between full checkpoints in seconds, in [1, 2147483647].
+        save_delta_checkpoints_secs: interval between deltas in seconds, in [1, 2147483647].
+        recent_key_count_threshold: minimum number of occurrences of a key since the last save. A delta omits keys with
+            fewer occurrences. With 0, a delta omits no keys.
         restore_model_version: step of the checkpoint that the first restore loads. None means the step in the path.
-        fast_input: if False, datasets parse records with TensorFlow's ops, and one by one if the program says so.
-            ``init`` stores the value in ``$ASCPIPE_FAST_INPUT``. None means the value of this variable, or True.
+        fast_input: if False, datasets parse records with TensorFlow's ops, one record at a time if the program does so.
+            ``init`` stores the value in ``$ASCPIPE_FAST_INPUT``. None means the value of this environment variable, or
+            True.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
@@ -87,7 +88,7 @@ def start() -> None:
 
 
 def shutdown() -> None:
-    """End the pipeline and discard the tables. A second call is allowed, and ``init`` may be called again.
+    """End the pipeline and discard the tables. ``shutdown`` may be called repeatedly, and ``init`` may be called again.
 
     A private daemon exits. A named daemon is free for the next program. Rows that were not saved are lost.
     """
@@ -154,7 +155,7 @@ class StartHook(GraphModifierHook):
 
 
 def start_if_it_has_lookups(graph: tf.Graph) -> None:
-    """Call ``start`` for a graph with lookups. Do nothing if it was called before or the graph reads table files."""
+    """Call ``start`` for a graph with lookups, unless ``start`` was already called or the graph reads table files."""
     state = GraphState.of(graph)
     if not state.marked and state.served is None and (state.lookups or state.requests.lookups):
         with graph.as_default():

@@ -20,7 +20,7 @@ from ascpipe.tf.program.insert_function import get_asc_insert_func
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import AnyOf, Choice, Instance, Integer, ListOf, Numbers, PathText, Text, boolean, checked
 
-INITIAL = "initial"  #: argument ``default_value`` that selects the initial row of a key
+INITIAL = "initial"  #: value of ``default_value`` that selects the initial row of a key
 DEFAULT = AnyOf(Numbers(), Choice(INITIAL), optional=True)
 
 
@@ -33,20 +33,20 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
                  trainable: bool = True, pretrained: Optional[str] = None) -> Table:
     """Create a table with rows float32[dim] for int64 keys in the default graph.
 
-    Keys need no vocabulary, because a key gets a row when it first occurs in training. The initial row depends only on
-    the key and on the initializer with its seed.
+    No vocabulary is needed, because a key gets a row when it first occurs in training. The initial row depends only on
+    the key, the initializer and its seed.
 
     Args:
         name: 1 to 100 characters from 0-9, A-Z, a-z, underscore and dot. ascpipe removes the dots. The resulting name
             must be unique in the graph.
         dim: length of a row, in [1, 8192].
-        initializer: instance of a TensorFlow initializer class.
+        initializer: a TensorFlow initializer object.
         device_vocabulary_size: rows of the device table, a TensorFlow variable in host memory, in [1, 1e9]. The size
             must be at least the number of distinct keys of a batch. Without host rows, the size is the maximum number
             of keys. The argument is required, except with ``init(use_dynamic_expansion=True)`` and within
             ``serving_tables``.
-        host_vocabulary_size: rows in host memory, in [0, 1e9]. With 0, rows are only in the device table. Another value
-            must be at least ``device_vocabulary_size``, and is the maximum number of keys.
+        host_vocabulary_size: rows in host memory, in [0, 1e9]. With 0, rows are only in the device table. Any other
+            value is the maximum number of keys, and must be at least ``device_vocabulary_size``.
         ssd_vocabulary_size: additional rows on disk, in [0, 1e9].
         ssd_data_path: directory for rows on disk, or a sequence of directories on different disks.
         key_dtype: dtype of the ids, tf.int64 or tf.int32. Keys are always int64.
@@ -54,13 +54,13 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
         padding_keys: keys whose rows can be looked up but are never trained.
         average_gradients: True to train with the average of a row's gradients over ranks instead of the sum.
         trainable: False for a table that no lookup trains. New keys still get rows, with initial values.
-        pretrained: path of files with initial rows: a directory of ``export_rows``, a Parquet or TSV file, or a
-            directory of Parquet or npy files. The rows are loaded when the initializer of the table runs, and not if a
-            checkpoint with the table is restored.
+        pretrained: path of files with initial rows: a directory that ``export_rows`` wrote, a Parquet or TSV file, or a
+            directory of Parquet or npy files. The rows are loaded when the initializer of the table runs. They are not
+            loaded if a checkpoint with the table is restored.
 
     Returns:
         The table, with ``size()``, ``capacity()`` and ``variable``. With several ranks, the size arguments are totals
-        of all ranks.
+        over all ranks.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, the size is missing, or the name is taken.
@@ -95,13 +95,13 @@ def insert_function(features: Union[FeatureSpec, Sequence[FeatureSpec]], *,
     pair (features, labels), the ticket is added to the features.
 
     Args:
-        features: FeatureSpecs of the batch. Each batch contains their ids, which are integers of any shape. Ids may be
-            dense, sparse or ragged.
+        features: FeatureSpecs of the batch. Each batch must contain the ids of these features. Ids are integers of any
+            shape, and may be dense, sparse or ragged.
         training: False if the batches are for evaluation. Batches for evaluation change no table.
 
     Raises:
-        ValueError: features of one table have different thresholds, or an ``eviction_threshold`` has no timestamp
-            feature. The returned function raises the error if the batch has none of the features.
+        ValueError: features of one table have different thresholds, or ``eviction_threshold`` is set without a
+            timestamp feature. The returned function raises the error if the batch has none of the features.
         TypeError: an argument is unknown. The returned function raises the error if ids are not integers.
         EnvironmentError: there are two timestamp features. The returned function raises the error if ``init`` was not
             called.
@@ -120,35 +120,35 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, GivenIds], *, batch: Any
 
     Args:
         table: a table of ``create_table``.
-        ids: FeatureSpec of this table whose ids an ``insert_function`` submits, or a Tensor, SparseTensor or
+        ids: FeatureSpec of this table whose ids are submitted by an ``insert_function``, or a Tensor, SparseTensor or
             RaggedTensor of integers that the program computes from a batch. ``start`` moves the ops that compute such a
             tensor into the dataset.
         batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
         training: if False, the lookup reads rows without a gradient, and creates no rows for new keys.
         trainable: if False, this lookup has no gradient, but new keys get rows. Rows keep their initial values if
             ``trainable`` is False in all lookups of the table.
-        default_value: row of a key without a row and of a missing position of sparse ids. A key has no row if it is
-            unknown in evaluation, or if it was not admitted. The value is a float scalar, a float vector [dim],
-            "initial" or None. "initial" means the initial row of the key in evaluation and exported models, and zeros
-            in training. None means "initial", or zeros if the table has an access threshold. With a FeatureSpec,
-            initial rows require ``batch``.
+        default_value: result for a key without a row, and for a missing position of sparse ids. A key has no row if it
+            was not admitted. In evaluation, a key that did not occur in training has no row either. The value is a
+            float scalar, a float vector [dim], "initial" or None. "initial" means the initial row of the key in
+            evaluation and exported models, and zeros in training. None means "initial", or zeros if the table has an
+            access threshold. With a FeatureSpec, initial rows require ``batch``.
         max_keys: maximum number of distinct keys of a batch, in [1, 2147483647]. It is required with
             ``init(use_dynamic=False)``.
-        access_threshold: access threshold of the table if ``ids`` is a tensor. Otherwise, FeatureSpecs set the
-            threshold.
+        access_threshold: access threshold of the table, if ``ids`` is a tensor. Otherwise, the threshold is set by
+            FeatureSpecs.
         eviction_threshold: eviction threshold of the table, like ``access_threshold``.
         name: name of the returned tensor, 1 to 255 characters.
 
     Returns:
-        float32 with the (dense) shape of the ids followed by dim.
+        float32. The shape is the (dense) shape of the ids followed by dim.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range. A FeatureSpec belongs to another table, or no
             dataset submits its ids. A dataset reorders batches. The ids are inputs of Keras, whose ``fit`` is not
             supported. With static shapes, an evaluation of a FeatureSpec has neither ``batch`` nor a number as
             ``default_value``.
-        RuntimeError: a FeatureSpec needs ``batch``, or the pipeline has started.
-        KeyError: ``batch`` does not have the feature.
+        RuntimeError: ``batch`` is missing for a FeatureSpec, or the pipeline has already started.
+        KeyError: ``batch`` does not contain the feature.
         TypeError: an argument is unknown. The error suggests a similar name.
     """
     return lookups.look_up(_request(
@@ -166,10 +166,10 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
                   name: Optional[str] = None) -> tf.Tensor:
     """Look up bags of ids, and combine the rows of each bag.
 
-    A bag is a row of a SparseTensor or RaggedTensor of ids. Results are equal to results of
+    A bag is a row of a SparseTensor or RaggedTensor of ids. The results are the same as the results of
     ``tf.nn.embedding_lookup_sparse``. They are bitwise equal for "sum" and "mean", and for "sqrtn" without weights.
-    Unlike in TensorFlow, any integer is an id, any bag may be empty, and ids must be sorted by bag. The result for an
-    empty bag is zeros, and an empty bag trains no row.
+    Unlike in TensorFlow, any integer is a valid id, any bag may be empty, and ids must be sorted by bag. The result for
+    an empty bag is zeros.
 
     The arguments ``training``, ``trainable``, ``max_keys``, ``access_threshold``, ``eviction_threshold`` and ``name``
     are the same as in ``sparse_lookup``.
@@ -178,13 +178,13 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
         table: a table of ``create_table``.
         ids: SparseTensor [bags, any] or RaggedTensor [bags, (ids)] of integers, or a FeatureSpec of this table with
             such ids in the batch.
-        weights: float32, one weight for each id. The form and the indices must be the form and the indices of ``ids``.
-            Weights get gradients.
+        weights: float32, one weight for each id, in the same form and with the same indices as ``ids``. Weights get
+            gradients.
         combiner: "sum" is the sum of rows times weights. "mean" is this sum divided by the sum of the weights. "sqrtn"
             is this sum divided by the square root of the sum of the squared weights. Without ``weights``, each weight
             is 1.
-        max_norm: maximum norm of a row, above 0. Rows with a larger norm are scaled to ``max_norm`` before they are
-            combined.
+        max_norm: maximum L2 norm of a row, greater than 0. Rows with a larger norm are scaled to ``max_norm`` before
+            they are combined.
         batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
         default_value: row of a key without a row, as in ``sparse_lookup``.
 
@@ -192,8 +192,8 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
         float32[bags, dim].
 
     Raises:
-        CombinerError: E250. The ids are dense or of another rank. The weights have another form, shape or dtype. The
-            combiner is unknown. ``sparse_lookup`` looks up the same FeatureSpec.
+        CombinerError: E250. The ids are dense or do not have rank 2. The weights differ from the ids in form or shape,
+            or are not float32. The combiner is unknown. ``sparse_lookup`` already looks up the same FeatureSpec.
         Exception: an error of ``sparse_lookup``.
     """
     return bags.lookup_sparse(_request(
@@ -207,7 +207,7 @@ def table_variables() -> List[Any]:
     """Return the trainable tensors of the default graph's tables, for ``var_list`` of an optimizer.
 
     The result contains the variable of each trainable table, float32[device rows, dim]. For tables that grow, the
-    result contains the rows of the batch instead. The optimizer may be an optimizer of ``ascpipe.tf.optimizers`` or of
+    result contains the rows of the batch instead. The optimizer may belong to ``ascpipe.tf.optimizers`` or to
     TensorFlow. ``tf.trainable_variables()`` contains no tables.
 
     Raises:
@@ -223,11 +223,11 @@ def _request(table: Table, ids: Union[FeatureSpec, Ids], batch: Any, *, training
              said: Dict[str, Optional[int]], **others: Any) -> LookupRequest:
     """Convert the arguments of ``sparse_lookup`` or ``lookup_sparse`` to a ``LookupRequest``.
 
-    ``said`` contains the thresholds, and ``others`` contains other attributes of the request.
+    ``said`` contains the thresholds, and ``others`` contains the other attributes of the request.
     """
     _require_max_keys(table, others["send_count"])
     gives_initial = isinstance(default_value, str)
-    # The default of Rec SDK is zeros, so programs with its API get zeros.
+    # Rec SDK's default is zeros, so programs that use its API get zeros.
     is_usual = default_value is None and Process.current().is_plain
     return LookupRequest(
         table, ids, batch, TRAIN if training else EVAL, default_value=None if gives_initial else default_value,

@@ -1,1 +1,1 @@
-"""Save, restore and export of tables together with TensorFlow's variables."""
+"""Functions that save, restore and export tables together with TensorFlow's variables."""

@@ -1,4 +1,4 @@
-"""Detection of changes since the previous checkpoint, and choice between a delta and a full checkpoint."""
+"""Functions that find changes since the previous checkpoint, and choose between a delta and a full checkpoint."""
 import logging
 import os
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
@@ -25,9 +25,7 @@ class Changes(NamedTuple):
     Attributes:
         since: last ticket of the parent, or of the last full checkpoint if a delta omits rare keys. Entries with a
             greater last ticket have changed.
-        left_out: int64[n], sorted. Changed keys that this delta omits.
-        deleted: int64[n], keys of the parent that the table has deleted since then. A key that was created again is
-            included only if the delta omits its new row.
+        left_out: int64[n], ascending. Changed keys that this delta omits.
     """
 
     since: int
@@ -73,7 +71,10 @@ def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]
 
 
 def name_of(directory: str, base: str) -> str:
-    """Return the key of ``Pipeline.tips`` for a directory and base. It is the same for every path of the directory."""
+    """Return the key of ``Pipeline.tips`` for a directory and base.
+
+    All paths of the same directory have the same key.
+    """
     return os.path.join(os.path.realpath(directory), base)
 
 
@@ -88,7 +89,7 @@ def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
             omitted if the table counts occurrences.
 
     Returns:
-        The tip and the changes by table name. The tip and all changes are None if a full checkpoint is saved.
+        The tip, and the changes by table name. The tip and all changes are None if a full checkpoint must be saved.
     """
     whole: Dict[str, Optional[Changes]] = dict.fromkeys(tables)
     if tip is None:
@@ -108,7 +109,7 @@ def next_tip(pipeline: Pipeline, tip: Optional[Tip], prefix: str, link: Link, he
 
 
 def loads_of(tables: Dict[str, TableState]) -> Dict[str, int]:
-    """Return a dict from table name to the number of the table's last load, for ``Tip.loads``."""
+    """Return the value of ``Tip.loads``, a dict from table name to the number of the table's last load."""
     return {name: int(at.header["cut_granted"]) for name, at in tables.items()}
 
 
@@ -121,7 +122,7 @@ def _changes(tip: Tip, name: str, at: TableState, threshold: int) -> Changes:
     saved = tip.position.tables[name]
     counting = int(header["access_threshold"]) < 0 or bool(header["counting"])
     least = threshold * int(header["faae_coefficient"]) if counting else 0
-    # Keys that earlier deltas omitted have older tickets than the tip.
+    # Keys that were omitted from earlier deltas have older tickets than the tip.
     since = (tip.full if threshold else tip.position).tables[name].last_ticket
     none = np.empty(0, np.int64)
     changes = Changes(since, none, none if int(header["cut_applied"]) == saved.cuts else _deleted(tip, name, at))

@@ -20,12 +20,12 @@ from ascpipe.tf.validation import ListOf, Text, boolean, checked
 _log = logging.getLogger(__name__)
 
 ARRAY = "key-emb-array.npy"  #: structured array with fields ``key`` (int64) and ``embedding`` (float32[dim])
-DICT = "key-emb.npy"  #: file in Rec SDK's format, an array whose only object is a dict key -> vector
+DICT = "key-emb.npy"  #: file in Rec SDK's format: an array with one object, a dict from key to vector
 
 
 @checked(table_list=ListOf(Text(1, 100), optional=True))
 def export(table_list: Optional[Sequence[str]] = None) -> None:
-    """Export tables of the last checkpoint that was saved since ``init``. Some of the files have Rec SDK's format.
+    """Export tables of the last checkpoint that was saved since ``init``. Files in Rec SDK's format are also written.
 
     Args:
         table_list: names of tables, or None for all tables. A warning is logged for a table that is not in the
@@ -46,7 +46,7 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
 @checked(table_list=ListOf(Text(1, 100), optional=True), with_dict=boolean(), allow_unverified=boolean())
 def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, with_dict: bool = False,
                   allow_unverified: bool = False) -> List[str]:
-    """Verify a checkpoint. For each table, write one file with keys and embeddings into the checkpoint's directory.
+    """Verify a checkpoint, and write a file with keys and embeddings for each table into the checkpoint's directory.
 
     Existing files are replaced atomically. Restores ignore the files. The files are deleted with the checkpoint.
 
@@ -61,8 +61,8 @@ def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, wi
         ``embedding``.
 
     Raises:
-        CheckpointError: the checkpoint is missing, damaged or unverified, or a file cannot be written. A file that
-            cannot be written is unchanged.
+        CheckpointError: the checkpoint is missing, damaged or unverified, or a file cannot be written. In the last
+            case, an existing file is unchanged.
     """
     with open_checkpoint(prefix, allow_unverified=allow_unverified) as checkpoint:
         names = list(dict.fromkeys(table_list or checkpoint.tables))
@@ -101,7 +101,7 @@ def _write_dict(file: BinaryIO, checkpoint: Checkpoint, table: str) -> None:
 
 
 def _write(tree: Tree, table: str, name: str, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file with a temporary name, make the file durable, and rename the file."""
+    """Write a temporary file, make it durable, and rename it."""
     temporary = ".tmp-" + name
     try:
         folder = disk.open_directory(table, tree.fd)

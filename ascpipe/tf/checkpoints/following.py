@@ -1,5 +1,4 @@
-"""Execution of rank 0's requests on the other ranks. Each rank saves, loads or changes its shards of the tables.
-"""
+"""Thread that executes rank 0's requests on another rank, which saves, loads or changes its shards of the tables."""
 import contextlib
 import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
@@ -32,7 +31,7 @@ class _Saves:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._asked: Dict[int, str] = {}  # request number -> prefix of the checkpoint, until rank 0 reports the end
+        self._asked: Dict[int, str] = {}  # request number -> prefix of the checkpoint, until the save ends
         self._written: Dict[int, Tuple[str, Tip]] = {}  # request number -> key and value for ``Pipeline.tips``
 
     def save(self, number: int, asked: Dict[str, Any]) -> Optional[str]:
@@ -42,7 +41,7 @@ class _Saves:
         """
         self._asked[number] = saving.prefix_of(asked["directory"], asked["base"], asked["step"])
         pipeline = self._pipeline
-        pipeline.background.settle()  # wait for a save that rank 0 has aborted
+        pipeline.background.settle()  # a save that rank 0 has aborted may still be running
         known = [pipeline.tables[name] for name in asked["tables"]]
         with contextlib.ExitStack() as undo:
             writer = undo.enter_context(SliceWriter(
@@ -82,7 +81,7 @@ class _Saves:
         return self._asked.pop(number, None)
 
     def _tip(self, asked: Mapping[str, Any]) -> Optional[Tip]:
-        """Return the ``Tip`` of the save on which the requested delta is based, or None for a full checkpoint.
+        """Return the ``Tip`` of the requested delta's parent, or None for a full checkpoint.
 
         Raises:
             NotSavedError: this rank does not have that save.
@@ -112,7 +111,9 @@ class _Saves:
 
 
 class _Held(NamedTuple):
-    """Tables and training position of a save, as they were during its hold. ``tip`` is the parent of a delta, or None.
+    """Tables and training position of a save, in their state during its hold.
+
+    ``tip`` is the parent of a delta, or None.
     """
 
     tables: Dict[str, TableState]

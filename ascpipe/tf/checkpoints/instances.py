@@ -1,4 +1,4 @@
-"""Instances, which are read-only copies of a checkpoint's tables for sessions that only evaluate."""
+"""Read-only copies ("instances") of a checkpoint's tables, for sessions that only evaluate."""
 import contextlib
 import ctypes
 from typing import Iterator, NamedTuple, Sequence, Tuple
@@ -21,8 +21,8 @@ class Wanted(NamedTuple):
     Attributes:
         number: number of the live table.
         checkpoint: checkpoint that contains the rows.
-        spec: spec of the table in the checkpoint, with the number of rows to read. If the number is 0, the table may be
-            missing in the checkpoint.
+        spec: spec of the table in the checkpoint, with the number of rows to read. If this number is 0, the table may
+            be missing in the checkpoint.
         rank: rank whose keys are read.
         ranks: number of ranks.
     """
@@ -38,9 +38,8 @@ class Wanted(NamedTuple):
 def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
     """Read keys and embeddings of tables into memory of this process.
 
-    Yields:
-        The number of the instance, for ``GraphState.attach``. A session that is attached within the block keeps the
-        instance.
+    Yields: The number of the instance, for ``GraphState.attach``. A session that is attached within the block keeps the
+    instance.
 
     Raises:
         NoRoomForCopyError: there is too little memory.

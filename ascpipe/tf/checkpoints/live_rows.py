@@ -1,4 +1,4 @@
-"""Reads and changes of the rows of running tables, between two training steps."""
+"""Functions that read and change rows of running tables between two training steps."""
 from typing import Any, Iterator, Mapping, Optional
 
 import numpy as np
@@ -14,7 +14,7 @@ from ascpipe.tf.running.row_access import RowAccess, TableRows
 
 
 class LiveRows(RowAccess):
-    """Rows of the tables of a pipeline. ``Table`` documents the methods."""
+    """Access to the rows of a pipeline's tables. The methods of ``Table`` document these methods."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline

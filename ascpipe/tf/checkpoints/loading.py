@@ -27,12 +27,12 @@ _log = logging.getLogger(__name__)
 LOAD = "load"  #: name of the request to the other ranks
 
 Slots = Sequence[Union[SlotSpec, OptimizerSlot]]
-Columns = List[Tuple[int, int, int]]  #: (column in a saved row, column in a row, width) of copied parts
-Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of parts with initial values
+Columns = List[Tuple[int, int, int]]  #: (column in a saved row, column in a row, width) of each copied part
+Fresh = List[Tuple[int, int, float]]  #: (column in a row, width, value) of each initialized part
 
 
 class Load(NamedTuple):
-    """Load of one table from a checkpoint, from files with rows, or from an edited copy of the table.
+    """Request to load one table from a checkpoint, from files with rows, or from an edited copy of the table.
 
     ``spec`` contains the table's name in the checkpoint.
     """
@@ -65,8 +65,8 @@ def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype:
         saved_name: name of the table in the checkpoint, or None if it has the same name.
 
     Raises:
-        CheckpointMismatchError: the checkpoint does not contain the table, or its rows have another length or other
-            optimizer slots.
+        CheckpointMismatchError: the checkpoint does not contain the table, or the saved rows have another length or
+            other optimizer slots.
     """
     name = saved_name or shape.name
     reason = _missing(checkpoint, name)
@@ -82,7 +82,7 @@ def begun(checkpoint: Union[Checkpoint, FileTable], shape: TableShape, slots: Sl
 
     Args:
         with_slots: True to load the saved optimizer slots. Otherwise, optimizer slots get initial values. Sums of
-            gradients always get initial values, because a cycle does not continue in another training.
+            gradients always get initial values, because a new training begins a new cycle.
     """
     reason = _missing(checkpoint, saved_name)
     if reason is not None:
@@ -114,10 +114,10 @@ def load_tables(pipeline: Pipeline, held: Hold, loads: Iterable[Load]) -> None:
 
 
 def other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Optional[Asked]]:
-    """Request loads from the other ranks. The value of the ``with`` statement is None if there is only one rank.
+    """Request loads from the other ranks. The context manager yields None if there is only one rank.
 
     Args:
-        what: the request. ``sources`` contains (path, saved name) by name of the table.
+        what: the request. ``sources`` maps the name of a table to (path, saved name).
     """
     if pipeline.ranks == 1:
         return contextlib.nullcontext()
@@ -126,7 +126,7 @@ def other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Opti
 
 
 def require_loaded(others: Optional[Asked], path: str) -> None:
-    """Wait until all other ranks have loaded. Raise ``CheckpointError`` if a rank has failed."""
+    """Wait until all other ranks have loaded their shards. Raise ``CheckpointError`` if a rank has failed."""
     if others is None:
         return
     try:
@@ -137,7 +137,7 @@ def require_loaded(others: Optional[Asked], path: str) -> None:
 
 
 def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: Dict[str, int]) -> None:
-    """Record that training continues from a checkpoint. The tables now have the contents of the checkpoint.
+    """Record that training continues from a checkpoint whose contents have been loaded into the tables.
 
     Args:
         rings: numbers of the rings of training streams, by stream name.
@@ -152,9 +152,8 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
 
 
 def _warn_of_other_ranks(pipeline: Pipeline, checkpoint: Checkpoint, saved: Position, rings: Dict[str, int]) -> None:
-    """Log that ``trained_batches`` counts the batches of a rank, if the checkpoint has another number of ranks.
-
-    ascpipe cannot see how many batches the program skips. Datasets with a reading position need no skip.
+    """Log that ``trained_batches`` counts batches per rank, if the checkpoint has another number of ranks. ascpipe does
+    not know how many batches the program skips. Datasets with a reading position do not need to skip batches.
     """
     ranks = len(checkpoint.positions)
     counts = {name: saved.trained_batches.get(name, 0) for name in rings if name not in saved.reads}
@@ -177,7 +176,7 @@ def position_in(pipeline: Pipeline, checkpoint: Checkpoint) -> Optional[Position
 
 
 def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
-    """Return the current training position. It contains only tables that ``saved`` also contains."""
+    """Return the current training position of the tables that ``saved`` contains."""
     return position(pipeline, held, {name: held.table(pipeline.tables[name].shape.number)
                                      for name in saved.tables if name in pipeline.tables}, {})
 
@@ -185,7 +184,7 @@ def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
 def _missing(checkpoint: Union[Checkpoint, FileTable], name: str) -> Optional[str]:
     """Return the reason why a table cannot be loaded from a checkpoint, or None if it can be loaded.
 
-    A manifest distinguishes an empty table from a lost table. Without a manifest, an empty table is treated as lost.
+    The manifest shows whether a table was saved empty. Without a manifest, an empty table is treated as missing.
     """
     spec = checkpoint.tables.get(name)
     if spec is None:
@@ -235,7 +234,7 @@ def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
     name = load.shape.name
     rows, candidates = load.counts(pipeline)
     if rows + candidates == 0 and not any(number in stream.tables for stream in pipeline.streams):
-        return  # the table is in no stream, so no worker has it, and it has no rows
+        return  # the table is in no stream, so it has no worker and no rows
     held.begin_load(number, rows + candidates, rows)
     at = held.table(number)
     try:
@@ -279,7 +278,7 @@ def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) ->
     share = (pipeline.rank, pipeline.ranks)
     for with_rows, blocks in ((True, saved.keys_with_rows(name, *share)), (False, saved.candidates(name, *share))):
         for keys in blocks:
-            if with_rows and admitting:  # counts are unknown, or refer to another threshold
+            if with_rows and admitting:  # the counts are unknown, or were counted with another threshold
                 keys = keys._replace(counts=keys.counts.clip(min=admitting))
             held.write_entries(load.shape.number, start, keys, with_rows=with_rows)
             start += len(keys.keys)
@@ -287,9 +286,10 @@ def _fill_entries(pipeline: Pipeline, held: Hold, at: TableState, load: Load) ->
 
 
 def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.ndarray]:
-    """Write rows. Return the indices of rows with unapplied gradient sums.
+    """Write rows.
 
-    Return None if no sums are loaded, or if no graph trains the table.
+    Return the indices of rows with unapplied gradient sums. Return None if no sums are loaded, or if no graph trains
+    the table.
     """
     widths = [load.spec.dim, *(slot.width for slot in load.spec.slots)]
     start = 0

@@ -1,4 +1,4 @@
-"""Advice for errors about a table that is missing in a checkpoint, has other slots, or rows of another dimension."""
+"""Advice for errors about a table that is missing in a checkpoint, or whose slots or dimension differ."""
 import functools
 import shlex
 from typing import Callable, Collection
@@ -17,10 +17,10 @@ Advice = Callable[[str], str]
 
 
 class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
-    """Error E520: the checkpoint does not exist. The class is derived from the errors of TensorFlow's Saver.
+    """Error E520: the checkpoint does not exist.
 
-    TensorFlow raises ``NotFoundError`` if the directory is missing. It raises ``ValueError`` if only the checkpoint is
-    missing.
+    The base classes are the errors of TensorFlow's Saver. TensorFlow raises ``NotFoundError`` if the directory is
+    missing. It raises ``ValueError`` if only the checkpoint is missing.
     """
 
     def __init__(self, path: str) -> None:
@@ -56,7 +56,7 @@ def advise_import(prefix: str, spec: TableSpec, shape: TableShape, slots: Collec
 
 
 def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
-    """Return ``advise_allow_missing``, or a function with other advice if an Estimator or a managed session restores.
+    """Return the advice function: ``advise_allow_missing``, or another one if an Estimator or managed session restores.
 
     Estimators and managed sessions finalize the graph before a restore, and cannot pass ``allow_missing``.
     """

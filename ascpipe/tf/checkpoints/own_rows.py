@@ -1,4 +1,4 @@
-"""Reads and changes of the rows that this rank owns, during a hold. With one rank, these are all rows."""
+"""Functions that read and change the rows of this rank during a hold. With one rank, these are all rows."""
 from typing import Iterator
 
 import numpy as np
@@ -16,7 +16,7 @@ from ascpipe.tf.running.row_access import TableRows
 
 
 def read_rows(pipeline: Pipeline, held: Hold, table: str, keys: np.ndarray) -> TableRows:
-    """Return the rows of keys. Only matching entries are copied.
+    """Return the rows of the given keys. Only entries of these keys are copied.
 
     Args:
         keys: int64[n], ascending and distinct.
@@ -56,7 +56,7 @@ def edited(pipeline: Pipeline, held: Hold, table: str, edit: Edit) -> EditedTabl
     """Return an edited copy of a table. The table does not change.
 
     Args:
-        edit: changes of keys that this rank owns. ``threshold`` and ``time`` are set here.
+        edit: changes of keys that this rank owns. This function sets ``threshold`` and ``time``.
 
     Raises:
         CallOrderError: the table has no rows yet.

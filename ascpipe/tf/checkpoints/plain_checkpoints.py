@@ -27,11 +27,12 @@ def from_tensorflow(checkpoint: str, variable: Texts, table: Texts, to: str, *, 
         variable: name of an embedding variable, float32[rows, dim] or float32[rows], or a list of names.
         table: name of the table of the variable, or a list of the same length.
         to: ``dir/base-step`` of the new checkpoint, which must not exist.
-        keys: key of a row: ``"identity"`` and ``"hash_bucket"`` are the number of the row. ``"vocabulary:FILE"`` is the
-            line of a file: an integer, or ``tf.strings.to_hash_bucket_fast(line, 2 ** 63 - 1)`` if a line is no
-            integer. A list has one item for each variable.
-        partition_strategy: ``"div"`` or ``"mod"``, the argument of ``embedding_lookup``. It is necessary for variables
-            with several parts.
+        keys: how the key of a row is determined. With ``"identity"`` and ``"hash_bucket"``, the key is the row number.
+            With ``"vocabulary:FILE"``, the key is read from the corresponding line of the file: the integer in the
+            line, or ``tf.strings.to_hash_bucket_fast(line, 2 ** 63 - 1)`` if not all lines are integers. A list has one
+            item for each variable.
+        partition_strategy: ``"div"`` or ``"mod"``, as in ``embedding_lookup``. It is required for variables with
+            several parts.
 
     Returns:
         The result, with the fields ``checkpoint``, ``tables``, ``slots`` and ``variables``.
@@ -66,7 +67,7 @@ def to_tensorflow(checkpoint: str, table: Texts, variable: Texts, to: str, *,
         variable: name of the variable of the table, or a list of the same length.
         to: ``dir/base-step`` of the new checkpoint, which must not exist.
         rows: number of rows of the variable, in [1, 2^31], or a list with a number for each table. Rows without a key
-            are zeros, and their slots have initial values. None means the largest key plus 1. Then each row needs a
+            are zeros, and their slots have initial values. None means the largest key plus 1; each row then needs a
             key.
 
     Returns:

@@ -26,9 +26,9 @@ def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], ring
 def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Dict[str, ReadPosition]:
     """Return the positions of the datasets that feed training streams, by stream name.
 
-    The result has no position for a stream whose dataset does not read files, or that has trained no batch yet. If the
-    position of a dataset is unknown, the reason is logged once. If an iterator is initialized from several datasets,
-    the result has the position of the dataset that was trained last. This is logged once, too.
+    The result omits streams whose dataset does not read files, and streams that have not trained a batch yet. If the
+    position of a dataset is unknown, the reason is logged once. If an iterator was initialized from several datasets,
+    the result contains the position of the dataset that was trained last. A log message then says so once.
 
     Args:
         rings: numbers of the rings of training streams, by stream name in checkpoints.
@@ -57,12 +57,11 @@ def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Di
 
 
 def start_reading(pipeline: Pipeline, prefix: str, saved: Position, rings: Dict[str, int]) -> None:
-    """Let the datasets of training streams start at the position of a checkpoint that this rank restores.
+    """Start the datasets of training streams at the position of a checkpoint that this rank restores.
 
     A dataset with other data, or with a stage after which the position has no meaning, starts at the first record.
-
-    A rank other than 0 calls this function when its program restores, because the program may read the first batch
-    before rank 0 has requested the load of the tables. The load then does not start the datasets again.
+    Ranks other than 0 call this function when their program restores the checkpoint, because the program may read the
+    first batch before rank 0 has requested to load the tables. The later load does not start the datasets again.
 
     Args:
         prefix: path of the checkpoint.
@@ -75,15 +74,16 @@ def start_reading(pipeline: Pipeline, prefix: str, saved: Position, rings: Dict[
 
 
 def continue_reading(pipeline: Pipeline, prefix: str, saved: Position, rings: Dict[str, int]) -> None:
-    """Note that the tables have been loaded from a checkpoint, and start the datasets if they were not started yet.
+    """Record that tables were loaded from a checkpoint.
 
-    A save before the next batch is trained has the position of the checkpoint.
+    Start the datasets that were not started yet. A save before the next trained batch records the position of this
+    checkpoint.
     """
     has_started = pipeline.rank != 0 and _meet(pipeline, "restore", "load", prefix)
     for ring, source, start in sorted(_starts(pipeline, saved, rings), key=lambda each: bool(each[2].data)):
         if not has_started:
             pipeline.native_side.read_from(source, start)
-        pipeline.native_side.set_trained_position(ring, source, start)  # the last one of a ring is restored, if any is
+        pipeline.native_side.set_trained_position(ring, source, start)  # the last start of a ring wins
 
 
 def _starts(pipeline: Pipeline, saved: Position, rings: Dict[str, int]) -> List[Tuple[int, int, ReadPosition]]:
@@ -93,7 +93,7 @@ def _starts(pipeline: Pipeline, saved: Position, rings: Dict[str, int]) -> List[
 
 
 def _meet(pipeline: Pipeline, awaited: str, mine: str, prefix: str) -> bool:
-    """Return whether the other event has already happened for a checkpoint. Otherwise, note this event."""
+    """Return whether the other event has already happened for a checkpoint. Otherwise, record this event."""
     place = os.path.abspath(prefix)
     if (awaited, place) in pipeline.restores:
         pipeline.restores.discard((awaited, place))

@@ -1,4 +1,4 @@
-"""Initial rows of tables from files: the argument ``pretrained`` of ``create_table``."""
+"""Load initial rows of tables from files, for the argument ``pretrained`` of ``create_table``."""
 import contextlib
 import functools
 import logging
@@ -25,7 +25,7 @@ LOAD_FILES = "load of files"  #: name of the request to the other ranks
 
 
 def starts(graph: tf.Graph) -> Dict[str, int]:
-    """Return how often the initializer of each table that has pretrained rows has run."""
+    """Return the number of runs of the initializer of each table with pretrained rows."""
     state = GraphState.known(graph)
     if state is None or not state.pretrained or not state.started:
         return {}
@@ -46,7 +46,7 @@ def load_started(session: tf.compat.v1.Session, before: Mapping[str, int]) -> No
         tf.errors.OpError: a table has too little space.
     """
     after = starts(session.graph) if before else before
-    if after == before:  # in nearly all runs
+    if after == before:  # true in nearly all runs
         return
     state = GraphState.of(session.graph)
     pipeline = Process.current().running_pipeline()
@@ -87,7 +87,7 @@ def complete(state: GraphState, pipeline: Pipeline, checkpoint: Checkpoint, save
 
 
 def follow(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
-    """Load this rank's share of the rows, on request of rank 0."""
+    """Load this rank's share of the rows at the request of rank 0."""
     with _opened(pipeline, {name: path for name, (path, _) in asked["sources"].items()}) as loads, \
             hold(alone=True) as held:
         pipeline.loaded = None
@@ -99,7 +99,7 @@ def follow(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
 
 
 def _load(pipeline: Pipeline, paths: Mapping[str, str], attach: Callable[..., Any]) -> None:
-    """Replace the contents of tables by the rows of files. Rank 0 requests the same of the other ranks."""
+    """Replace the contents of tables with the rows of files. Rank 0 also requests this from the other ranks."""
     if pipeline.rank != 0:
         attach()
         return
@@ -119,7 +119,7 @@ def _load(pipeline: Pipeline, paths: Mapping[str, str], attach: Callable[..., An
 
 @contextlib.contextmanager
 def _opened(pipeline: Pipeline, paths: Mapping[str, str]) -> Iterator[List[Load]]:
-    """Context manager that opens and checks files. Its value contains a ``Load`` for each table."""
+    """Open and check files. The context manager yields a ``Load`` for each table."""
     with contextlib.ExitStack() as opened:
         loads = []
         for name, path in paths.items():

@@ -1,4 +1,4 @@
-"""Requests of rank 0 to read and change the rows that other ranks own.
+"""Requests that rank 0 sends to read and change the rows of other ranks.
 
 Rank 0 holds its trainer between two steps, so no rank trains until the last of these requests has ended. A change has
 two phases. First, rank 0 sends the keys and rows in parts, and each rank writes an edited copy of its shard. When all
@@ -22,11 +22,11 @@ READ = "read of rows"  #: name of the request that sends the keys of rows
 ROWS = "part of the rows that were read"  #: name of the request for rows
 PART = "part of a change of rows"  #: name of the request that sends keys and rows of a change
 CHANGE = "change of rows"  #: name of the request to execute the change
-FREEZE = "freeze"  #: name of the request to freeze a table, or to end this
+FREEZE = "freeze"  #: name of the request to freeze or unfreeze a table
 
-_PART_BYTES = 1 << 17  # of keys and rows in a request, or in the answers to it
+_PART_BYTES = 1 << 17  # bytes of keys and rows in a request or in its answers
 _KEY_BYTES = 8
-_KNOWN_BYTES = 25  # key, count and timestamp of 8 bytes, and whether the key has a row
+_KNOWN_BYTES = 25  # key, count and timestamp (8 bytes each), and 1 byte for whether the key has a row
 
 
 class Packed(NamedTuple):
@@ -111,7 +111,7 @@ class OtherRanksEdit:
 
 
 def freeze_other_ranks(pipeline: Pipeline, table: str, *, frozen: bool) -> None:
-    """Freeze a table on the other ranks, or end this. Rank 0 calls the function during an exclusive hold.
+    """Freeze or unfreeze a table on the other ranks. Rank 0 calls the function during an exclusive hold.
 
     Raises:
         OtherRankRowsError, tf.errors.OpError: a rank has failed, and none of the ranks continues training.
@@ -120,7 +120,7 @@ def freeze_other_ranks(pipeline: Pipeline, table: str, *, frozen: bool) -> None:
 
 
 class RowRequests:
-    """Executes the requests on a rank other than 0."""
+    """Handlers of the requests on a rank other than 0."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -134,7 +134,7 @@ class RowRequests:
         return {READ: self._find, ROWS: self._rows, PART: self._prepare, CHANGE: self._change, FREEZE: self._freeze}
 
     def _find(self, number: int, request: Mapping[str, Any]) -> str:
-        """Store keys. After the last keys, read the rows of all of them, because each read scans the table."""
+        """Store keys. After the last keys, read the rows of all keys together, because each read scans the table."""
         if request["is_first"]:
             self._keys.clear()
             self._read = None

@@ -1,4 +1,4 @@
-"""Restores of tables from a checkpoint between two training steps."""
+"""Functions that restore tables from a checkpoint between two training steps."""
 import contextlib
 import logging
 import os
@@ -27,7 +27,7 @@ DenseRestore = Callable[[Optional[str]], Any]
 
 
 class Source(NamedTuple):
-    """Saved table from which a table is warm-started.
+    """Saved table that is the source of a warm start.
 
     Attributes:
         prefix: ``dir/base-step`` of the checkpoint.
@@ -41,7 +41,7 @@ class Source(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """Differences between a checkpoint and the tables of a program that a restore allows.
+    """Differences between a checkpoint and a program's tables that are allowed in a restore.
 
     Attributes:
         allow_unverified: True to accept a checkpoint without a manifest of ascpipe.
@@ -70,7 +70,7 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
         restore_dense: function that restores the dense variables. It is called once, while no step trains.
         attach: function that attaches the session's variables to the live tables, or to the instance with a given
             number. It is called before variables and tables are changed.
-        allowed: differences that are no errors.
+        allowed: differences that are allowed.
 
     Returns:
         Table name -> number of rows.
@@ -123,7 +123,7 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
                 loading.load_tables(pipeline, held, loads)
                 loading.require_loaded(others, checkpoint.prefix)
         loading.note_loaded(pipeline, held, checkpoint, what["rings"])
-        if _are_renamed(loads):  # the tables do not have the contents of a checkpoint under their names
+        if _are_renamed(loads):  # tables with other names do not have the contents of this checkpoint
             pipeline.loaded = None
             pipeline.begin_history()
 
@@ -132,7 +132,8 @@ def _read(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], res
           attach: Attach) -> None:
     """Restore a checkpoint in a session that only evaluates.
 
-    The session reads the live tables if they have the contents of the checkpoint. Otherwise, the session reads a copy.
+    The session reads the live tables if their contents are equal to the checkpoint. Otherwise, the session reads a
+    copy.
     """
     with hold(alone=False) as held:
         if _is_live(pipeline, held, checkpoint, loads):
@@ -152,7 +153,7 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
     """Verify checkpoints, and warm-start tables from these checkpoints.
 
     Keys, rows, counts, timestamps and saved optimizer slots are loaded. Slots that were not saved get initial values.
-    Thresholds and initializers of the program are not changed. A key with a row is admitted, even if its count is below
+    The program's thresholds and initializers stay in effect. A key with a row is admitted, even if its count is below
     the threshold. If the graph only evaluates, its session reads a copy, and the live tables do not change.
 
     Args:

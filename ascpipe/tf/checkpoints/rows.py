@@ -1,4 +1,5 @@
-"""Export and import of rows as files of other programs (docs/how-to/rows_in_and_out.md), and export for servers."""
+"""Export and import of rows in common file formats (docs/how-to/rows_in_and_out.md), and export of updates for servers.
+"""
 from typing import List, Optional
 
 from ascpipe.checkpoint import updates
@@ -17,17 +18,18 @@ def export_rows(checkpoint: str, table: str, to: str, *, format: str = PARQUET, 
                 counts: bool = False, where: Optional[str] = None, dtype: str = FLOAT32) -> Exported:
     """Write the rows of a table of a checkpoint to files, in the order of their keys.
 
-    The files are complete when the directory appears. Keys without a row are not written.
+    When the directory exists, its files are complete. Keys without a row are not written.
 
     Args:
-        checkpoint: ``dir/base-step``. A delta is read together with the checkpoints that it depends on.
+        checkpoint: ``dir/base-step``. If it is a delta, the checkpoints on which it depends are read, too.
         table: name of the table.
         to: path of a directory, which must not exist.
         format: ``"parquet"`` (``rows.parquet``, needs pyarrow), ``"npy"`` (``keys.npy``, ``rows.npy``) or ``"tsv"``
             (``rows.tsv``).
         slots: True to also write the optimizer slots.
         counts: True to also write the occurrence count and the timestamp of each key.
-        where: condition such as ``"count>=10"`` on ``key``, ``count`` and ``timestamp``. ``and`` joins conditions.
+        where: condition on ``key``, ``count`` and ``timestamp``, such as ``"count>=10"``. Several conditions are joined
+            with ``and``.
         dtype: type of the floats in the files, ``"float32"`` or ``"float16"``.
 
     Returns:
@@ -35,8 +37,8 @@ def export_rows(checkpoint: str, table: str, to: str, *, format: str = PARQUET, 
 
     Raises:
         ArgumentError: an argument is not allowed.
-        CheckpointError: the checkpoint is missing or damaged, does not have the table, or the files cannot be written.
-            There is no directory ``to``.
+        CheckpointError: the checkpoint is missing or damaged, or does not contain the table, or the files cannot be
+            written. The directory ``to`` is not created.
         ParquetMissingError: pyarrow is not installed.
     """
     return exported(Request(checkpoint, table, to, format, slots, counts, where, dtype))
@@ -46,23 +48,23 @@ def export_rows(checkpoint: str, table: str, to: str, *, format: str = PARQUET, 
          to=PathText(1, 1024, optional=True), pad=boolean(), truncate=boolean())
 def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to: Optional[str] = None,
                 pad: bool = False, truncate: bool = False) -> Imported:
-    """Write a new checkpoint that has the content of another checkpoint and rows of files.
+    """Write a new checkpoint with the content of another checkpoint and the rows of files.
 
-    Optimizer slots that the files do not have get the initial values of the optimizer. Without counts, a new row has
-    the access threshold of the table as its count. Without timestamps, it has the time of the table. A replaced row
-    keeps its count and its timestamp.
+    Optimizer slots that the files do not have get the initial values of the optimizer. If the files have no counts, the
+    count of a new row is the access threshold of the table. If the files have no timestamps, the timestamp of a new row
+    is the time of the table. A replaced row keeps its count and its timestamp.
 
     Args:
         into: ``dir/base-step`` of the checkpoint to start from. It is not changed.
         table: name of the table.
-        source: directory of ``export_rows``, directory of Parquet files, directory with ``keys.npy`` and
+        source: directory that ``export_rows`` wrote, directory of Parquet files, directory with ``keys.npy`` and
             ``rows.npy``, or one Parquet or TSV file.
-        merge: which row a key gets that the table already has: ``"replace"`` for the row of the files, ``"keep"`` for
-            the row of the checkpoint.
+        merge: which row is kept if a key is in both the files and the table: ``"replace"`` for the row of the files,
+            ``"keep"`` for the row of the checkpoint.
         to: ``dir/base-step`` of the new checkpoint, which must not exist. None means ``dir/base-imported-step``, or
             ``dir/base-imported2-step`` and so on.
-        pad: True to append zeros to rows that are shorter than the rows of the table. Optimizer slots as wide as a row
-            are padded with their initial value. Otherwise, shorter rows are an error.
+        pad: True to append zeros to rows that are shorter than the rows of the table. Optimizer slots of the same width
+            are padded with their initial value. If False, shorter rows are an error.
         truncate: True to drop the last floats of longer rows and of their optimizer slots.
 
     Returns:
@@ -81,21 +83,21 @@ def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to:
 def export_delta(checkpoint: str, to: str, *, keep: int = updates.KEEP) -> List[updates.ExportedUpdate]:
     """Write the rows that changed since the last call to a directory, for servers that watch the directory.
 
-    Call it after each save of a delta checkpoint, on one rank. ``export_saved_model(..., watch=)`` exports models that
-    apply the files (docs/how-to/serving_updates.md).
+    Call this function on one rank after each save of a delta checkpoint. ``export_saved_model(..., watch=)`` exports
+    models that apply the files (docs/how-to/serving_updates.md).
 
     Each delta checkpoint since the last call becomes one file with the changed rows and the deleted keys of all tables
-    (a delta). One file with all rows (a full update) is written instead if the directory is empty, if its newest file
-    is not of an ancestor of the checkpoint, if an access threshold has changed, or if more than ``keep`` deltas would
-    follow the last full update. Older files are then removed.
+    (a delta). In the following cases, one file with all rows (a full update) is written instead, and older files are
+    removed: the directory is empty; its newest file does not belong to an ancestor of the checkpoint; an access
+    threshold has changed; or more than ``keep`` deltas would follow the last full update.
 
     Args:
-        checkpoint: ``dir/base-step``, or a directory, whose newest checkpoint is used.
+        checkpoint: ``dir/base-step``, or a directory. The newest checkpoint of the directory is used.
         to: directory of the updates. It is created if it is missing.
         keep: maximum number of deltas after a full update. With 0, all updates are full.
 
     Returns:
-        The files that were written, oldest first. The list is empty if the directory has these rows already.
+        The files that were written, oldest first. The list is empty if the directory already contains these rows.
 
     Raises:
         ArgumentError: an argument is not allowed.

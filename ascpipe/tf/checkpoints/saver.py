@@ -40,10 +40,9 @@ class Saver(tf.compat.v1.train.Saver):
     """Saver of dense variables and sparse tables.
 
     A checkpoint contains the variables and tables in their state after the same training step. The arguments are the
-    arguments of ``tf.train.Saver``. All tables are saved and restored, except tables created with ``is_save=False``.
-    ``var_list`` does not select tables. The tables of checkpoint ``dir/base-100`` are in
-    ``dir/sparse-base-100`` (docs/reference/checkpoints.md). In a graph without tables, this class behaves like
-    TensorFlow's Saver.
+    same as for ``tf.train.Saver``. All tables are saved and restored, except tables created with ``is_save=False``.
+    ``var_list`` does not select tables. The tables of checkpoint ``dir/base-100`` are in ``dir/sparse-base-100``
+    (docs/reference/checkpoints.md). In a graph without tables, this class behaves like TensorFlow's Saver.
     """
 
     @patches.SAVER_BUILD.by
@@ -57,11 +56,11 @@ class Saver(tf.compat.v1.train.Saver):
              save_delta: bool = False, background: bool = False) -> Optional[str]:
         """Save variables and tables between two training steps.
 
-        The checkpoint is durable on return, except with ``background``. A save first waits for a running background
-        save. With several ranks, all ranks write their slices when rank 0 saves. On another rank, this method writes
-        nothing. It waits until rank 0 has committed the checkpoint, and returns the name of the checkpoint. If rank 0
-        does not save the checkpoint, the method also returns the name. Arguments that are not listed are the same as in
-        TensorFlow.
+        The checkpoint is durable when this method returns, except with ``background``. A save first waits for a running
+        background save. With several ranks, all ranks write their slices when rank 0 saves. On another rank, this
+        method writes nothing. It waits until rank 0 has committed the checkpoint, and returns the name of the
+        checkpoint. The method returns the same name if rank 0 does not save the checkpoint. Arguments that are not
+        listed are the same as in TensorFlow.
 
         Args:
             sess: session of a graph whose pipeline runs. The calling thread must not be running a step of this session.
@@ -70,12 +69,12 @@ class Saver(tf.compat.v1.train.Saver):
                 exists, it is replaced atomically, unless nothing has changed since it was saved.
             is_incremental_checkpoint: has no effect. Use the argument of ``init``.
             save_delta: True to save only the changes of the tables since the last save with this directory and base, in
-                ``dir/delta-sparse-base-step``. If no delta is possible, for example in the first save of a training,
-                the save is full. The log then contains the reason. A full save deletes earlier deltas, unless
+                ``dir/delta-sparse-base-step``. If no delta is possible, for example in the first save of a training, a
+                full checkpoint is saved and the reason is logged. A full save deletes earlier deltas, unless
                 ``max_to_keep`` is None.
-            background: True to return when the device rows are copied. The save thread then writes the checkpoint while
-                training continues. The checkpoint exists when the ``checkpoint`` file contains its name.
-                ``wait_for_save``, the next save, a restore and the end of the pipeline wait for the save.
+            background: True to return as soon as the device rows have been copied. The save thread then writes the
+                checkpoint while training continues. The checkpoint exists when the ``checkpoint`` file contains its
+                name. ``wait_for_save``, the next save, a restore and the end of the pipeline wait for the save.
 
         Returns:
             ``dir/base-step``, the argument for ``restore``.
@@ -148,8 +147,8 @@ class Saver(tf.compat.v1.train.Saver):
         Batches that were read ahead are trained after the restore. If the graph only evaluates, the live tables do not
         change. ``sess`` then reads a copy of the checkpoint's rows, unless the live tables have the same state as the
         checkpoint. With several ranks, all ranks load their shards of the tables when rank 0 restores. If another rank
-        restores, only its variables are replaced. The first restore after ``init(restore_model_version=...)`` uses that
-        step instead of the step in ``save_path``.
+        restores, only its variables are replaced. The first restore after ``init(restore_model_version=...)`` uses this
+        argument instead of the step in ``save_path``.
 
         Args:
             sess: session of a graph whose pipeline runs.
@@ -163,8 +162,8 @@ class Saver(tf.compat.v1.train.Saver):
 
         Raises:
             RuntimeError: the graph has tables, and its pipeline was not started, or ``shutdown`` was called.
-            ValueError: an argument has the wrong type, or no checkpoint has the step of ``restore_model_version``. The
-                program has no table of a name in ``rename``, or a name occurs twice.
+            ValueError: an argument has the wrong type, or no checkpoint has the step of ``restore_model_version``. A
+                name in ``rename`` is not the name of a table in the program, or occurs twice.
             MissingError: E520. The checkpoint does not exist. The error is also a ``ValueError``, a
                 ``tf.errors.NotFoundError`` and a ``FileNotFoundError``.
             FileExistsError: the checkpoint has variables but no tables. Nothing was changed.
@@ -206,7 +205,7 @@ class Saver(tf.compat.v1.train.Saver):
 
 
 def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], background: bool) -> str:
-    """Wait for the save of rank 0, because the program may read the checkpoint next.
+    """Wait until rank 0 has saved the checkpoint, because the program may read it next.
 
     Return the prefix of the checkpoint.
     """
@@ -310,9 +309,9 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
                 meta_graph_suffix: str) -> None:
     """Write the name of a complete checkpoint to the ``checkpoint`` file.
 
-    Then delete checkpoints beyond ``max_to_keep``. ``max_to_keep`` is a number of full checkpoints. Deltas are kept
-    until the next full checkpoint. Without a limit (None or 0), all checkpoints that can be restored are kept. The file
-    then contains only the last checkpoint, as in TensorFlow.
+    Then delete the oldest checkpoints if there are more than ``max_to_keep`` full checkpoints. Deltas are kept until
+    the next full checkpoint. Without a limit (None or 0), all checkpoints that can be restored are kept. The file then
+    contains only the last checkpoint, as in TensorFlow.
     """
     has_limit = bool(saver.saver_def.max_to_keep)
     parts = saver_parts.SaverParts(saver)
@@ -333,7 +332,7 @@ def _note_saved(saver: tf.compat.v1.train.Saver, prefix: str, directory: str, ba
                 _remove(delta)
     for old in parts.delete_old(meta_graph_suffix):
         if not checkpoint_management.checkpoint_exists_internal(old):
-            _remove(old)  # TensorFlow keeps other checkpoints for keep_checkpoint_every_n_hours
+            _remove(old)  # TensorFlow keeps the other checkpoints for keep_checkpoint_every_n_hours
 
 
 def _remove(prefix: str) -> None:

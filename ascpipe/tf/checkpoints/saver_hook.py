@@ -26,7 +26,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
     every ``save_delta_checkpoints_secs`` seconds. The hook also saves at the end. The saver is an
     ``ascpipe.tf.Saver`` or a ``tf.train.Saver``, whose methods ``init`` replaces.
 
-    The other arguments are the arguments of ``tf.train.CheckpointSaverHook``. An Estimator with this hook does not
+    The other arguments are the same as for ``tf.train.CheckpointSaverHook``. An Estimator with this hook does not
     create another saver hook.
 
     Args:
@@ -35,7 +35,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
             complete checkpoint. ``train_and_evaluate`` adds a listener.
     """
 
-    _saver: Any  # declared by TensorFlow
+    _saver: Any  # set by TensorFlow's class
 
     def __init__(self, *args: Any, background_save: bool = False, **kwargs: Any) -> None:
         boolean().check("background_save", background_save)
@@ -44,7 +44,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
 
     @patches.HOOK_BEGIN.by
     def begin(self) -> None:
-        """Check the path before training, and use the intervals that the program passed to ``init``.
+        """Check the path before training, and read the intervals that the program passed to ``init``.
 
         Raises:
             CheckpointPathError: the graph has tables, and no checkpoint can be saved at this path.
@@ -54,7 +54,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
             configuration = Process.current().configuration
             if configuration.is_incremental_checkpoint:
                 self._timer = _Timer(configuration.save_checkpoint_due_time, configuration.save_delta_checkpoints_secs)
-        in_background = getattr(self, "_in_background", False) and not self._listeners  # not in TensorFlow's hook
+        in_background = getattr(self, "_in_background", False) and not self._listeners  # unset in TensorFlow's hook
         given = self._saver
 
         def saver() -> Any:
@@ -92,9 +92,9 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
 
 @patches.SUPERVISOR_INIT.by
 def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
-    """Check in the constructor of a Supervisor that checkpoints can be saved in its directory.
+    """Check in a Supervisor's constructor that checkpoints can be saved in its directory.
 
-    The first save of a Supervisor happens ten minutes later, in another thread.
+    Otherwise, the error would be raised by the first save, ten minutes later in another thread.
     """
     plain = patches.SUPERVISOR_INIT.plain
     bound = inspect.signature(plain).bind(self, *arguments, **named)

@@ -1,4 +1,4 @@
-"""Public wrappers of private names of TensorFlow's savers."""
+"""Access to private attributes of TensorFlow's savers."""
 from typing import Any, Callable, List, Tuple
 
 import tensorflow as tf
@@ -37,7 +37,7 @@ class SaverParts:
 
     @property
     def items(self) -> Any:
-        """``var_list`` of the saver: a list, a dict, or None for all saveable objects."""
+        """``var_list`` of the saver: a list, a dict, or None, which means all saveable objects."""
         return self._saver._var_list
 
     @items.setter

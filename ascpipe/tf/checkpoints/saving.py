@@ -1,4 +1,4 @@
-"""Functions that save tables and dense variables in one checkpoint, all in the state after the same training step."""
+"""Functions that save tables and dense variables in one checkpoint, in their state after the same training step."""
 import contextlib
 import logging
 import os
@@ -29,7 +29,7 @@ from ascpipe.tf.running.shapes import KnownTable
 
 _log = logging.getLogger(__name__)
 
-PROGRESS_S = 10.0  #: interval of log lines about a long save
+PROGRESS_S = 10.0  #: seconds between two progress lines in the log of a long save
 
 SAVE = "save"  #: name of the request to the other ranks
 
@@ -53,7 +53,7 @@ class Checkpoints:
         return internals.stored_on(process, "checkpoints", cls)
 
     def note(self, pipeline: Pipeline, prefix: str, seconds: float) -> None:
-        """Record a complete checkpoint, ``directory/base-step``, and the seconds that the save took."""
+        """Record a complete checkpoint, ``directory/base-step``, and the duration of the save in seconds."""
         self.last_saved = prefix
         saves.note(names.run_dir(pipeline.link.name), saves.Save(prefix, time.time(), seconds))
 
@@ -97,7 +97,7 @@ class SaveRequest(NamedTuple):
 def saved_part(pipeline: Pipeline, state: GraphState) -> SavedPart:
     """Return the tables and training streams to save. Tables with ``is_save=False`` are omitted.
 
-    If the graph trains, return the tables and training streams of the graph. Otherwise, return all of the pipeline.
+    If the graph trains, return its tables and training streams. Otherwise, return the pipeline's tables and streams.
     """
     if state.trains:
         tables = [pipeline.tables[name] for name in state.tables]
@@ -129,7 +129,8 @@ def save_checkpoint(request: SaveRequest, save_dense: DenseSave, publish: Callab
 
     Raises:
         NotSavedError, CheckpointPathError: the same errors as in ``CheckpointWriter``. Earlier checkpoints are
-            unchanged. The error is also raised if the previous background save has failed. Then nothing is saved.
+            unchanged. The error is also raised if the previous background save has failed. In this case, nothing is
+            saved.
         tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part.
     """
     request.pipeline.background.wait()
@@ -147,7 +148,7 @@ def save_checkpoint(request: SaveRequest, save_dense: DenseSave, publish: Callab
 
 
 def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave, publish: Callable[[str], None]) -> str:
-    """Start a background save. Return when the device rows are copied, so that training may continue.
+    """Start a background save, and return as soon as the device rows have been copied. Training may then continue.
 
     Args:
         request, save_dense: the same as in ``save_checkpoint``.
@@ -213,7 +214,7 @@ def _tip(request: SaveRequest, tables: Dict[str, TableState]) -> Optional[deltas
 
 def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[deltas.Tip], *,
                  background: bool) -> ContextManager[Optional[Asked]]:
-    """Request slices from the other ranks. The value of the ``with`` statement is None if there is only one rank."""
+    """Request slices from the other ranks. The context manager yields None if there is only one rank."""
     if request.pipeline.ranks == 1:
         return contextlib.nullcontext()
     return asked({"what": SAVE, "directory": os.path.abspath(request.directory), "base": request.base,
@@ -240,7 +241,7 @@ def _write(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, Tab
     try:
         publish(prefix)
     finally:
-        if others is not None:  # after the call of publish, so that other ranks find the name in the checkpoint file
+        if others is not None:  # after publish, because other ranks read the name from the checkpoint file
             others.tell({"what": SAVE, "done": True, "link": list(writer.link)})
     return prefix
 
@@ -283,7 +284,7 @@ def freeze(pipeline: Pipeline, held: Hold, known: Sequence[KnownTable],
 
 
 def note_saved(pipeline: Pipeline, name: str, tip: deltas.Tip) -> None:
-    """Record a save as the base of later deltas with this name."""
+    """Record a save as the parent of later deltas with this name."""
     pipeline.tips[name] = tip
 
 
@@ -334,7 +335,7 @@ def _spec(pipeline: Pipeline, table: KnownTable, at: TableState, told: Optional[
 
 
 class SaveProgress:
-    """Log of the progress of a long save, with at most one line every ``PROGRESS_S`` seconds."""
+    """Progress of a long save, which is logged at most once every ``PROGRESS_S`` seconds."""
 
     def __init__(self, base: str) -> None:
         self._base = base

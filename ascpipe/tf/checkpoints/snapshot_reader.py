@@ -1,10 +1,10 @@
-"""Snapshot of tables. It is taken during a hold, and another thread reads it while training continues.
+"""Snapshot of tables, which is taken during a hold. Another thread reads the snapshot while training continues.
 
 During the hold, only device rows are copied. The other parts of the snapshot are read afterwards:
 
-- Entries are copied. Before the table worker changes an entry that was not copied yet, it stores an image of the entry.
-- Home rows are read in place. Before a step changes a home row that was not read yet, the step stores an image of the
-  row.
+- Entries are copied. Before the table worker changes an entry that is not copied yet, it stores an image of the entry.
+- Home rows are read in place. Before a step changes a home row that is not read yet, the step stores an image of the
+row.
 - If a table has rows on disk, the reader reads the entries again to locate the rows.
 """
 import contextlib
@@ -33,8 +33,8 @@ def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, T
         held: hold of any kind.
         numbers: table name -> number of the table.
         tables: table name -> state of the table.
-        log_bytes: memory for images of home rows that change before they are read. If this memory is full, training
-            waits for the release of the snapshot.
+        log_bytes: bytes of memory for images of home rows that change before they are read. If this memory is full,
+            training waits until the snapshot is released.
 
     Raises:
         tf.errors.ResourceExhaustedError: there is too little memory for the copies or the images. Nothing was changed.
@@ -47,7 +47,7 @@ def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, T
 class FrozenTables:
     """Snapshot of tables, as they were during a hold.
 
-    ``frozen_tables`` creates the object. The docstring of ``frozen_tables`` explains the other arguments.
+    Create it with ``frozen_tables``, whose docstring explains the other arguments.
 
     Args:
         save: native number of the snapshot.
@@ -58,7 +58,7 @@ class FrozenTables:
         self._numbers = dict(numbers)
         self._headers = {name: at.header.copy() for name, at in tables.items()}
         for header in self._headers.values():
-            header["entries_used"] = header["snapshot_bound"]  # excludes entries allocated since the hold
+            header["entries_used"] = header["snapshot_bound"]  # exclude entries that were allocated after the hold
         self._home_rows = {name: len(at.homes) for name, at in tables.items()}
         self._on_disk = {name for name, at in tables.items() if at.disk is not None}
         self._device: Dict[str, List[np.ndarray]] = {
@@ -66,9 +66,9 @@ class FrozenTables:
                    for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
 
     def tables(self) -> Dict[str, TableState]:
-        """Return a dict from table name to table state. The states are valid until the snapshot is released.
+        """Return a dict from table name to table state.
 
-        Call this method once, in any thread.
+        The states are valid until the snapshot is released. Call this method only once, in any thread.
         """
         return {name: self._table(name, number) for name, number in self._numbers.items()}
 
@@ -94,14 +94,17 @@ class FrozenTables:
 
 
 def _name_rows_by_entry(entries: np.ndarray) -> None:
-    """Replace the home row in each entry by the number of the entry, because rows move between memory and disk."""
+    """Replace each entry's home row number with the entry's own number, because rows move between memory and disk."""
     for start in range(0, len(entries), BLOCK_ENTRIES):
         homes = entries["home"][start:start + BLOCK_ENTRIES]
         homes[homes != HOME_NONE] = start + np.flatnonzero(homes != HOME_NONE)
 
 
 def _not_on_device(state: TableState) -> np.ndarray:
-    """Return the home row of each key that is not in the device table, as int32[n]. These rows are up to date."""
+    """Return the home row of each key that is not in the device table, as int32[n].
+
+    Only these home rows are up to date.
+    """
     found = _array(len(state.entries), np.dtype(np.int32))
     n = 0
     for entries in entry_blocks(state):
@@ -112,7 +115,10 @@ def _not_on_device(state: TableState) -> np.ndarray:
 
 
 def _array(count: int, dtype: np.dtype) -> np.ndarray:
-    """Allocate zeros with mmap. The memory returns to the system when the array is freed, unlike memory of malloc."""
+    """Allocate zeros with mmap.
+
+    Unlike with malloc, the memory is returned to the operating system as soon as the array is freed.
+    """
     memory = mmap.mmap(-1, max(1, count * dtype.itemsize), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.frombuffer(memory, dtype, count)
 
@@ -133,7 +139,7 @@ class _HomeRows:
         return self._rows
 
     def want(self, homes: np.ndarray) -> None:
-        """Restrict the snapshot to the given home rows. The call must happen before the first read."""
+        """Restrict the snapshot to the given home rows. Call this method before the first read."""
         wanted = np.ascontiguousarray(homes, np.int32)
         native.call("asc_save_want", self._save, self._table, wanted.ctypes.data_as(_INTS), len(wanted))
 

@@ -20,8 +20,9 @@ class Edit(NamedTuple):
     Attributes:
         keys: keys to change, int64[n], ascending and distinct.
         rows: float32[n, row floats] with the optimizer slots, or None to delete the keys.
-        kept: (column, width) of the parts of ``rows`` that only new rows take. Rows that exist keep their values there.
-        threshold: minimum count of a key that gets a row.
+        kept: (column, width) of the parts of ``rows`` that are used only for new keys. Existing rows keep their values
+            in these columns.
+        threshold: minimum count at which a key gets a row.
         time: timestamp of keys that the table does not know.
     """
 
@@ -33,7 +34,7 @@ class Edit(NamedTuple):
 
 
 class TableCopy:
-    """Copy of the trained state of a table. The files are deleted when the object is.
+    """Copy of the trained state of a table. The files are deleted together with the object.
 
     Args:
         at: state of the table during a hold.
@@ -70,7 +71,7 @@ class TableCopy:
 
 
 class EditedTable:
-    """An edited copy of one table. It has the methods of ``Checkpoint`` that a load of the table calls.
+    """An edited copy of one table. It has those methods of ``Checkpoint`` that are needed to load the table.
 
     Args:
         spec: spec of the table before the edit.
@@ -87,7 +88,7 @@ class EditedTable:
         self._edit = edit
         self._widths = [spec.dim, *(slot.width for slot in spec.slots)]
         counted = copy.counted
-        is_counted, at = find(edit.keys, counted.keys)  # an edit removes keys from the keys that are only counted
+        is_counted, at = find(edit.keys, counted.keys)  # keys of the edit are no longer keys that are only counted
         self._counted = KeyBlock(*(values[~is_counted] for values in counted))
         is_new = np.ones(len(edit.keys), bool)
         gone = [(counted.keys[is_counted], counted.timestamps[is_counted])]
@@ -150,7 +151,7 @@ class EditedTable:
 
 
 class _Column:
-    """Array in a temporary file, to which rows are appended. The array remains valid after the file is closed."""
+    """Array in a temporary file. Rows are appended to the file. The array remains valid after the file is closed."""
 
     def __init__(self, dtype: Any, width: Optional[int] = None) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed by __exit__)
@@ -192,7 +193,8 @@ def find(keys: np.ndarray, wanted: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
         wanted: int64[m].
 
     Returns:
-        bool[m], whether ``keys`` contains each key, and int64[m], the index in ``keys`` of each key that it contains.
+        bool[m], True for each wanted key that ``keys`` contains, and int64[m], the index of each such key in ``keys``.
+        The indices of other keys are meaningless.
     """
     where = np.searchsorted(keys, wanted)
     if not len(keys):

@@ -65,7 +65,7 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
     for source, column, width in taken:
         there = columns(rows, column, width)[start:start + n]
         part = columns(parts, source, width)
-        if not np.may_share_memory(there, part):  # otherwise the reader has read the part into the table
+        if not np.may_share_memory(there, part):  # otherwise the reader has already read the part into the table
             there[:] = part
     for column, width, value in fresh:
         columns(rows, column, width)[start:start + n] = value
@@ -73,7 +73,7 @@ def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken
 
 def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
                    fresh: Sequence[Tuple[int, int, float]]) -> None:
-    """Write the first rows to home rows. When there are no more home rows, write the other rows to disk.
+    """Write as many rows as possible to home rows, and the other rows to disk.
 
     The arguments are the same as in ``write_rows``.
     """
@@ -92,9 +92,10 @@ def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], t
 
 def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
                 widths: Sequence[int]) -> List[Optional[np.ndarray]]:
-    """For each part that ``write_rows`` will write, return the destination in the device table.
+    """Return the destination in the device table of each part that ``write_rows`` will write.
 
-    An item is None if the part has no contiguous destination there. A reader can read parts into the destinations.
+    An item is None if the part has no contiguous destination there. A reader can read parts directly into the
+    destinations.
 
     Args:
         taken: the same as in ``write_rows``.

@@ -1,4 +1,4 @@
-"""Restores of checkpoints that a program with feature columns wrote before it had tables (``take_over=True``)."""
+"""Restore of checkpoints that a program with feature columns wrote before it used tables (``take_over=True``)."""
 import contextlib
 import logging
 import os
@@ -29,12 +29,12 @@ from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
 
-BEFORE = "before-tables"  #: folder beside the checkpoints that keeps the checkpoint of TensorFlow
+BEFORE = "before-tables"  #: folder for TensorFlow's checkpoint, in the directory of the checkpoints
 _POWER = re.compile(r"((?:.*/)?beta[12]_power)(?:_\d+)?\Z", re.DOTALL)
 
 
 def is_requested(saver: tf.compat.v1.train.Saver, state: GraphState, prefix: str) -> bool:
-    """Return whether the program requests that a checkpoint of plain TensorFlow is taken over."""
+    """Return whether the program requests to take over a checkpoint of plain TensorFlow."""
     choice = Columns.of(Process.current()).choice
     if choice is None or not choice.take_over or not StandIns.of(state):
         return False
@@ -46,9 +46,10 @@ def is_requested(saver: tf.compat.v1.train.Saver, state: GraphState, prefix: str
 
 @contextlib.contextmanager
 def converted(state: GraphState, graph: tf.Graph, prefix: str) -> Iterator[str]:
-    """Context manager that yields a temporary checkpoint with tables, which has the values of a checkpoint without.
+    """Convert a checkpoint of plain TensorFlow to a temporary checkpoint with tables, and yield its prefix.
 
-    The files of TensorFlow's checkpoint are kept in the folder ``before-tables``, because the next save has their name.
+    The files of TensorFlow's checkpoint are kept in the folder ``before-tables``, because the next save may use the
+    same name.
 
     Raises:
         NotConvertedError: a variable is missing, or does not fit its table.
@@ -92,10 +93,10 @@ def _sources(bundle: Bundle, state: GraphState) -> List[Source]:
 
 
 def _names(graph: tf.Graph) -> Dict[str, str]:
-    """Return the name in a checkpoint of plain TensorFlow for each power of Adam that has another name in this graph.
+    """Return the plain name of each of Adam's beta powers whose name in this graph differs from plain TensorFlow.
 
-    Adam has one pair of powers in TensorFlow. With tables, the optimizer of the tables has another pair of the same
-    values, and TensorFlow numbers the names of all pairs.
+    TensorFlow has one pair of powers per Adam optimizer. With tables, the tables' optimizer has another pair with the
+    same values, and TensorFlow numbers the names of all pairs.
     """
     owners: Dict[str, int] = {}
     made: Dict[Any, tf.compat.v1.train.Optimizer] = internals.stored_on(graph, "optimizers_for_tables", dict)
@@ -121,7 +122,7 @@ def _names(graph: tf.Graph) -> Dict[str, str]:
 
 
 def _keep(place: Place) -> None:
-    """Keep the files of TensorFlow's checkpoint. They are hard links, if the file system has hard links."""
+    """Keep the files of TensorFlow's checkpoint, as hard links if the file system supports them."""
     try:
         with disk.closing(disk.open_directory(place.directory)) as fd:
             with disk.closing(disk.make_or_open_directory(fd, BEFORE)) as kept:

@@ -1,6 +1,6 @@
 """TensorFlow's part of a checkpoint. This part contains no rows of tables.
 
-If there are no variables, this part contains only a mark. The mark is an int32 with value 0. It is necessary because
+If there are no variables, this part contains only a mark, an int32 with value 0. The mark is necessary because
 TensorFlow does not build a saver without variables.
 """
 import contextlib
@@ -43,7 +43,7 @@ class _Asked:
 
 
 def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> None:
-    """Build a saver as TensorFlow does. The graph may have only tables, and variables may be created later.
+    """Build a saver like TensorFlow. The graph may have only tables, and variables may be created later.
 
     A saver without variables saves and restores a mark, so that TensorFlow's files exist as usual. A second build
     includes variables that were created after the first build.
@@ -68,7 +68,7 @@ def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> N
     _leave_out_tables(parts, state)
     if not parts.saved():
         if state.served is not None and state.tables:
-            parts.allow_empty()  # tables of an export are separate files
+            parts.allow_empty()  # the tables of an exported model are separate files
         elif state.tables or not parts.allows_empty:
             with tf.control_dependencies(None):
                 parts.save_instead([_Mark(tf.constant(0, tf.int32, name="only_tables"))], _MarkBuilder)
@@ -120,7 +120,7 @@ def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) ->
 
 @contextlib.contextmanager
 def logged_as(prefix: str) -> Iterator[None]:
-    """Log ``prefix`` instead of the path from which TensorFlow restores the verified files."""
+    """Within the block, TensorFlow logs ``prefix`` instead of the path from which it restores the verified files."""
     thread = threading.get_ident()
 
     def rename(record: logging.LogRecord) -> bool:
@@ -137,7 +137,7 @@ def logged_as(prefix: str) -> Iterator[None]:
 
 
 def op_name(item: Any) -> Optional[str]:
-    """Return the name of a variable's op, or None if the object is no variable."""
+    """Return the name of a variable's op, or None if the object is not a variable."""
     return item.op.name if isinstance(item, tf.Variable) else None
 
 
@@ -172,7 +172,7 @@ class _Mark(saveable_object.SaveableObject):
         super().__init__(number, [saveable_object.SaveSpec(number, "", MARK)], MARK)
 
     def restore(self, restored_tensors: Any, restored_shapes: Any) -> tf.Operation:
-        """Return an op without effect."""
+        """Return an op that does nothing."""
         return tf.no_op()
 
 

@@ -32,10 +32,10 @@ Load = Callable[[tf.compat.v1.Session], Dict[str, int]]
 
 @dataclasses.dataclass
 class _WarmStarts:
-    """Warm starts of one graph.
+    """Record of the warm starts of one graph.
 
     Attributes:
-        loads: functions that are called with a session that was initialized and not restored.
+        loads: functions to call with a session that was initialized and not restored.
         tables: names of the tables that ``warm_start`` loads.
         is_under_way: True while TensorFlow's part of a warm start is being built.
     """
@@ -86,14 +86,14 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
     """Initialize the default graph from checkpoints of another training. Call it like ``tf.train.warm_start``.
 
     Dense variables get new initializers. The returned function ``load`` loads the tables. Call ``load`` with the
-    session after the initializers and before the first batch. The best place is ``Scaffold(init_fn=lambda _, session:
+    session after the initializers and before the first batch. The best way is ``Scaffold(init_fn=lambda _, session:
     load(session))``, because TensorFlow does not call ``init_fn`` if training continues from a checkpoint.
 
     Args:
         ckpt_to_initialize_from: a checkpoint ``dir/base-step``, a directory, or a list of such paths. For a directory,
-            its newest checkpoint is used. In a list, later paths override earlier paths, per variable and table. With a
-            list, the other arguments must be lists of the same length, but ``var_name_to_vocab_info`` and
-            ``var_name_to_prev_var_name`` may also be None.
+            its newest checkpoint is used. If several paths of a list contain the same variable or table, the last one
+            is used. With a list, the other arguments must be lists of the same length, but ``var_name_to_vocab_info``
+            and ``var_name_to_prev_var_name`` may also be None.
         vars_to_warm_start: selection of variables and tables. A regular expression selects trainable variables and
             tables by the start of their names. A list may contain table names and regular expressions for all
             variables. A list may also contain variables, including variables of tables. None selects only variables
@@ -147,7 +147,7 @@ def is_under_way(state: GraphState) -> bool:
 
 
 def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, bool]]) -> None:
-    """Arrange that a scaffold of the graph loads tables from a checkpoint when it initializes a session.
+    """Register tables that a scaffold of the graph loads from a checkpoint when the scaffold initializes a session.
 
     Args:
         path: a single ``ckpt_to_initialize_from`` of ``warm_start``.
@@ -159,10 +159,10 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
 
 
 def left_out(state: GraphState, path: Any) -> List[str]:
-    """Return the tables of a graph that a checkpoint contains and no warm start loads. Tables of columns are omitted.
+    """Return a graph's tables that a checkpoint contains but no warm start loads. Tables of columns are omitted.
 
     Args:
-        path: a checkpoint, or a directory, which stands for its newest checkpoint.
+        path: a checkpoint, or a directory with checkpoints, of which the newest is used.
     """
     others = {*StandIns.of(state).variables(), *_WarmStarts.of(state).tables}
     wanted = [name for name, table in state.tables.items() if table.is_save and name not in others]
@@ -172,7 +172,7 @@ def left_out(state: GraphState, path: Any) -> List[str]:
 
 @patches.WARM_STARTED.by
 def _get_grouped_variables(vars_to_warm_start: Any) -> Any:
-    """Replacement for the function with which ``tf.train.warm_start`` selects variables.
+    """Replacement for the function that selects variables in ``tf.train.warm_start``.
 
     Raises:
         SaverError: the selection contains tables, and the program did not call ``asc.warm_start`` for them.
@@ -195,7 +195,7 @@ def _get_grouped_variables(vars_to_warm_start: Any) -> Any:
 def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
     """Replacement for the ``warm_start`` that Estimators call.
 
-    The tables are loaded when a scaffold of the graph initializes a session.
+    A scaffold of the graph loads the tables when it initializes a session.
     """
     state = GraphState.known(tf.compat.v1.get_default_graph())
     if state is None or not state.tables:

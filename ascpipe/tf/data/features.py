@@ -1,4 +1,4 @@
-"""Features of records: TensorFlow's specs and hashed strings, as attributes of the dataset op."""
+"""Conversion of features (TensorFlow's specs and hashed strings) to attributes of the dataset op."""
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -9,7 +9,7 @@ from ascpipe.errors.base import shown
 from ascpipe.tf.validation import Integer, Text
 
 _PARSERS = ("ParseExample", "ParseExampleV2")
-NOT_HASHED = -1  #: attribute ``buckets`` of features that are not hashed, and of fingerprints
+NOT_HASHED = -1  #: value in the attribute ``buckets`` for features that are not hashed, and for fingerprints
 FINGERPRINT = 0
 
 
@@ -20,7 +20,7 @@ class Hashed(NamedTuple):
         key: name of the feature in the records.
         buckets: number of ids, or None for fingerprints.
         shape: shape of the values of a record, or None for any number of values.
-        default_value: string or strings of records without the feature, or None if all records have it.
+        default_value: string or strings for records without the feature, or None if all records must have it.
     """
 
     key: str
@@ -35,7 +35,7 @@ class RecordFeatures(NamedTuple):
     Attributes:
         attributes: attributes of the op ``AscReadDataset``.
         specs: specs of the components of an element. The first dimension of dense features is unknown.
-        names: names of the components, if all of them are dense and the names are sorted; or None.
+        names: names of the components. None if a component is sparse, or if the names are not sorted.
         composed: function that returns the features of an element. Its arguments are the components.
     """
 
@@ -50,7 +50,7 @@ def hashed(key: str, buckets: Optional[int] = None, shape: Optional[Sequence[int
     """Return the spec of a string feature that is read as int64 ids.
 
     The ids equal ``tf.strings.to_hash_bucket_fast(strings, buckets)``, which is FarmHash's Fingerprint64 modulo
-    ``buckets``. Without ``buckets``, they are the fingerprints without the highest bit, so they are not negative.
+    ``buckets``. Without ``buckets``, the ids are the fingerprints without the highest bit, so they are not negative.
 
     Args:
         key: name of the feature in the records.
@@ -69,7 +69,7 @@ def hashed(key: str, buckets: Optional[int] = None, shape: Optional[Sequence[int
 def record_features(features: Optional[Mapping[str, Any]]) -> RecordFeatures:
     """Return the features that a dict of specs describes.
 
-    TensorFlow's ``tf.io.parse_example`` checks the specs, and its op has the attributes.
+    The specs are checked by TensorFlow's ``tf.io.parse_example``, and the attributes are read from its op.
 
     Raises:
         FeatureError: there is no feature, a spec has a wrong type, or two features read the same values.
@@ -168,7 +168,7 @@ class _Parsed(NamedTuple):
 
 
 def _constant(tensor: tf.Tensor) -> Any:
-    """Return the value of a constant tensor, even if it is reshaped, or None for the placeholder of the records."""
+    """Return the value of a constant tensor, which may be reshaped, or None for the placeholder of the records."""
     if tensor.op.type == "Reshape":
         return _constant(tensor.op.inputs[0]).reshape(tensor.shape.as_list())
     return tf.get_static_value(tensor)

@@ -1,4 +1,4 @@
-"""Columns of Parquet files, as attributes of the dataset op."""
+"""Conversion of columns of Parquet files to attributes of the dataset op."""
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ from ascpipe.tf.data.features import RecordFeatures, record_features
 
 
 class _Wanted(NamedTuple):
-    """Values that a feature needs.
+    """Column that a feature needs.
 
     Attributes:
         name: name of the column.

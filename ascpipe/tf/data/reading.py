@@ -1,4 +1,4 @@
-"""``asc.data.read``: a dataset of the batches of files."""
+"""``asc.data.read``, which returns a dataset of batches that are read from files."""
 import hashlib
 import itertools
 import json
@@ -33,7 +33,7 @@ _SKIP = "skip"
 CRITEO = "criteo"  #: value of format, in addition to the formats of files
 _FORMATS = (data_files.TFRECORD, data_files.CSV, data_files.TSV, data_files.PARQUET, CRITEO)
 
-#: Numbers of datasets. Graphs that other processes have saved (import_meta_graph) have other numbers.
+#: Numbers of datasets. They differ from the numbers in graphs that other processes have saved (import_meta_graph).
 _sources = itertools.count(int.from_bytes(os.urandom(7), "big") + 1)
 
 
@@ -45,42 +45,45 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
          on_bad_record: str = _ERROR, transform: Optional[Union[str, Function]] = None) -> Any:
     """Return a ``tf.data.Dataset`` of the batches of TFRecord, CSV, TSV or Parquet files.
 
-    Each element is a dict of the features of one batch: for TFRecord files, the tensors of ``tf.io.parse_example``; for
-    text files, the values of ``tf.io.decode_csv``; for Parquet files, the values of columns in the same form as for
-    TFRecord files. Threads of this process read the records, verify their checksums and parse them, ahead of the
-    program.
+    Each element is a dict with the features of one batch. The features have the form that ``tf.io.parse_example``
+    returns for TFRecord and Parquet files, and that ``tf.io.decode_csv`` returns for text files. Threads of this
+    process read the records, verify their checksums and parse them, ahead of the program.
 
     The order of the records is a function of the seed, the epoch and the number of ranks, so that every run reads the
-    same batches. With several ranks, each rank reads a part of each global batch. Batches do not cross epochs. Each
-    iterator of the dataset is a *pass* over all epochs; later passes are shuffled differently.
+    same batches. With several ranks, each rank reads its part of each global batch. A batch contains records of only
+    one epoch. Each iterator of the dataset is a *pass* over all epochs; later passes are shuffled differently.
 
-    The position of the dataset is a part of checkpoints. If a checkpoint is restored before the first batch is read,
-    the dataset continues after the last batch that was trained. If the checkpoint was saved at the end of the last
-    epoch, or belongs to other files or another seed, the dataset begins with the first record.
+    Checkpoints contain the position of the dataset. If a checkpoint is restored before the first batch is read, the
+    dataset continues after the last batch that was trained. If the checkpoint was saved at the end of the last epoch,
+    or belongs to other files or another seed, the dataset starts at the first record.
 
     Args:
         files: path or pattern of files, or a sequence of them. The files of a pattern are sorted by name. Files may be
-            compressed (GZIP, ZLIB). An index beside each file is built if it is missing. Parquet files need none.
+            compressed (GZIP, ZLIB). A missing index is built in the directory of the file. Parquet files need no index.
         features: name -> ``tf.io.FixedLenFeature``, ``VarLenFeature``, ``FixedLenSequenceFeature`` or
-            ``SparseFeature``, or ``asc.data.hashed()``. In text files, each feature is ``FixedLenFeature([], dtype)``
-            or hashed, and an empty field has the default value. None reads all fields of the Criteo logs. The names are
-            names of columns of Parquet files, which have no ``FixedLenSequenceFeature``.
-        batch_size: number of records of a batch of one rank.
+            ``SparseFeature``, or ``asc.data.hashed()``. In text files, each feature must be ``FixedLenFeature([],
+            dtype)`` or hashed, and an empty field has the default value. In Parquet files, the names are column names,
+            and ``FixedLenSequenceFeature`` is not supported. None reads all fields of the Criteo logs.
+        batch_size: number of records in a batch of one rank.
         format: "tfrecord", "csv", "tsv", "parquet", or "criteo" for the tab-separated Criteo logs (label, I1 to I13 and
-            C1 to C26; hexadecimal numbers become int64, and missing values 0). By default, the format is recognized.
-        columns: names of all fields of text files without a header. By default, the first record has the names.
-        shuffle: whether the records of each epoch are permuted. All permutations are possible: there is no buffer. If
-            a file is compressed, only the records of windows of about 32 MiB are permuted. For Parquet files, the row
-            groups are permuted, and the rows of each row group.
-        seed: seed of the permutations. By default, the seed of the graph (``tf.set_random_seed``), or 0.
+            C1 to C26; hexadecimal numbers are converted to int64, and missing values are 0). By default, the format is
+            detected.
+        columns: names of all fields, for text files without a header. By default, the first record of each file is the
+            header.
+        shuffle: whether the records of each epoch are permuted. The permutation covers all records, because there is no
+            shuffle buffer. If a file is compressed, records are permuted only within windows of about 32 MiB. For
+            Parquet files, the row groups are permuted, and also the rows of each row group.
+        seed: seed of the permutations. The default is the seed of the graph (``tf.set_random_seed``), or 0 if it is not
+            set.
         epochs: number of epochs, or None for an endless dataset.
-        drop_remainder: whether an epoch has only full batches. The batch dimension of the features is then known.
-            Otherwise, the last batches of an epoch are smaller.
-        readers: number of threads that read batches. If a file is compressed, one thread reads. For Parquet files, more
-            than 1 means that pyarrow decodes the columns of a row group in several threads.
-        read_ahead: maximum number of batches in memory that were read before the program needs them.
-        on_bad_record: "error", or "skip" to skip records that are damaged or do not have the features. Their number
-            is logged. Batches with such records are smaller; a batch with only such records is an error.
+        drop_remainder: whether an epoch has only full batches. If True, the batch dimension of the features is known.
+            If False, the last batches of an epoch may be smaller.
+        readers: number of threads that read batches. If a file is compressed, only one thread reads it. For Parquet
+            files with more than 1 reader, pyarrow decodes the columns of a row group in several threads.
+        read_ahead: maximum number of batches in memory that are read ahead of the program.
+        on_bad_record: "error", or "skip" to skip records that are damaged or do not have the features. The number of
+            skipped records is logged. A batch with skipped records is smaller. A batch without any valid record is an
+            error.
         transform: function that is called with each batch, or the text "module:function". It takes and returns a dict
             of numpy arrays, and of ``tf.compat.v1.SparseTensorValue`` for sparse features. ``read`` reads the first
             batch and calls the function with it, to find the names, types and shapes of the results. Up to ``readers``
@@ -92,7 +95,7 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
         DamagedRecordsError, DataUnreadableError, IndexNotWrittenError: a file cannot be indexed.
         TransformError: the function fails for the first batch.
         ParquetMissingError: the files are Parquet files, and pyarrow is not installed.
-        tf.errors.OpError: errors of the dataset, when a batch is read. Their messages have a code, E330 to E340.
+        tf.errors.OpError: errors of the dataset, when a batch is read. The messages have a code, E330 to E340.
     """
     check_all({"batch_size": Integer(1), "shuffle": Instance(bool),
                "seed": Integer(-2 ** 63, 2 ** 63 - 1, optional=True),
@@ -118,7 +121,7 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
         **described.attributes)
     if transform is None:
         return _dataset(attributes, described, specs)
-    # a negative source: the batch is not counted
+    # the source is negative if the batch is not counted
     first = {**attributes, "source": -next(_sources), "readers": 1, "read_ahead": 1}
     chosen = Transform(transform, _named(found), lambda: first_batch(lambda: _dataset(first, described, specs)))
     return chosen.applied(_dataset(attributes, described, specs), readers, batch)
@@ -194,7 +197,10 @@ def _with_batch(spec: tf.TensorSpec, batch: Optional[int]) -> tf.TensorSpec:
 
 
 def _identity(found: Sequence[DataFile], seed: Optional[int]) -> str:
-    """Return an identification of the records and their order. Files may be moved, but not renamed."""
+    """Return a value that identifies the records and their order.
+
+    Files may be moved, but not renamed.
+    """
     content: Dict[str, Any] = {"files": [[os.path.basename(one.path), os.path.getsize(one.path)] for one in found],
                                "seed": seed}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogateescape")).hexdigest()[:32]

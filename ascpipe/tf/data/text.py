@@ -1,4 +1,4 @@
-"""Fields of text files (CSV, TSV), as attributes of the dataset op."""
+"""Conversion of fields of text files (CSV, TSV) to attributes of the dataset op."""
 from typing import Any, Collection, Dict, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -32,10 +32,11 @@ def text_features(features: Optional[Mapping[str, Any]], columns: Sequence[str],
         columns: names of all fields of a record.
         record_format: format of the files.
         path: a file, for error messages.
-        hexadecimal: fields whose values of the type int64 have hexadecimal digits.
+        hexadecimal: names of fields whose int64 values are written with hexadecimal digits.
 
     Raises:
-        FeatureError: ``features`` is empty, a spec is not supported, no field has a name, or two fields have it.
+        FeatureError: ``features`` is empty, a spec is not supported, a name is not the name of exactly one field, or
+            two features read the same field.
     """
     if not isinstance(features, Mapping) or not features:
         raise FeatureError("The features of asc.data.read are {}. Pass a dict of specs, for example {{\"label\": "
@@ -61,7 +62,7 @@ def text_features(features: Optional[Mapping[str, Any]], columns: Sequence[str],
 def criteo_features(features: Optional[Mapping[str, Any]]) -> RecordFeatures:
     """Return the features of the Criteo logs: all fields, or the fields in a dict of specs.
 
-    Fields of the type int64 that the logs write with hexadecimal digits are read as hexadecimal numbers.
+    int64 fields with hexadecimal digits in the logs are read as hexadecimal numbers.
     """
     specs = {column.name: _spec_of(column) for column in criteo.COLUMNS} if features is None else features
     return text_features(specs, [column.name for column in criteo.COLUMNS], criteo.FORMAT, "the Criteo logs",

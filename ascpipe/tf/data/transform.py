@@ -19,7 +19,7 @@ _RETURN = "Return a dict: name of a feature -> np.ndarray or tf.compat.v1.Sparse
 
 
 class Output(NamedTuple):
-    """Type of a feature that a function returns.
+    """Type and shape of a feature that a function returns.
 
     Attributes:
         dtype: type of the values.
@@ -73,7 +73,7 @@ def records_of(batch: Mapping[str, Any]) -> int:
 
 
 def outputs_of(result: Any, records: int) -> Dict[str, Output]:
-    """Return the types of the features that a function has returned for a batch.
+    """Return the types and shapes of the features that a function has returned for a batch.
 
     Raises:
         ValueError: the result is not a dict of arrays that have one element per record.
@@ -138,7 +138,7 @@ def flat(batch: Mapping[str, Any]) -> List[Any]:
 
 
 def composed(parts: Sequence[Any], is_sparse: Mapping[str, bool], sparse: Any) -> Dict[str, Any]:
-    """Return the batch of components that ``flat`` returned. ``sparse`` makes a sparse feature of three components."""
+    """Return the batch whose components ``flat`` returned. ``sparse`` builds a sparse feature from three components."""
     left = iter(parts)
     return {name: sparse(next(left), next(left), next(left)) if is_sparse[name] else next(left)
             for name in sorted(is_sparse)}
@@ -179,7 +179,7 @@ class Transform:
 
     Args:
         transform: a function, or the text "module:function".
-        files: text that names the files in error messages.
+        files: description of the files for error messages.
         first: the first batch. The function is called with it.
 
     Raises:
@@ -196,7 +196,10 @@ class Transform:
         _, self._outputs = self._called(batch, "the first batch of {}".format(files))
 
     def applied(self, dataset: Any, threads: int, batch_size: Optional[int]) -> Any:
-        """Return the dataset of the results, in the same order. ``batch_size`` is the number of records if known."""
+        """Return the dataset of the results, in the same order.
+
+        ``batch_size`` is the number of records, if it is known.
+        """
         outputs = self._outputs or {}
         specs = [spec for name in sorted(outputs) for spec in _specs(outputs[name], batch_size)]
 

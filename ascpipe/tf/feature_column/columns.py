@@ -27,8 +27,8 @@ from ascpipe.tf.validation import (
 
 _MAX_INT64 = 2 ** 63 - 1
 
-#: Column -> sizes of the table of its linear weights. Columns are compared by value, so a rebuilt column has these
-#: sizes.
+#: Column -> sizes of the table of its linear weights. Columns are compared by value, so a column that is built again
+#: has the same sizes.
 _linear: Dict[Any, TableSizes] = {}
 
 
@@ -52,7 +52,7 @@ _RULES: Dict[str, Rule] = {
 
 
 class _Sized:
-    """Mixin that adds the sizes of the table to a column of TensorFlow. Such a column is a tuple.
+    """Mixin that adds the table sizes to a column of TensorFlow, which is a tuple.
 
     The sizes are part of the column's value. They are also part of ``repr(column)``, because TensorFlow sorts columns
     by this string.
@@ -61,7 +61,7 @@ class _Sized:
     table_sizes: TableSizes = TableSizes()
 
     def __eq__(self, other: Any) -> bool:
-        # Compare types first, because a column of TensorFlow may have equal fields.
+        # Compare the types first, because a column of TensorFlow may have equal fields.
         return type(self) is type(other) and bool(super().__eq__(other)) and self.table_sizes == other.table_sizes
 
     def __ne__(self, other: Any) -> bool:  # tuple.__ne__ does not call __eq__
@@ -133,7 +133,7 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
         return {self.key: tf.io.VarLenFeature(tf.int64)}
 
     def transform_feature(self, transformation_cache: Any, state_manager: Any) -> tf.SparseTensor:
-        """Return the ids of a batch. In a dense tensor, -1 means that there is no id."""
+        """Return the ids of a batch. In a dense tensor, the value -1 means that there is no id."""
         return _sparse_integers(self.key, transformation_cache.get(self.key, state_manager))
 
     def get_sparse_tensors(self, transformation_cache: Any, state_manager: Any) -> Any:
@@ -166,7 +166,7 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 def categorical_column_with_int64(key: str) -> Int64CategoricalColumn:
     """Return a column whose integers are keys of a table. The integers are not hashed and have no upper limit.
 
-    ``categorical_column_with_hash_bucket`` would convert each integer to a string. This conversion needs about 100 ns
+    ``categorical_column_with_hash_bucket`` would convert each integer to a string. This conversion takes about 100 ns
     per id.
 
     Args:
@@ -185,10 +185,10 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
                      device_vocabulary_size: Optional[int] = None,
                      host_vocabulary_size: int = 0,
                      pretrained: Optional[str] = None) -> columns_v2.EmbeddingColumn:
-    """Return a ``tf.feature_column.embedding_column`` whose embeddings are a table.
+    """Return a ``tf.feature_column.embedding_column`` whose embeddings are in a table.
 
-    The name of the table is derived from the variable that TensorFlow would create, so a column in two towers has two
-    tables. As in a variable, lookups of a key that was never trained return the initial row.
+    The name of the table is derived from the variable that TensorFlow would create, so a column that is used in two
+    towers has two tables. As with a variable, lookups of a key that was never trained return the initial row.
 
     Args:
         categorical_column: categorical column of TensorFlow or of this module, with at most 2^63 - 1 buckets.
@@ -196,13 +196,14 @@ def embedding_column(categorical_column: Any, dimension: int, combiner: str = "m
         combiner: "mean", "sum" or "sqrtn", the method that combines the rows of an example's ids.
         initializer: initializer of the rows. The default is a truncated normal initializer with a standard deviation of
             ``1 / sqrt(dimension)``.
-        max_norm: maximum norm of a row, above 0. Rows with a larger norm are scaled to ``max_norm`` before they are
-            combined.
+        max_norm: maximum L2 norm of a row, greater than 0. Rows with a larger norm are scaled to ``max_norm`` before
+            they are combined.
         trainable: True if rows are trained.
         device_vocabulary_size: rows of the device table, in [1, 1e9]. It defaults to the number of buckets.
-        host_vocabulary_size: rows in host memory, in [0, 1e9], as in ``create_table``. The number limits the number of
+        host_vocabulary_size: rows in host memory, in [0, 1e9], as in ``create_table``. This is the maximum number of
             keys. With 0, rows are only in the device table.
-        pretrained: path of files with initial rows, as in ``create_table``. The keys are the ids of the column.
+        pretrained: path of files with initial rows, as in ``create_table``. The keys in the files are the ids of the
+            column.
 
     Returns:
         A column for ``input_layer``, ``DenseFeatures``, ``SequenceFeatures`` and Estimators.
@@ -223,7 +224,7 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
                              max_norm: Optional[float] = None, trainable: bool = True, *,
                              device_vocabulary_size: Optional[int] = None,
                              host_vocabulary_size: int = 0, pretrained: Optional[str] = None) -> List[Any]:
-    """Like ``tf.compat.v1.feature_column.shared_embedding_columns``, return columns that share one table of embeddings.
+    """Return columns that share a table, like ``tf.compat.v1.feature_column.shared_embedding_columns``.
 
     Other arguments are the same as in ``embedding_column``.
 

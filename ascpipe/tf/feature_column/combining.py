@@ -13,7 +13,7 @@ from ascpipe.tf.graph.stand_ins import StandIn, StandIns
 from ascpipe.tf.graph.unseen_rows import Unseen
 from ascpipe.tf.program.lookup_sparse import lookup_sparse
 
-#: Ops that compute hash buckets. Hash buckets are never negative, so no ids must be removed.
+#: Ops that compute hash buckets. Hash buckets are never negative, so there are no ids to remove.
 _HASHES = frozenset(("StringToHashBucketFast", "StringToHashBucketStrong", "SparseCross"))
 
 
@@ -32,7 +32,7 @@ def _safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: tf.SparseT
 
 def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional[tf.SparseTensor], combiner: str,
               max_norm: Optional[float]) -> tf.Tensor:
-    """Return one row per bag. The shape is the shape of the ids without the last dimension, followed by dim.
+    """Return one row per bag. The shape of the result is the shape of the ids with dim instead of the last dimension.
 
     As in TensorFlow, negative ids are ignored. Ids with weights <= 0 are also ignored, unless the combiner is "sum".
     """

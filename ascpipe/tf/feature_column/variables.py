@@ -1,7 +1,7 @@
-"""Replacement of variables of feature columns by tables.
+"""Replacement of feature columns' variables by tables.
 
-TensorFlow creates a variable without rows, and ascpipe creates the table. Heads, savers and optimizers find the
-variable by its name, scope and collections. The variable uses no memory (ADR 50).
+TensorFlow creates a variable with 0 rows, and ascpipe creates the table. Heads, savers and optimizers find the variable
+by its name, scope and collections. The variable uses no memory (ADR 50).
 """
 import contextlib
 from typing import Any, Iterator, Optional
@@ -47,7 +47,7 @@ def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *arg
 
 @patches.CREATE_LAYER_VARIABLE.by
 def _create_layer_variable(self: Any, feature_column: Any, name: str, shape: Any, *args: Any, **kwargs: Any) -> Any:
-    """Record that no table replaces the variable of a large column, because a layer of TensorFlow 2 creates it."""
+    """Record that the variable of a large column is not replaced, because a layer of TensorFlow 2 creates it."""
     if name == EMBEDDINGS:
         plan = _Plan(feature_column, name, int(shape[0]), int(shape[1]), kwargs.get("initializer"))
         plan.leave("{}/{}/{}".format(self._layer.name, feature_column.name, name))
@@ -70,7 +70,7 @@ def _shared_column(self: Any, *args: Any, **kwargs: Any) -> Any:
     if not made or state is None or made[0].op.name not in StandIns.of(state):
         with plan.making():
             return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
-    # TensorFlow compares the shape of the existing variable with the full shape.
+    # TensorFlow compares the shape of the existing variable, which has no rows, with the full shape.
     with internals.with_shape(made[0], (plan.buckets, plan.dim)):
         return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
 
@@ -98,7 +98,10 @@ def _linear_column(self: Any, inputs: Any) -> Any:
 
 @patches.FRACTION_OF_ZERO.by
 def _fraction_of_zero(variables: Any) -> tf.Tensor:
-    """Return the fraction of zeros in variables with rows, for a summary. Return NaN if no variable has rows."""
+    """Return the fraction of zeros in variables, for a summary.
+
+    Variables that tables replace are ignored. Return NaN if there are no other variables.
+    """
     state = GraphState.known(tf.compat.v1.get_default_graph())
     wanted = tf.nest.flatten(variables)
     counted = [each for each in wanted if state is None or each.op.name not in StandIns.of(state)]
@@ -113,7 +116,7 @@ def _is_categorical(column: Any, name: str) -> bool:
 
 
 class _Plan:
-    """Decision whether a table replaces one variable of a column, and creation of the table.
+    """Decides whether a table replaces one variable of a column, and creates the table.
 
     Args:
         column: the column, or the creator of shared embeddings.
@@ -144,7 +147,7 @@ class _Plan:
         """
         self._sizes = sizes_given(self.column, self.name)
         if not Process.is_initialised() and not requires_table(self.column):
-            return False  # after shutdown, ``linear_weights`` of earlier calls may still match by value
+            return False  # after shutdown, the column may be equal to a column of an earlier call of ``linear_weights``
         columns = Columns.of(Process.current())
         choice = columns.choice
         if self._sizes is None and choice is None:
@@ -175,7 +178,7 @@ class _Plan:
 
     @contextlib.contextmanager
     def making(self) -> Iterator[None]:
-        """Make ``getter`` the custom getter of ``get_variable`` in the block, if the program requests tables."""
+        """Use ``getter`` as the custom getter of ``get_variable`` in the block, if the program requests tables."""
         if not self.is_requested():
             yield
             return
@@ -184,14 +187,14 @@ class _Plan:
             yield
 
     def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Create a variable, or a variable without rows if a table replaces it. A variable scope calls this getter."""
+        """Create a variable. If a table replaces the variable, it has 0 rows. A variable scope calls this getter."""
         if name.rpartition("/")[2] != self.name or not self.has_table(name):
             return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())
         return self.stand_in(getter(name, *args, **kwargs))
 
     def stand_in(self, variable: Any) -> Any:
-        """Create the table of a variable without rows, once per graph. Return the variable."""
+        """Create the table that replaces a variable, once per graph. Return the variable."""
         stand_ins = StandIns.of(GraphState.of(variable.graph))
         name = variable.op.name
         if name not in stand_ins:

@@ -1,1 +1,1 @@
-"""Class of tables."""
+"""The table class."""

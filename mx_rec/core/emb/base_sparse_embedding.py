@@ -1,4 +1,4 @@
-"""Class of tables, for annotations and ``isinstance``."""
+"""The table class, for annotations and ``isinstance``."""
 from ascpipe.tf.graph.sparse_table import Table as BaseSparseEmbedding
 
 __all__ = ["BaseSparseEmbedding"]
