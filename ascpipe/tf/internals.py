@@ -26,7 +26,7 @@ Kept = TypeVar("Kept")
 
 
 def _first(name: str, *modules: str) -> Any:
-    """Return an attribute from the first module that defines it. The module differs between TensorFlow releases."""
+    """Return an attribute from the first module that defines it, because modules differ between TensorFlow releases."""
     for module in modules:
         try:
             return functools.reduce(getattr, name.split("."), importlib.import_module(module))
@@ -36,9 +36,9 @@ def _first(name: str, *modules: str) -> Any:
 
 
 VERSION = str(tf.__version__)
-#: The module in which functions that freeze a graph find ``extract_sub_graph``.
+#: The module from which functions that freeze a graph call ``extract_sub_graph``.
 SUB_GRAPHS = "tensorflow.python.framework.graph_util" + ("_impl" if VERSION.startswith("1.") else "")
-#: The module in which Estimators find ``warm_start``.
+#: The module from which Estimators call ``warm_start``.
 WARM_STARTS = _first("__name__", "tensorflow._api.v2.compat.v1.train", "tensorflow.python.training.warm_starting_util")
 #: The package of Keras: a part of TensorFlow 1.15, or the separate package ``keras``, which TensorFlow 2.15 uses.
 KERAS = _first("__name__", "keras.src", "tensorflow.python.keras")
@@ -54,7 +54,7 @@ def rewire(op: tf.Operation, position: int, tensor: tf.Tensor) -> None:
 
 
 def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
-    """Make an op wait for another op of the same graph. The waiting op was not run yet."""
+    """Make an op wait for another op of the same graph. The waiting op must not have run yet."""
     op._add_control_input(before)
 
 
@@ -108,12 +108,12 @@ def reference_of(variable: tf.Variable) -> tf.Tensor:
 
 
 def op_of_assignment(value: Any) -> Any:
-    """Return the op if a value is TensorFlow's wrapper of an assignment op. Return other values unchanged."""
+    """Return the op of TensorFlow's wrapper of an assignment. Return other values unchanged."""
     return value.op if isinstance(value, resource_variable_ops._UnreadVariable) else value
 
 
 def function_in(graph: tf.Graph, name: str) -> Any:
-    """Return the function of this name from the library of a graph, or None if the library does not have it."""
+    """Return the function with this name in the library of a graph, or None if there is no such function."""
     return graph._get_function(name)
 
 
@@ -132,7 +132,7 @@ def is_in_control_flow(graph: tf.Graph) -> bool:
 
 @contextlib.contextmanager
 def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
-    """Add the ops that the block creates to the conditional or loop that contains ``op``."""
+    """Create the ops of the block in the same conditional or loop as ``op``."""
     graph = op.graph
     before = op.graph._get_control_flow_context()
     graph._set_control_flow_context(op._get_control_flow_context())
@@ -148,14 +148,14 @@ def is_in_loop(op: tf.Operation) -> bool:
 
 
 def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
-    """Return the graph around a function body, or None if the graph is no function body."""
+    """Return the graph around a function body, or None if the graph is not a function body."""
     if isinstance(graph, func_graph.FuncGraph):
         return graph.outer_graph
     return graph._outer_graph if isinstance(graph, legacy_function._FuncGraph) else None
 
 
 def outermost(graph: tf.Graph) -> tf.Graph:
-    """Return the outermost graph that encloses ``graph``, or ``graph`` itself if it is no function body."""
+    """Return the outermost graph that encloses ``graph``, or ``graph`` itself if it is not a function body."""
     around = graph_around(graph)
     return graph if around is None else outermost(around)
 
@@ -196,7 +196,7 @@ def is_in_layer_of_keras() -> bool:
 
 
 def stored_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
-    """Return the object that ``owner`` has in an attribute ``_ascpipe_<name>``. ``owner`` keeps the object alive.
+    """Return the object in the attribute ``_ascpipe_<name>`` of ``owner``. ``owner`` keeps the object alive.
 
     The first call creates the object with ``make``.
     """
@@ -263,7 +263,7 @@ def folder_of(builder: Any) -> str:
 
 def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: tf.IndexedSlices,
                       var: tf.Variable) -> Any:
-    """Apply a sparse gradient with repeated indices. Use the method of the TensorFlow optimizer class ``kind``."""
+    """Apply a sparse gradient with repeated indices, with the method of the TensorFlow optimizer class ``kind``."""
     return kind._apply_sparse_duplicate_indices(optimizer, grad, var)
 
 
@@ -280,7 +280,7 @@ def l2_of_ftrl(optimizer: tf.compat.v1.train.FtrlOptimizer) -> tf.Tensor:
 
 # ---- initializers ---------------------------------------------------------------------------------------
 
-#: Modules with TensorFlow's classes of initializers. In TensorFlow 1.15, Keras has no separate classes.
+#: Modules with TensorFlow's initializer classes. In TensorFlow 1.15, Keras has no separate classes.
 _INITIALIZERS = [init_ops, init_ops_v2]
 if KERAS == "keras.src":
     _INITIALIZERS.append(importlib.import_module(KERAS + ".initializers.initializers"))
@@ -288,7 +288,7 @@ INITIALIZER_MODULES = tuple(module.__name__ for module in _INITIALIZERS)
 
 
 def initializer_classes(name: str) -> Tuple[Any, ...]:
-    """Return all of TensorFlow's classes of initializers with this name."""
+    """Return all TensorFlow initializer classes with this name."""
     return tuple(getattr(module, name) for module in _INITIALIZERS if hasattr(module, name))
 
 
@@ -297,7 +297,7 @@ def initializer_classes(name: str) -> Tuple[Any, ...]:
 #: Base classes of TensorFlow's older feature columns.
 OldCategoricalColumn = feature_column._CategoricalColumn
 OldSharedEmbeddingColumn = feature_column._SharedEmbeddingColumn
-#: The module with TensorFlow 2's layers of feature columns.
+#: The module with TensorFlow 2's feature column layers.
 COLUMN_LAYERS = KERAS + ".feature_column.dense_features_v2" if KERAS == "keras.src" else feature_column_v2.__name__
 _StateManagerOfKeras = _first("_StateManagerImplV2", COLUMN_LAYERS)
 
@@ -309,7 +309,7 @@ def buckets_of(column: Any) -> int:
 
 
 def fields_of_shared_embeddings(creator: Any) -> Tuple[str, int, Any]:
-    """Return the name, number of buckets and initializer of the variable that ``shared_embeddings`` creates."""
+    """Return name, number of buckets and initializer of the variable that ``shared_embeddings`` creates."""
     return creator._name, creator._num_buckets, creator._initializer
 
 
@@ -319,7 +319,7 @@ def fields_of_linear_column(layer: Any) -> Tuple[Any, int]:
 
 
 def makes_variables_by_itself(state_manager: Any) -> bool:
-    """Return True for the state manager of TensorFlow 2's column layers. It creates variables outside a scope."""
+    """Return True for the state manager of TensorFlow 2's column layers, which creates variables outside a scope."""
     return isinstance(state_manager, _StateManagerOfKeras)
 
 

@@ -1,1 +1,1 @@
-"""State of one graph, with its tables, streams and lookups, and the ops that implement lookups."""
+"""State of one graph (tables, streams and lookups), and the ops that implement lookups."""

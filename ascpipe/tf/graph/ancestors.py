@@ -7,16 +7,19 @@ from ascpipe.tf import internals
 
 
 def ops_feeding(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> List[tf.Operation]:
-    """Return the ops that tensors depend on through data inputs, without duplicates.
+    """Return the ops on which tensors depend through data inputs, without duplicates.
 
     Args:
-        ends: types of ops whose inputs are not followed.
+        ends: types of ops at which the search stops.
     """
     return _found(tensors, lambda op: [] if op.type in ends else list(op.inputs))
 
 
 def ops_reached_by_gradients(tensors: Iterable[tf.Tensor]) -> List[tf.Operation]:
-    """Return the ops that gradients of tensors reach, without duplicates. The ops where gradients end are included."""
+    """Return the ops that gradients of tensors reach, without duplicates.
+
+    Ops at which the gradients end are included.
+    """
     def inputs_of(op: tf.Operation) -> List[tf.Tensor]:
         if op.type == "StopGradient" or not internals.is_differentiable(op):
             return []

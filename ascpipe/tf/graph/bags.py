@@ -1,4 +1,4 @@
-"""Bags of ids. A lookup combines the embeddings of each row of a SparseTensor or RaggedTensor into one embedding.
+"""Bags of ids. A bag is a row of a SparseTensor or RaggedTensor. Lookups combine the embeddings of a bag into one.
 
 AscCombine reads a tensor with one row per id. The graph of a step has no such tensor, because
 ``tfops/src/step/read_rules.cc`` replaces AscCombine. In that graph, one op reads bags from the table and one op sums
@@ -17,7 +17,7 @@ COMBINERS = ("sum", "mean", "sqrtn")
 
 
 class Bags(NamedTuple):
-    """Bags of ids, stored one after the other.
+    """Bags of ids, in consecutive memory.
 
     Attributes:
         values: [n], the ids of all bags.
@@ -43,7 +43,7 @@ def bags_of(table_name: str, ids: Ids, weights: Optional[Ids]) -> Bags:
 
 
 def require_bags(table_name: str, ids: Ids, weights: Optional[Ids]) -> None:
-    """Raise ``CombinerError`` if the ids are no bags, or if the weights do not match the ids."""
+    """Raise ``CombinerError`` if the ids do not form bags, or if the weights do not match the ids."""
     _require_bags(table_name, "ids", ids)
     if weights is not None:
         _require_weights(table_name, weights, ids)
@@ -65,7 +65,7 @@ def combined(rows: tf.Tensor, bags: Bags, combiner: str, max_norm: Optional[floa
     Args:
         rows: float32[n, dim], one row per id of the bags.
         combiner: one of ``COMBINERS``.
-        max_norm: maximum norm of a row, or None. Rows with a larger norm are scaled to ``max_norm`` before they are
+        max_norm: maximum L2 norm of a row, or None. Rows with a larger norm are scaled to ``max_norm`` before they are
             combined.
     """
     return native.ops().asc_combine(

@@ -14,15 +14,15 @@ _log = logging.getLogger(__name__)
 
 TICKET_SUFFIX = "_read_emb_key"
 
-#: Pairs of batch keys for which a warning was logged.
+#: Pairs of batch keys for which a warning was already logged.
 _warned: Set[Tuple[Union[str, int], ...]] = set()
 
 
 def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
     """Return the ids of a feature, or None if no dict of the batch has the feature's key.
 
-    A str key is searched in all dicts of a nested batch. An int key is a position in a list or tuple. If the batch is a
-    pair (features, labels) and the features are a list or tuple, the int key is a position among the features.
+    A str key is searched in all dicts of a nested batch. An int key is a position in a list or tuple. In a pair
+    (features, labels) whose features are a list or tuple, the int key is a position in the features.
 
     Raises:
         ValueError: a position is beyond the end of the batch, an int key is used for a dict, or a str key is used for a
@@ -56,7 +56,7 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
     """Return the dict key or the position of a feature's ids in a batch, or None if the batch has no such key.
 
     The key is ``index_key`` if the program passed it. Otherwise, the key is the name of the feature, or the name of the
-    table if the batch does not have the name of the feature. A warning is logged if the batch contains both names,
+    table if the batch does not contain the name of the feature. A warning is logged if the batch contains both names,
     because Rec SDK's documentation uses the table's name.
 
     Raises:
@@ -75,10 +75,10 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
 def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
     """Return a batch with the ticket, so that TensorFlow does not prune the op that submits the ids.
 
-    The place of the ticket depends on the type of the batch:
+    The position of the ticket depends on the type of the batch:
 
     - dict: the entry ``<last sorted key>_read_emb_key``.
-    - pair: inside the first element, because a model function receives that element.
+    - pair: in the first element, because a model function receives this element.
     - other tuple or list: the last element.
     - single tensor: the second element of a new pair.
     """
@@ -113,7 +113,7 @@ def describe(batch: Any) -> str:
 
 
 def missing(batch: Any, spec: FeatureSpec) -> str:
-    """Return a sentence for error messages with the searched keys and a similar key of the batch."""
+    """Return a sentence for error messages that contains the searched keys and a similar key of the batch."""
     there = [key for candidate in _dicts(batch) for key in candidate
              if isinstance(key, str) and not key.endswith(TICKET_SUFFIX)]
     wanted = list(dict.fromkeys(spec.index_keys))
@@ -123,9 +123,7 @@ def missing(batch: Any, spec: FeatureSpec) -> str:
 
 
 def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
-    """Return the rows of a training lookup, with ``default_row`` at positions without a row.
-
-    These positions are missing positions and positions of keys that were not admitted.
+    """Return rows of a training lookup, with ``default_row`` at missing positions and for keys that are not admitted.
 
     Args:
         rows: float[..., dim], rows that the lookup returned.

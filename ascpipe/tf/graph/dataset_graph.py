@@ -36,11 +36,11 @@ _PARALLEL_MAPS = ("ParallelMapDataset", "ParallelMapDatasetV2", "MapAndBatchData
 
 
 class Marker(NamedTuple):
-    """Identification of the op that submits a batch.
+    """Type and attribute that identify the op that submits a batch.
 
     Attributes:
         op: type of the op.
-        attribute: attribute of the op with the number of the stream.
+        attribute: attribute of the op that contains the number of the stream.
     """
 
     op: str
@@ -49,8 +49,8 @@ class Marker(NamedTuple):
 
 READ = "AscReadDataset"  #: op of the datasets that read files
 
-#: Stages that return batches of their input in order. A dataset that starts in the middle of its records then returns
-#: the rest of the batches.
+#: Stages that return batches of their input in order. If a dataset starts at a later record, such a stage returns the
+#: remaining batches.
 _KEEP_POSITION = frozenset((
     *OPTION_STAGES, "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2", "PrefetchDataset", "TakeDataset",
     "FilterDataset", "FilterByLastComponentDataset", "TakeWhileDataset", "AssertNextDataset",
@@ -83,11 +83,11 @@ class DatasetGraph:
         self._known: Dict[tf.Operation, Tickets] = {}
 
     def get_nexts(self) -> List[tf.Operation]:
-        """Return all ops of the graph that read an element from an iterator."""
+        """Return all ops in the graph that read an element from an iterator."""
         return [op for op in self._graph.get_operations() if op.type in GET_NEXT]
 
     def tickets(self, get_next: tf.Operation) -> Tickets:
-        """Return the outputs of a ``get_next`` that contain tickets, with the stream of each ticket.
+        """Return the outputs of a ``get_next`` that contain tickets, with the stream number of each ticket.
 
         Raises:
             ValueError: a dataset stage reorders tickets, or the datasets of the iterator contain different streams.
@@ -116,11 +116,11 @@ class DatasetGraph:
         return None
 
     def has_reads(self) -> bool:
-        """Return whether the graph has a dataset that reads files."""
+        """Return whether the graph contains a dataset that reads files."""
         return any(op.type == READ for op in self._graph.get_operations())
 
     def reads(self, stream: int) -> List[ReadSource]:
-        """Return the datasets from files whose batches are submitted to a stream."""
+        """Return the datasets that read files and submit their batches to a stream."""
         iterators = {self.iterator(get_next): stream in self.tickets(get_next).values()
                      for get_next in self.get_nexts()}
         by_iterator = {iterator: [read for _, node in self._datasets(iterator) for read in self._reads(node, None)]
@@ -133,7 +133,7 @@ class DatasetGraph:
         for iterator, is_read in iterators.items():
             for read in by_iterator[iterator] if is_read else ():
                 others = [other.name for other in readers[read.source] if other is not iterator]
-                if others and read.obstacle is None:  # a start would be taken by the iterator that reads first
+                if others and read.obstacle is None:  # the iterator that reads first would start at the position
                     read = read._replace(obstacle="a second iterator of the dataset ({})".format(others[0]))
                 found.append(read)
         return list(dict.fromkeys(found))
@@ -167,7 +167,7 @@ class DatasetGraph:
         return None if buffered is None or buffered < 0 else min(known) + buffered
 
     def _datasets(self, iterator: tf.Operation) -> List[Tuple[tf.Operation, _Node]]:
-        """Return each dataset that may initialize an iterator, and the op that contains the dataset."""
+        """Return each dataset that may initialize an iterator, together with the op that contains the dataset."""
         if iterator.type == "OneShotIterator":
             factory = self._function(iterator.get_attr("dataset_factory").name)
             (returned,) = factory.ret.values()
@@ -238,9 +238,9 @@ class DatasetGraph:
         return tickets
 
     def _origin(self, nodes: "_FunctionNodes", reference: str) -> Any:
-        """Trace a value of a function to its origin.
+        """Trace a value in a function to its origin.
 
-        The result is the NodeDef that submits the batch, the number of an argument, or None for other origins.
+        Return the NodeDef that submits the batch, the number of a function argument, or None for any other origin.
         """
         argument = nodes.argument(reference)
         if argument is not None:
@@ -260,7 +260,7 @@ class DatasetGraph:
         return any(inner.op == self._marker.op for inner in self._called(node))
 
     def _called(self, node: _Node) -> Iterator[Any]:
-        """Yield the nodes of all functions that a stage calls."""
+        """Yield the nodes of all functions that a dataset stage calls."""
         names = [value.func.name for value in node.definition.attr.values() if value.HasField("func")]
         seen = set()
         while names:
@@ -287,11 +287,11 @@ class _FunctionNodes:
         self._arguments = {argument.name: place for place, argument in enumerate(function.signature.input_arg)}
 
     def argument(self, reference: str) -> Optional[int]:
-        """Return the number of the function argument that a reference denotes, or None if it denotes a node."""
+        """Return the number of the function argument to which a reference refers, or None if it refers to a node."""
         return self._arguments.get(reference.split(":")[0]) if reference.split(":")[0] not in self._nodes else None
 
     def producer(self, reference: str) -> Tuple[Any, int]:
-        """Return the node and the output number that a reference ``name:output:number`` denotes."""
+        """Return the node and the output number to which a reference ``name:output:number`` refers."""
         parts = reference.split(":")
         return self._nodes[parts[0]], int(parts[2]) if len(parts) == 3 else 0
 
@@ -307,7 +307,7 @@ def _read_source(definition: Any, obstacle: Optional[str]) -> ReadSource:
 
 
 def stage_kind(op_type: str) -> str:
-    """Return the op type of a stage without the prefix of experimental stages."""
+    """Return the op type of a dataset stage, without the prefix of experimental stages."""
     prefix = "Experimental"
     return op_type[len(prefix):] if op_type.startswith(prefix) else op_type
 

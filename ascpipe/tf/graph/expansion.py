@@ -1,8 +1,8 @@
 """Training lookups of expansion tables.
 
-Rows are updated in shared memory, so a program cannot differentiate a loss by a variable. Programs differentiate the
-loss by the *local rows*, a tensor with the rows of the batch. Programs pass the gradient to an optimizer together with
-the *handles* of the rows.
+Rows are updated in shared memory, so a program cannot compute the gradient of a loss with respect to a variable.
+Instead, programs compute the gradient with respect to the *local rows*, a tensor with the rows of the batch. They pass
+the gradient to an optimizer together with the *handles* of the rows.
 """
 from typing import Any, List
 
@@ -19,11 +19,11 @@ from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.running import native
 
-#: Collections of the local rows and of the handles of trained tables. The two collections have the same order of
-#: tables.
+#: Collections of the local rows and of the handles of trained tables. Both collections list the tables in the same
+#: order.
 LOCAL_ROWS = "ASCEND_SPARSE_LOOKUP_LOCAL_EMB"
 HANDLES = "ASCEND_SPARSE_LOOKUP_ID_OFFSET"
-#: Collection in which older programs look for the handles of distinct keys. Its tensors are the tensors of ``HANDLES``.
+#: Collection from which older programs read the handles of distinct keys. It contains the same tensors as ``HANDLES``.
 _UNIQUE_HANDLES = "ASCEND_SPARSE_LOOKUP_UNIQUE_KEYS"
 
 
@@ -31,10 +31,11 @@ class ExpansionLookup(TableLookup):
     """All training lookups of one expansion table.
 
     Attributes:
-        local: float[distinct keys, dim], rows before the step. Keys without a row have zeros.
-        handles: int64[distinct keys], valid within the step. Keys without a row have the handle 0.
+        local: float[distinct keys, dim], rows before the step. The row is zero for keys without a row.
+        handles: int64[distinct keys], valid within the step. The handle is 0 for keys without a row.
         collected: True if the collections already contain Identity ops of ``local`` and ``handles``.
-        places: int32[distinct keys], row numbers in ``local``, which are used as slots. Keys without a row have -1.
+        places: int32[distinct keys], row numbers in ``local``, which are used as slots. The number is -1 for keys
+            without a row.
     """
 
     local: tf.Tensor
@@ -46,7 +47,7 @@ class ExpansionLookup(TableLookup):
     def note_gradient(self, spec: FeatureSpec) -> None:
         """Record that a feature's rows are trained.
 
-        The first call adds the local rows and handles to the collections, if the collections do not have them yet.
+        The first call adds the local rows and handles to the collections, unless the collections already contain them.
         """
         if not self.with_gradient and not self.collected:
             collect(self.local, self.handles)

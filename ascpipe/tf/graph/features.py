@@ -27,29 +27,29 @@ def clean_table_name(name: str) -> str:
 
 
 class FeatureSpec:
-    """Feature of a batch: a tensor of ids, or the time of the batch.
+    """Feature of a batch: a tensor of ids, or a timestamp of the batch.
 
     Args:
         name: str of 1 to 255 characters.
         table_name: str of 1 to 255 characters, the table of the feature. It defaults to ``name``.
         index_key: a str is the key of the ids in a dict batch. An int in [0, 255] is the position of the ids in a list
             or tuple batch. ``index_key`` defaults to ``name``, or to the table's name if the batch has no key ``name``.
-        access_threshold: int in [-1, 2147483647], number of occurrences before a key gets a row. With 0, every key gets
-            a row. -1 and None turn admission off.
-        eviction_threshold: int in [-1, 2147483647], age at which an eviction deletes an unused key. The unit is the
-            unit of the timestamps, and training needs a timestamp feature. -1 and None turn eviction off.
-        is_timestamp: True if this feature is not ids but the time of the batch, a scalar above 0.
-        batch_size: int in [1, 2147483647]. It has no effect, because a lookup has the batch size of its data. With
-            static shapes, the attribute ``batch_size`` becomes the batch size of the data.
+        access_threshold: int in [-1, 2147483647], number of occurrences at which a key gets a row. With 0, every key
+            gets a row. -1 and None turn admission off.
+        eviction_threshold: int in [-1, 2147483647], age at which an eviction deletes an unused key, in the unit of the
+            timestamps. Training then needs a timestamp feature. -1 and None turn eviction off.
+        is_timestamp: True if this feature is the timestamp of the batch, a scalar greater than 0, instead of ids.
+        batch_size: int in [1, 2147483647]. It has no effect, because a lookup uses the batch size of its data. With
+            static shapes, the attribute ``batch_size`` is set to the batch size of the data.
         faae_coefficient: int in [1, 2147483647], weight of an occurrence.
         feat_count: has no effect.
 
     Attributes:
         label: argument ``name``.
         name: argument ``name`` with a number that makes the name unique in the process.
-        feat_cnt: ids per example. The value is None until a batch of known shape is seen. It is always None with
-            dynamic shapes.
-        split: ids per batch, or None like ``feat_cnt``.
+        feat_cnt: ids per example. The value is None until the shape of a batch is known. It is always None with dynamic
+            shapes.
+        split: ids per batch, or None in the same cases as ``feat_cnt``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
@@ -138,10 +138,10 @@ class Stream:
     """Stream of the batches that one insert function submits in one graph.
 
     Attributes:
-        number: number that is unique since ``init``. The ops of the stream have it as an attribute.
+        number: number that is unique since ``init``, and is an attribute of the stream's ops.
         channel: TRAIN or EVAL.
         features: inputs of the stream's AscSubmit, ordered by table, then by name.
-        timestamp: the feature with the time of the batch, or None.
+        timestamp: the feature with the timestamp of the batch, or None.
     """
 
     number: int
@@ -162,13 +162,13 @@ class TableThresholds:
     """Thresholds of the tables of one graph."""
 
     def __init__(self) -> None:
-        self._said: Dict[str, Tuple[Thresholds, str]] = {}  # first recorded thresholds, and their source
+        self._said: Dict[str, Tuple[Thresholds, str]] = {}  # the first recorded thresholds, and their source
 
     def note(self, table_name: str, said: Thresholds, by: str) -> None:
         """Record thresholds that a feature or lookup sets for a table. ``OFF`` is ignored.
 
-        Raise ``ValueError`` if different thresholds of the table are already recorded. ``by`` names the feature or
-        lookup in the message.
+        Raise ``ValueError`` if different thresholds of the table are already recorded. ``by`` is the name of the
+        feature or lookup for the message.
         """
         if said != OFF:
             require_same(table_name, *self._said.setdefault(table_name, (said, by)), said, by)
@@ -199,6 +199,6 @@ def _text(said: Thresholds) -> str:
 
 
 def thresholds(access: Optional[int], eviction: Optional[int], coefficient: Optional[int]) -> Thresholds:
-    """Return ``Thresholds`` from arguments of a FeatureSpec or lookup. None means that an argument was omitted."""
+    """Return ``Thresholds`` for arguments of a FeatureSpec or lookup. None means that an argument was omitted."""
     return Thresholds(-1 if access is None else int(access), -1 if eviction is None else int(eviction),
                       1 if coefficient is None else int(coefficient))

@@ -26,10 +26,10 @@ class GradientState:
     """Records about the gradients of the tables of one graph. ``GradientState.of`` creates an object.
 
     Attributes:
-        losses: tensors that the program differentiated. The key is the tensor's name, preceded by the ``id()`` of its
-            graph if the graph is a function body.
-        applied_sums: ops whose sums of gradients were passed to ``apply_gradients``.
-        applied: pairs of orders of the graph's newest op, before and after each ``apply_gradients``.
+        losses: tensors whose gradients the program computed, by the tensor's name. If the graph of the tensor is a
+            function body, the ``id()`` of the graph precedes the name.
+        applied_sums: ops that sum gradients and whose results were passed to ``apply_gradients``.
+        applied: orders of the graph's newest op before and after each ``apply_gradients``, as pairs.
         checked_order: order of the newest op at the last check of the uses of tables (``internals.newest_order``).
         home_slots: optimizer slots of expansion tables, by table name.
         accumulated: accumulation by table name.

@@ -24,11 +24,11 @@ from ascpipe.tf.graph.tensor_requests import Requests
 from ascpipe.tf.running.process import Process
 
 _STATE = "state"
-_SAVED_TABLES = "saved_tables"  #: attribute of a graph: names of the tables that programs have created in it
+_SAVED_TABLES = "saved_tables"  #: attribute of a graph: names of the tables that were created in the graph
 
 LIVE = 0  #: instance number that selects the live tables
 
-#: End of an error message, with advice for a repeated run of a notebook cell.
+#: End of an error message: advice for the case that a notebook cell is run again.
 REBUILD_ADVICE = ". To build the model again, as in a notebook, call asc.reset(), or build it in `with asc.pipeline()`"
 
 
@@ -53,18 +53,18 @@ class Served(abc.ABC):
 
     @abc.abstractmethod
     def look_up(self, request: LookupRequest) -> tf.Tensor:
-        """Return the rows of ids, like ``look_up`` of ``ascpipe.tf.program.sparse_lookup``."""
+        """Return the rows of ids, like ``ascpipe.tf.program.sparse_lookup.look_up``."""
 
     @abc.abstractmethod
     def combined(self, table_name: str, rows: tf.Tensor, ids: Ids, weights: Optional[Ids], combiner: str,
                  max_norm: Optional[float]) -> tf.Tensor:
-        """Return one row for each bag of ids, like ``combined`` of ``ascpipe.tf.graph.bags``.
+        """Return one row for each bag of ids, like ``ascpipe.tf.graph.bags.combined``.
 
         Args:
             rows: float32[n, dim], one row per id of the bags.
 
         Raises:
-            CombinerError: the ids are no bags, or the weights do not match the ids.
+            CombinerError: the ids do not form bags, or the weights do not match the ids.
         """
 
     @abc.abstractmethod
@@ -80,7 +80,7 @@ class GraphState:
     """Tables, streams and lookups of one graph. ``GraphState.of`` creates an object.
 
     Args:
-        process: assigns the numbers of streams.
+        process: process that assigns the stream numbers.
 
     Attributes:
         datasets: object that finds tickets among the outputs of iterators.
@@ -91,7 +91,7 @@ class GraphState:
         thresholds: admission and eviction thresholds.
         slots: optimizer slots by table name. The start of the pipeline fills the dict.
         attachment: ops that the start of the pipeline creates, or None before the start.
-        marked: True after ``start_asc_pipeline``. No table can be added to a marked graph.
+        marked: True after ``start_asc_pipeline``. No tables can be added afterwards.
         started: True if the pipeline has started and this graph is complete.
         served: tables that an exported graph reads from files, or None for other graphs.
         mode: mode for which an Estimator builds this graph, or None if no Estimator builds it.
@@ -117,7 +117,7 @@ class GraphState:
     def of(graph: tf.Graph) -> "GraphState":
         """Return the state of a graph. The first call creates it. Raise ``EnvironmentError`` before ``init``."""
         process = Process.current()
-        # The state refers to the graph. A dictionary in this module would keep the graph and the state alive forever.
+        # The state refers to the graph, so a dictionary in this module would keep both alive forever.
         kept: Dict[Process, GraphState] = internals.stored_on(graph, _STATE, dict)
         if process not in kept:
             kept.clear()
@@ -138,9 +138,9 @@ class GraphState:
 
     @staticmethod
     def require_not_ended(graph: tf.Graph, advice: str) -> None:
-        """Raise ``RuntimeError`` if ``shutdown`` has discarded tables of a graph that checkpoints contain.
+        """Raise ``RuntimeError`` if ``shutdown`` has discarded tables of a graph that a Saver saves.
 
-        The graph may have tables of an earlier program if it also has tables of the program that runs now.
+        Discarded tables are allowed if the graph also has tables that were created after the last ``init``.
 
         Args:
             advice: end of the error message.
@@ -157,7 +157,10 @@ class GraphState:
         return any(channel == TRAIN for _, channel in self.lookups)
 
     def note_pretrained(self, table: str, path: str) -> None:
-        """Record the path of a table's initial rows. Exported models have the rows of a checkpoint instead."""
+        """Record the path of a table's initial rows.
+
+        Do nothing in an exported model, whose rows come from a checkpoint.
+        """
         if self.served is None:
             self.pretrained[table] = os.path.abspath(path)
 
@@ -190,8 +193,8 @@ class GraphState:
 
         Raises:
             RuntimeError: the stream is new, but the pipeline has started.
-            ValueError: the insert function already has other features, or two features set different thresholds for a
-                table.
+            ValueError: the insert function was traced with other features before, or two features set different
+                thresholds for a table.
             OSError: the channel has several timestamp features.
         """
         if self.started and insert_function not in self._streams:

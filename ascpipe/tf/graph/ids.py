@@ -1,6 +1,6 @@
 """Uniform view of dense, sparse and ragged ids as values and positions.
 
-Sparse and ragged ids can be converted to a dense form, in which some positions have no id.
+Sparse and ragged ids can be converted to a dense form. Some positions of the dense form have no id.
 """
 import dataclasses
 import logging
@@ -10,10 +10,10 @@ import tensorflow as tf
 
 _log = logging.getLogger(__name__)
 
-#: Float dtype -> largest b such that the dtype represents all integers up to 2^b.
+#: Float dtype -> the largest b for which the dtype can represent all integers up to 2^b.
 _EXACT_BITS = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}
 
-#: Float dtypes of ids for which a warning was logged.
+#: Float dtypes of ids for which a warning was already logged.
 _warned_dtypes: Set[str] = set()
 
 SparseIds = Union[tf.SparseTensor, tf.RaggedTensor]
@@ -26,7 +26,7 @@ class Ids:
     """Ids of a lookup.
 
     Attributes:
-        given: the program's tensor.
+        given: the tensor that the program passed.
         values: for dense ids, the tensor ``given``. For sparse ids, a tensor [n]. For ragged ids, a tensor [n, ...]
             with uniform inner dimensions.
     """
@@ -97,7 +97,7 @@ class Ids:
 def are_ids(dtype: tf.DType) -> bool:
     """Return True if tensors of a dtype can be ids.
 
-    Integers are allowed, and also floats, because string ops return floats by default.
+    Floats are allowed as well as integers, because string ops return floats by default.
     """
     return bool(dtype.is_integer) or dtype in _EXACT_BITS
 

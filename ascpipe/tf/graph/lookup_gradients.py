@@ -1,4 +1,4 @@
-"""Gradient of a table's lookups: for each row, the sum of the gradients of all lookups."""
+"""Gradient function of table lookups, which sums the gradients of all lookups for each row."""
 from typing import Any, List, Optional, Sequence
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ from ascpipe.tf.running import native
 @tf.RegisterGradient("AscLookup")
 @tf.RegisterGradient("AscRestoreRows")
 def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
-    """Return the gradient of the table: for each row, the sum of the row's gradients from all lookups.
+    """Return the gradient of the table, which contains the sum of all lookups' gradients for each row.
 
     The gradients are added in the order in which the program created the lookups.
     """
@@ -20,7 +20,7 @@ def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
         return [None] * len(op.inputs)  # lookup in evaluation
     restore = op.inputs[2:2 + count]
     lookup = _lookup_of(op)
-    # An imported graph has no TableLookup. Use the order of the features.
+    # An imported graph has no TableLookup, so use the order of the features.
     order: Sequence[int] = range(count) if lookup is None else lookup.with_gradient
     trained = [place for place in order if not _is_untouched(op, place, gradients[place])]
     nothing: List[Any] = [None] * (1 + count + 1)
@@ -41,7 +41,7 @@ def _lookup_of(op: tf.Operation) -> Optional[TableLookup]:
 
 
 def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:
-    """Return True if no loss depends on this output of the op. The keys of such an output are not trained.
+    """Return True if no loss depends on output ``place`` of the op. The keys of such an output are not trained.
 
     TensorFlow then passes None as the gradient, or adds an op that returns zeros.
     """

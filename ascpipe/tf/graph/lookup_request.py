@@ -18,15 +18,16 @@ class LookupRequest:
     """Arguments of one lookup. Fields default to the defaults of ``mx_rec``.
 
     Attributes:
-        ids: FeatureSpec whose ids an insert function submits, or integers that the program computes from a batch.
+        ids: FeatureSpec whose ids are submitted by an insert function, or integers that the program computes from a
+            batch.
         batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
         channel: TRAIN or EVAL.
-        is_open: True if the channel is TRAIN only for now. Unless the program requests the gradient of this lookup, the
-            channel becomes EVAL.
+        is_open: True if the channel is TRAIN provisionally. The channel becomes EVAL unless the program requests a
+            gradient of this lookup.
         is_grad: True if the lookup trains the rows.
         default_value: float, scalar or [dim], for keys without a row. None means zeros.
-        unseen: kind of row that evaluation returns for a key without a row.
-        values_alone: if True, return rows of the values of sparse ids, not rows of the dense form.
+        unseen: kind of row that is returned for a key without a row in evaluation.
+        values_alone: True to return one row for each value of sparse ids instead of the rows of the dense form.
         send_count: maximum number of distinct keys of a batch. It is required with static shapes, and ignored with
             dynamic shapes.
         thresholds: thresholds that this lookup sets for the table.
@@ -57,7 +58,7 @@ class LookupRequest:
         return self.channel == EVAL and self.unseen is not Unseen.DEFAULT_ROW
 
     def closed(self, channel: int) -> "LookupRequest":
-        """Return a copy of the request for a channel. The copy is not open."""
+        """Return a copy of the request for a channel, with ``is_open`` set to False."""
         return dataclasses.replace(self, channel=channel, is_open=False)
 
     def in_graph(self) -> "LookupRequest":

@@ -1,9 +1,9 @@
-"""Rewiring of ops that read the gradient of a table (ADR 56). Rewired ops read one row per occurrence of a key.
+"""Rewiring of ops that read a table's gradient, so that they read one row per occurrence of a key (ADR 56).
 
 The gradient of a table's lookups has one sum per key. TensorFlow's gradient of ``embedding_lookup`` has one row per
-occurrence, so clipping or computing the norm of the sums would return a different result. Linear ops continue to read
-the sums, because summing before or after a linear op has the same result. When gradients are applied, all other ops of
-the program are rewired to read the occurrences.
+occurrence, so clipping the sums or computing their norm would have a different result. Linear ops continue to read the
+sums, because summing before or after a linear op has the same result. When gradients are applied, all other ops of the
+program are rewired to read the occurrences.
 """
 import logging
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 Pairs = List[Tuple[Any, Any]]
 _PASSING = ("Identity", "PreventGradient", "StopGradient")
-_TESTS = ("IsFinite", "IsInf", "IsNan")  #: if _REDUCES follow, these ops test a whole gradient and may read sums
+_TESTS = ("IsFinite", "IsInf", "IsNan")  #: ops that test a whole gradient and may read sums, if ops of _REDUCES follow
 _REDUCES = ("All", "Any")
 
 
@@ -36,7 +36,7 @@ class Occurrences(NamedTuple):
         values: float[n, dim], one row per occurrence of a trained key. Bags of ids have one row per key and lookup,
             because TensorFlow looks up the distinct ids of bags.
         indices: int32[n], the row numbers.
-        places: int32[n], positions of the keys in the slots of the sum, or None if a lookup has bags.
+        places: int32[n], position of each key in the slots of the sum, or None if a lookup has bags.
     """
 
     values: tf.Tensor
@@ -58,7 +58,8 @@ def occurrences_of(summing: tf.Operation) -> Occurrences:
 def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[tf.Tensor, bool]]]:
     """Return the scalars by which the program multiplied or divided a sum to compute ``values``.
 
-    The bool of a scalar is True for a division. A negation is omitted. Return None if other ops changed the sum.
+    Each scalar is returned with a bool, which is True for a division. Negations are omitted. Return None if other ops
+    changed the sum.
     """
     found: List[Tuple[tf.Tensor, bool]] = []
     while values is not summing.outputs[0]:
@@ -72,7 +73,7 @@ def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[
 
 
 def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
-    """Rewire the program's ops that change gradients of tables: they then read occurrences. Return the pairs to apply.
+    """Rewire ops that change gradients of tables, so that they read occurrences. Return the pairs to apply.
 
     Programs for Rec SDK are not changed, because gradients in these programs contain each key once.
 
@@ -223,7 +224,7 @@ def _dim(summing: tf.Operation) -> int:
 
 
 def _has_all_occurrences(summing: tf.Operation) -> bool:
-    """Return True if the only term of a sum is the gradient of a lookup of bags. TensorFlow's gradient has its rows."""
+    """Return True if the only term of a sum is the gradient of bags. TensorFlow's gradient has the same rows."""
     return summing.get_attr("k") == 1 and origin_of(summing.inputs[2]).type == "AscCombineRowsGrad"
 
 
@@ -256,7 +257,7 @@ def _rows_of(summing: tf.Operation, part: _Part) -> Occurrences:
 
 
 def _summed(summing: tf.Operation, values: tf.Tensor, indices: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Sum per row the values that the program computed from occurrences.
+    """Sum the values that the program computed from occurrences, for each row.
 
     If a lookup has bags, return the values unchanged. The optimizer then sums them.
     """
@@ -308,7 +309,7 @@ def _reapply(output: tf.Tensor, given: tf.Tensor) -> tf.Tensor:
     op = output.op
     if op.type in _PASSING:
         return given
-    # TensorFlow adds a Switch to an outer tensor that is read within a conditional.
+    # TensorFlow adds a Switch when an op in a conditional reads an outer tensor.
     within = output.consumers()[0] if op.type == "Switch" else op
     with outside_scopes(op.graph, "ascpipe/occurrences"), internals.in_control_flow_of(within):
         if op.type == "Switch":

@@ -17,11 +17,11 @@ GRADIENT_COUNT = "gradient_count"
 
 @dataclasses.dataclass
 class HomeSlots:
-    """Optimizer slots that are stored in the home rows of an expansion table.
+    """Optimizer slots of an expansion table, which are stored in its home rows.
 
     Attributes:
-        initial: name of an optimizer slot -> initial value of its elements, in the order of slots in a home row. Each
-            slot has the width of the embedding.
+        initial: name of an optimizer slot -> initial value of its elements, in the order of the slots in a home row.
+            Each slot is as wide as the embedding.
         summed_by: name of the optimizer that accumulates gradients, or None. In a home row, the sums are stored after
             the slots.
     """
@@ -78,8 +78,8 @@ def slot_variables(table: Table) -> List[OptimizerSlot]:
     """Return a table's slot variables with one element or vector per row, in order of creation.
 
     Raises:
-        ValueError: a slot variable is not float32[rows, width], is a resource variable, or its initial value is not one
-            known constant. ascpipe cannot initialize the slots of new keys from other initial values.
+        ValueError: a slot variable is not float32[rows, width], is a resource variable, or is not initialized with one
+            known constant. ascpipe can initialize the slots of new keys only with a constant.
     """
     return [_slot(table, variable) for variable in sorted(
         table.optimizer_variables, key=lambda variable: internals.order_of(variable.op)) if _is_by_row(table, variable)]
@@ -107,7 +107,7 @@ def _slot(table: Table, variable: tf.Variable) -> OptimizerSlot:
                          variable)
 
 
-#: Last part of a slot variable's name -> folder of the slot in checkpoints of Rec SDK.
+#: Last part of a slot variable's name -> folder of the slot in Rec SDK's checkpoints.
 _REC_SDK_NAMES = {
     "accumulator": "Adagrad_accumulator", "accum": "ftrl_accum", "linear": "ftrl_linear",
     "momentum": "LazyAdam_momentum", "m": "LazyAdam_momentum",
@@ -115,7 +115,10 @@ _REC_SDK_NAMES = {
 
 
 def _checkpoint_name(name: str) -> str:
-    """Return the name of the folder of an optimizer slot. Slots of Rec SDK's optimizers have Rec SDK's folder names."""
+    """Return the folder name of an optimizer slot.
+
+    Slots of Rec SDK's optimizers have the same folder names as in Rec SDK.
+    """
     return _REC_SDK_NAMES.get(name.rsplit("/", 1)[-1]) or re.sub(r"\W", "_", name)
 
 
@@ -129,10 +132,7 @@ def _initial_value(variable: tf.Variable, table: Table) -> float:
 
 
 def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
-    """Return the value that all elements of a tensor have, or None if the graph does not determine the value.
-
-    The function does not run the graph.
-    """
+    """Return the value of all elements of a tensor, or None if they differ or are unknown before the graph runs."""
     op = tensor.op
     if op.type in ("Identity", "Reshape"):
         return _uniform_value(op.inputs[0])

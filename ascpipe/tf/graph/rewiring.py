@@ -1,4 +1,4 @@
-"""Functions that build ops outside the scopes of the program, and functions that replace inputs of ops."""
+"""Functions that build ops outside the program's scopes, and functions that replace inputs of ops."""
 import contextlib
 from typing import Iterator, Optional
 
@@ -24,7 +24,7 @@ def outside_scopes(graph: tf.Graph, scope: Optional[str] = None) -> Iterator[Non
 
 
 def origin_of(tensor: tf.Tensor) -> tf.Operation:
-    """Return the op that computed a tensor. Ops that return their input unchanged are skipped."""
+    """Return the op that computed a tensor, ignoring ops that return their input unchanged."""
     while tensor.op.type in _PASSING:
         tensor = tensor.op.inputs[0]
     return tensor.op

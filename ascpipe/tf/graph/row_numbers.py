@@ -1,4 +1,4 @@
-"""Functions that find the lookups which returned the row numbers of a table's gradient (``grad.indices``).
+"""Functions that find the lookups from which the row numbers of a table's gradient (``grad.indices``) come.
 
 Row numbers are slots. A slot may belong to another key in the next step, so an update may use only row numbers from
 lookups of the same step.
@@ -7,18 +7,18 @@ from typing import List, Optional, Set
 
 import tensorflow as tf
 
-#: Ops that change the shape, order, selection or integer type of the row numbers of their first input.
+#: Ops that reshape, reorder, select or cast the row numbers in their first input.
 _OF_FIRST_INPUT = frozenset((
     "Cast", "DynamicPartition", "Enter", "ExpandDims", "Gather", "GatherNd", "GatherV2", "Identity", "PreventGradient",
     "RefSwitch", "Reshape", "Slice", "Snapshot", "SplitV", "Squeeze", "StopGradient", "StridedSlice", "Switch",
     "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "Unpack"))
-#: Only the first output of these ops contains row numbers.
+#: Ops of which only the first output contains row numbers.
 _FIRST_OUTPUT = frozenset(("Merge", "TopKV2", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2"))
 SUM = "AscLookupGrad"  #: type of the ops that sum the gradient of a table's lookups
 
 
 def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return the inputs from which an op copies row numbers to its outputs."""
+    """Return the inputs of an op from which row numbers are copied to its outputs."""
     inputs = list(op.inputs)
     if op.type in _OF_FIRST_INPUT:
         return inputs[:1]
@@ -32,7 +32,7 @@ def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
 
 
 def outputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return the outputs to which an op copies row numbers from its inputs."""
+    """Return the outputs of an op to which row numbers are copied from its inputs."""
     return list(op.outputs[:1] if op.type in _FIRST_OUTPUT else op.outputs)
 
 
@@ -55,14 +55,14 @@ def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
 
 
 def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
-    """If an op of type ``SUM`` returned ``numbers`` as row numbers, return the op's slots. Otherwise, return None."""
+    """Return the slots of the op of type ``SUM`` that returned ``numbers``, or None if another op returned them."""
     return numbers.op.inputs[0] if numbers.op.type == SUM and numbers.value_index == 1 else None
 
 
 def sums_each_row(op: tf.Operation) -> bool:
-    """Return True if an op of type ``SUM`` returns each row once.
+    """Return True if an op of type ``SUM`` returns each row only once.
 
-    A sum of occurrences returns a row repeatedly, because it has one slot per occurrence.
+    An op that sums occurrences may return a row several times, because it has one slot per occurrence.
     """
     return op.type == SUM and not is_choice(op.inputs[0].op)
 

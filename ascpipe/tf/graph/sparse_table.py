@@ -1,4 +1,4 @@
-"""The user's table in one graph."""
+"""Class ``Table``, a sparse table in one graph."""
 from typing import Any, ContextManager, Iterator, List, Mapping, Optional
 
 import tensorflow as tf
@@ -12,7 +12,7 @@ from ascpipe.tf.running.shapes import TableShape
 
 
 class Table:
-    """A sparse table of one graph. ``create_table`` creates the table.
+    """A sparse table in one graph. ``create_table`` returns this object.
 
     Attributes:
         table_name: name of the table, without invalid characters.
@@ -40,7 +40,7 @@ class Table:
         """Device table, a ref variable float[device rows, dim]. The variable of an expansion table has one unused row.
 
         Raises:
-            RuntimeError: the graph is built for export. The rows are in a file, not in a variable.
+            RuntimeError: the graph is built for export, so the rows are in a file instead of a variable.
         """
         if self._variable is None:
             raise ServingError("Table {!r} has no variable in a graph that is built for export: its rows are in a "
@@ -75,18 +75,18 @@ class Table:
         return pipeline.native_side.table_capacity(self.shape.number)
 
     def read(self, keys: Any) -> TableRows:
-        """Return rows as they are after the last trained step. The call changes nothing.
+        """Return the current rows of keys, after the last trained step. The call does not change the table.
 
-        The call examines all keys of the table, so one call for many keys is faster than many calls. With several
-        ranks, rank 0 calls the method, and gets the rows of all ranks.
+        The call scans all keys of the table, so one call for many keys is faster than many calls. With several ranks,
+        only rank 0 may call the method. It receives the rows of all ranks.
 
         Args:
             keys: vector of integers, in any order and with repetitions.
 
         Returns:
-            A named tuple in the order of ``keys``: ``keys``, ``rows`` float32[n, dim], ``found`` bool[n], ``counts``,
-            ``timestamps`` and ``slots``, a dict from the name of each optimizer slot to float32[n, width]. The rows of
-            keys without a row are NaN.
+            A named tuple of arrays in the order of ``keys``. Its fields are ``keys``, ``rows`` float32[n, dim],
+            ``found`` bool[n], ``counts``, ``timestamps``, and ``slots``, a dict from the name of each optimizer slot to
+            float32[n, width]. If a key has no row, its item in ``rows`` is NaN.
 
         Raises:
             ArgumentError: ``keys`` is not a vector of integers.
@@ -97,16 +97,16 @@ class Table:
         return self._live_rows().read(self.table_name, keys)
 
     def items(self, block: int = 16384) -> Iterator[TableRows]:
-        """Return an iterator over all keys that have a row, as they are after the last trained step.
+        """Return an iterator over all keys that have a row, in their state after the last trained step.
 
-        Training may continue during the iteration: the call copies the table to a temporary file first. Keys are in no
-        particular order. With several ranks, each rank iterates over the keys that it owns.
+        Training may continue during the iteration, because the call first copies the table to a temporary file. The
+        order of the keys is not defined. With several ranks, each rank iterates over the keys that it owns.
 
         Args:
-            block: maximum number of keys of each item.
+            block: maximum number of keys per item.
 
         Returns:
-            An iterator of the named tuples of ``read``.
+            An iterator of the same named tuples as in ``read``.
 
         Raises:
             CheckpointError: the temporary file cannot be written.
@@ -119,17 +119,17 @@ class Table:
         return self._live_rows().items(self.table_name, block)
 
     def assign(self, keys: Any, rows: Any, slots: Optional[Mapping[str, Any]] = None) -> None:
-        """Set rows between two training steps. A key without a row gets one.
+        """Set rows between two training steps. If a key has no row, a row is created.
 
         Batches that were read ahead are trained with the new rows. The call copies the whole table to a temporary file
-        and back, so one call for many keys is faster than many calls. The next checkpoint is a full one. With several
-        ranks, rank 0 calls the method for keys of all ranks.
+        and back, so one call for many keys is faster than many calls. The next checkpoint is a full checkpoint. With
+        several ranks, only rank 0 may call the method, for keys of all ranks.
 
         Args:
             keys: vector of distinct integers.
             rows: float32[n, dim], finite.
-            slots: values of optimizer slots, float32[n, width] by the name of the slot. Slots that are not passed keep
-                their values, or get the initial values of the optimizer if the key had no row.
+            slots: dict from the name of an optimizer slot to its values, float32[n, width]. Slots that are not passed
+                keep their values. If the key had no row, they get the initial values of the optimizer.
 
         Raises:
             ArgumentError: a key occurs twice, or an array has the wrong shape, dtype or values. Nothing was changed.
@@ -144,11 +144,11 @@ class Table:
     def delete(self, keys: Any) -> int:
         """Delete keys between two training steps, with their rows, optimizer slots, counts and timestamps.
 
-        A key that occurs again, also in a batch that was read ahead, begins like a new key. Earlier checkpoints keep
-        the rows. The call copies the whole table, as ``assign`` does.
+        A deleted key that occurs again is treated like a new key, even in a batch that was read ahead. Earlier
+        checkpoints keep the rows. Like ``assign``, the call copies the whole table.
 
         Args:
-            keys: vector of integers. Keys that the table does not have are ignored.
+            keys: vector of integers. Keys that are not in the table are ignored.
 
         Returns:
             Number of deleted keys, with and without rows.
@@ -159,14 +159,14 @@ class Table:
         return self._live_rows().delete(self.table_name, keys)
 
     def freeze(self) -> None:
-        """Exclude the table from training: later steps look up its rows and never update them.
+        """Exclude the table from training. Later steps look up its rows, but do not update them.
 
-        In a running program, the call takes effect between two steps, also for batches that were read ahead, and for
-        all graphs and sessions until ``unfreeze``. Rows then change only by ``assign``, ``delete``, an eviction or a
-        restore. Checkpoints do not store that a table is frozen. With several ranks, rank 0 calls the method for all
-        ranks.
+        In a running program, the call takes effect between two steps, and also applies to batches that were read ahead.
+        It applies to all graphs and sessions until ``unfreeze`` is called. Meanwhile, rows are changed only by
+        ``assign``, ``delete``, evictions and restores. Checkpoints do not store that a table is frozen. With several
+        ranks, only rank 0 may call the method, for all ranks.
 
-        Before the first lookup of the table, the call has the effect of ``create_table(..., trainable=False)``.
+        Before the first lookup of the table, the call has the same effect as ``create_table(..., trainable=False)``.
 
         Raises:
             CallOrderError: no session has run yet, and a lookup already trains the table; or this is not rank 0. The
@@ -186,7 +186,7 @@ class Table:
         self.trainable = False
 
     def unfreeze(self) -> None:
-        """End the effect of ``freeze`` in a running program: later steps train the table, and new keys get rows.
+        """End the effect of ``freeze`` in a running program. Later steps train the table, and new keys get rows.
 
         Raises:
             CallOrderError: no session has run yet, the lookups of the table have no gradients (``trainable=False``), or
@@ -221,7 +221,7 @@ class Table:
         return pipeline.live_rows
 
     def _running(self) -> Optional[Pipeline]:
-        """Return the pipeline of this table if it runs already, or None."""
+        """Return the pipeline of this table if it is already running. Otherwise, return None."""
         process = Process.current()
         return process.pipeline if process.pipeline is not None and self.table_name in process.pipeline.tables else None
 
@@ -243,7 +243,7 @@ class Table:
 
 
 def _refuse_conversion(table: Table, dtype: Any = None, name: Optional[str] = None, as_ref: bool = False) -> tf.Tensor:
-    """Raise ``TableUseError``: a table was passed to an op of TensorFlow, for example ``tf.nn.embedding_lookup``."""
+    """Raise ``TableUseError``, because a table was passed to an op of TensorFlow such as ``tf.nn.embedding_lookup``."""
     plain = Process.is_initialised() and Process.current().is_plain
     raise TableUseError(
         table.table_name, "a TensorFlow op cannot read it. Instead of tf.nn.embedding_lookup, call "

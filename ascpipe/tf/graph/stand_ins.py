@@ -1,4 +1,4 @@
-"""Stand-ins in one graph. A stand-in is a variable without rows that replaces a large variable of a feature column."""
+"""Stand-ins in one graph. A stand-in is a variable with 0 rows that replaces a large variable of a feature column."""
 from typing import Any, Dict, NamedTuple, Optional, Set
 
 import tensorflow as tf
@@ -9,7 +9,7 @@ from ascpipe.tf.graph.sparse_table import Table
 
 
 class StandIn(NamedTuple):
-    """A stand-in variable, which TensorFlow created instead of a large variable, and the table that has the rows.
+    """A stand-in variable, which TensorFlow created instead of a large variable, and the table with the rows.
 
     Attributes:
         variable: float[0, dim], with the name and collections of the large variable.
@@ -26,7 +26,7 @@ class StandIns(Dict[str, StandIn]):
 
     Attributes:
         updated: table name -> variable scope in which an optimizer updates the table.
-        unreached: names of tables that a differentiated loss does not depend on.
+        unreached: names of tables that got no gradient because the loss does not depend on them.
     """
 
     def __init__(self) -> None:

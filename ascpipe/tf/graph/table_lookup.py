@@ -1,7 +1,7 @@
 """Lookups of one table in one channel. One op with an output per feature implements these lookups.
 
 The first lookup builds the op with a provisional plan op as its input. The start of the pipeline replaces the
-provisional plan op. The gradient of the lookup op has one sum per row (``lookup_gradients.py``).
+provisional plan op. The gradient of the lookup op contains one sum per row (``lookup_gradients.py``).
 """
 from typing import Any, Dict, List, Optional
 
@@ -29,14 +29,13 @@ class TableLookup:
         stream: the stream that contains the features.
         ticket: int64 scalar, the ticket of the batch.
         specs: features in the order of the op's outputs.
-        plan: outputs of the provisional plan op. The first output is the slots, followed by a restore index per
-            feature.
-        restore: restore indexes that the op reads. For sparse ids, the first lookup selects the restore index of the
-            values or of the dense form.
-        ops: the op of all features. Evaluation adds an op per default row.
-        with_gradient: numbers of the outputs that are trained, in the order of their first lookup.
+        plan: outputs of the provisional plan op: the slots, followed by one restore index per feature.
+        restore: restore indexes that the op reads. For sparse ids, the first lookup decides whether this is the restore
+            index of the values or of the dense form.
+        ops: the op of all features. In evaluation, there is an additional op for each default row.
+        with_gradient: numbers of the trained outputs, in the order of their first lookup.
         calls: number of lookups.
-        send_count: maximum of the values that lookups passed, or None if no lookup passed a value.
+        send_count: largest value that a lookup passed, or None if no lookup passed a value.
     """
 
     def __init__(self, table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> None:
@@ -54,7 +53,7 @@ class TableLookup:
                 ticket=ticket, table=table.shape.number, stream=stream.number, k=len(features))
             self.plan: List[tf.Tensor] = [slots, *restore]
             self.restore: List[tf.Tensor] = []
-            # Sparse feature -> True if lookups return rows of values, False for rows of the dense form, None if
+            # Sparse feature -> True if lookups return one row per value, False if they return the dense form, None if
             # unknown.
             self._sparse: Dict[FeatureSpec, Optional[bool]] = {
                 feature.spec: None for feature in features if feature.sparse}
@@ -72,7 +71,7 @@ class TableLookup:
         Args:
             default_row: float, [] or [dim], for keys without a row. None means zeros.
             batch: batch that contains the ids. It is needed for the dense form of sparse ids.
-            values_alone: if True, return rows of the values of sparse ids, not rows of the dense form.
+            values_alone: True to return one row for each value of sparse ids instead of the rows of the dense form.
         """
         place = self.specs.index(spec)
         with self.table.building(CHANNEL_NAMES[self.channel] + "_default"):
@@ -129,7 +128,7 @@ class TableLookup:
         self._sparse[spec] = values_alone
 
     def _look_up(self, restore: List[tf.Tensor], default_row: tf.Tensor) -> List[tf.Tensor]:
-        # Read the variable by reference, because programs differentiate the loss by the variable.
+        # Read the variable by reference, because programs compute gradients with respect to the variable.
         embeddings = native.ops().asc_lookup(
             rows=internals.reference_of(self.table.variable), slots=self.plan[0], restore=restore,
             default_row=default_row, table=self.table.shape.number if self.channel == EVAL else -1)

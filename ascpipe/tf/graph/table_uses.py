@@ -1,9 +1,9 @@
 """Search for ops that use rows of a table after the step that read the rows.
 
-In the next step, the row of a key may have another position in the variable, or the variable may not contain the row.
-So a program may access the variable and slot variables of a table only by row numbers of the same step. A program may
-not keep row numbers, or a gradient that contains row numbers, for a later step. TensorFlow would raise no
-error for other uses, but they would train rows of other keys.
+In the next step, the row of a key may have another position in the variable, or may not be in the variable. A program
+may therefore access the variable and slot variables of a table only with row numbers of the same step. It must not keep
+row numbers, or a gradient with row numbers, for a later step. TensorFlow would not raise an error for such uses, but
+rows of other keys would be trained.
 """
 from typing import Any, Dict, Iterator, List, NamedTuple
 
@@ -25,10 +25,10 @@ _COPIES = frozenset((
 _HARMLESS = frozenset((
     "HistogramSummary", "IsVariableInitialized", "PrintV2", "Rank", "Save", "SaveSlices", "SaveV2", "Shape", "ShapeN",
     "Size", "StringFormat", "ZerosLike", "OnesLike"))
-#: Ops that reduce row numbers to values that identify no row, and ops that display row numbers.
+#: Ops that reduce row numbers to values that do not identify rows, and ops that display row numbers.
 _MEASURES = _HARMLESS | frozenset((
     "All", "Any", "AsString", "Assert", "Max", "Mean", "Min", "Prod", "Sum"))
-_RESTORES = ("Restore", "RestoreSlice", "RestoreV2")  #: a run of these ops raises an error
+_RESTORES = ("Restore", "RestoreSlice", "RestoreV2")  #: ops that raise an error when they run
 _GATHERS = ("Gather", "GatherNd", "GatherV2", "ResourceGather", "ResourceGatherNd")
 #: Ops that convert a sparse gradient to a tensor with one row per slot.
 _TO_DENSE = ("ScatterNd", "SparseToDense", "TensorScatterAdd", "TensorScatterUpdate", "UnsortedSegmentMax",
@@ -60,7 +60,7 @@ class WrongUse(NamedTuple):
     """Forbidden use of rows, row numbers or gradients of a table.
 
     Attributes:
-        what: predicate of the error message, which says what the op does, and with which tensor.
+        what: predicate of the error message. It describes what the op does and with which tensor.
         instead: advice for the program.
     """
 
@@ -90,7 +90,7 @@ class TableUses:
         self._variables = [table.variable, *table.optimizer_variables]
         self._handles = _copies_of(grown[1::2])
         self._rows = {tensor.name for tensor in _copies_of(grown)}
-        self._of_variable: Dict[str, tf.Variable] = {}  # by name of a tensor that is a reference or copy
+        self._of_variable: Dict[str, tf.Variable] = {}  # key: name of a reference or copy
         for variable in self._variables:
             for tensor in _copies_of([internals.reference_of(variable), variable.initial_value]):
                 self._of_variable[tensor.name] = variable
@@ -152,7 +152,10 @@ class TableUses:
         _spread(self._gradients, _rows_kept)
 
     def _check_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
-        """Check an op that updates rows at ``indices``. Ops that update rows by address have no input ``indices``."""
+        """Check an op that updates the rows in its input ``indices``.
+
+        Ops that update rows by address do not have this input.
+        """
         names = [argument.name for argument in op.op_def.input_arg]
         if "indices" in names and op.inputs[names.index("indices")].name not in self._numbers:
             yield WrongUse(op, "changes rows of {!r} by {!r}, which are not the indices of the gradient of this "
@@ -214,7 +217,7 @@ class TableUses:
         if any(given.name in self._rows for given in op.inputs) or op.type in _COPIES or self._is_ours(op):
             return False
         if op.type.startswith("Scatter") and tensor.name in self._gradients:
-            return False  # the indices are not row numbers, but for example keys
+            return False  # the indices are not row numbers. They may be keys, for example
         return op.type.startswith(_KEEPS) or any(map(internals.is_reference, op.inputs))
 
     def _tensor(self, name: str) -> tf.Tensor:
@@ -245,7 +248,10 @@ def _rows_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
 
 
 def _spread(found: Dict[str, tf.Tensor], outputs: Any) -> None:
-    """Extend ``found`` repeatedly: for each tensor in it, add ``outputs(op, tensor)`` of each consumer ``op``."""
+    """For each tensor in ``found``, add ``outputs(op, tensor)`` of each consumer ``op``.
+
+    Repeat this for added tensors.
+    """
     waiting = list(found.values())
     while waiting:
         tensor = waiting.pop()

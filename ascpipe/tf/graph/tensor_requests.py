@@ -1,4 +1,4 @@
-"""Records of one graph for its modification: the lookups of tensors of ids, and the results of the modification."""
+"""Records of one graph for its modification: the lookups of id tensors, and the results of the modification."""
 import dataclasses
 from typing import Callable, Dict, List, NamedTuple, Set, Tuple
 
@@ -19,7 +19,7 @@ class Extension(NamedTuple):
         given: tensors of a batch before the modification.
         specs: all tensors of a batch after the modification.
         extend: function that computes all tensors in the dataset.
-        initializers: ops that initialize the iterator with extended datasets.
+        initializers: ops that initialize the iterator with an extended dataset.
     """
 
     given: List[tf.TensorSpec]
@@ -37,7 +37,7 @@ class TensorLookup:
         name: name of the returned tensor.
         ids: tensor of integers. For sparse ids, the values.
         spec: feature that was created only for this lookup.
-        rows: Identity op. The merge of the lookups makes the rows the input of this op.
+        rows: Identity op, whose input is set to the rows when the lookups are merged.
     """
 
     request: LookupRequest
@@ -53,12 +53,12 @@ class TensorLookup:
 
     @property
     def channel(self) -> int:
-        """TRAIN or EVAL."""
+        """Channel of the lookup, TRAIN or EVAL."""
         return self.request.channel
 
     @property
     def is_open(self) -> bool:
-        """True if ascpipe has not yet decided whether the lookup trains."""
+        """True if it is not decided yet whether the lookup trains."""
         return self.request.is_open
 
     def close(self, channel: int) -> None:
@@ -72,12 +72,12 @@ class Requests:
     Attributes:
         lookups: lookups in order of creation.
         local: table name -> Identity tensors for the local rows and for the handles of a trained expansion table.
-        merged: pairs (table name, channel). The lookups of such a pair were merged into one op.
+        merged: pairs (table name, channel) whose lookups were merged into one op.
         extensions: extensions by iterator.
         initializers: channel -> one list of initializer ops per iterator.
         initializer_ops: channel -> op that ``get_initializer`` returns.
         sliced: tensors that a slicer moves into the dataset.
-        carried: tensors that the dataset computes together with ids. Carried tensors and sliced tensors are outputs of
+        carried: tensors that the dataset computes together with the ids. Carried and sliced tensors are outputs of
             ``get_next``.
         moves_ids_without_iterator: True if ids that are not computed from an iterator are moved into a dataset.
         done: True if the datasets contain the ids.

@@ -1,4 +1,5 @@
-"""Initial rows for keys without a row. Without ascpipe, the variable contains these rows from the beginning."""
+"""Initial rows for keys without a row. In a program without ascpipe, the variable contains these rows from the start.
+"""
 import enum
 from typing import Any, Dict
 
@@ -16,8 +17,8 @@ class Unseen(enum.Enum):
     Attributes:
         DEFAULT_ROW: the program's default value, or zeros if there is no default value.
         INITIAL: the initial row of the key.
-        INITIAL_UNLESS_ADMITTING: the initial row of the key, or zeros if the table has an access threshold when the
-            pipeline starts.
+        INITIAL_UNLESS_ADMITTING: zeros if the table has an access threshold when the pipeline starts. Otherwise, the
+            initial row of the key.
     """
 
     DEFAULT_ROW = "default"
@@ -30,8 +31,8 @@ def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, slots: tf.
     """Return the rows of an evaluation lookup, with the initial row for each key without a row. There is no gradient.
 
     Args:
-        table: table of the rows. If its pipeline runs, the initial rows are equal to the rows of new keys in the
-            pipeline, even after a restore. Otherwise, the initializer of the table determines the initial rows.
+        table: table of the rows. If its pipeline runs, the initial rows are the same as for new keys in the pipeline,
+            even after a restore. Otherwise, the table's initializer computes the initial rows.
         rows: float32, with the shape of the keys followed by dim. Values for keys without a row are ignored.
         keys: integers of any shape.
         slots: int32[distinct keys], slots from the plan. The slot of a key without a row is -1.
@@ -57,7 +58,8 @@ def initial_where_missing(shape: TableShape, rows: tf.Tensor, keys: tf.Tensor, f
 
 
 def _arguments(shape: TableShape) -> Dict[str, Any]:
-    # The op reads the pool of a pipeline's table from the pipeline, because a restore may have replaced it.
+    # If the table has a pipeline, the op reads the pool from the pipeline, because a restore may have replaced the
+    # pool.
     pool = shape.pool if shape.number == NO_TABLE else None
     return {"parameters": tf.constant([shape.a, shape.b, shape.scale], tf.float64),
             "pool": tf.zeros([0, shape.dim]) if pool is None else tf.constant(pool, tf.float32), "dim": shape.dim,

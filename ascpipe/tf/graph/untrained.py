@@ -1,4 +1,4 @@
-"""Advice on how to train a table with the API that a program uses."""
+"""Advice on how to train a table with the program's API."""
 from typing import Sequence
 
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS

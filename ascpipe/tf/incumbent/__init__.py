@@ -1,1 +1,1 @@
-"""Functions of Rec SDK's API that ``ascpipe.tf`` does not have, and stand-ins for packages of Ascend servers."""
+"""Functions of Rec SDK's API that are not in ``ascpipe.tf``, and stand-ins for packages of Ascend servers."""

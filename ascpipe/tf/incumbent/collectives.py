@@ -1,8 +1,8 @@
 """Collectives of Rec SDK, implemented with Horovod. With one rank, each collective returns its input.
 
 With several ranks, the first call starts Horovod if it is not running, and raises the errors of ``started``
-(``ascpipe/tf/running/horovod.py``). All ranks must make the same calls in the same order. Additional arguments, such as
-names of groups, are ignored.
+(``ascpipe/tf/running/horovod.py``). All ranks must make the same calls in the same order. Other arguments, such as
+group names, are ignored.
 """
 from typing import Any, List, Optional
 
@@ -75,7 +75,7 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
                  recv_displacements: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
     """Exchange elements between N ranks, and return the elements that were sent to this rank.
 
-    The op fails at run time if a rank sends a number of elements that this rank does not expect.
+    The op fails at run time if the number of elements that a rank sends differs from the number that this rank expects.
 
     Args:
         send_data: tensor of any shape. It is flattened.
@@ -84,7 +84,7 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
             must increase with the rank. Gaps are allowed.
 
     Returns:
-        Flat tensor of the received elements. The last elements are the elements of the last rank. Gaps contain zeros.
+        Flat tensor of the received elements. It ends with the last rank's elements. Gaps contain zeros.
     """
     joined = horovod.joined()
     size = 1 if joined is None else joined.size
@@ -114,8 +114,8 @@ def all_to_all_v(send_data: Any, send_counts: Any, send_displacements: Any, recv
 def all_to_all_v_c(send_data: Any, send_count_matrix: Any, rank: int, *args: Any, **kwargs: Any) -> tf.Tensor:
     """Exchange elements between N ranks according to a matrix of counts.
 
-    Return the elements that were sent to this rank. The op fails at run time if the matrices of the ranks contain
-    different numbers of elements for this rank.
+    Return the elements that were sent to this rank. The op fails at run time if the ranks' matrices disagree about the
+    elements that are sent to this rank.
 
     Args:
         send_data: tensor of any shape. It is flattened. Elements are ordered by the number of the receiving rank.

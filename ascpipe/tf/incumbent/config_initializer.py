@@ -1,4 +1,4 @@
-"""``ConfigInitializer`` of Rec SDK, with which programs access the arguments of ``init`` and the running pipeline.
+"""Rec SDK's ``ConfigInitializer``, which gives access to the arguments of ``init`` and to the running pipeline.
 
 ``feature_spec_config`` and ``optimizer_config`` are empty, because insert functions store the FeatureSpecs, and tables
 store their slot variables.
@@ -18,7 +18,7 @@ from ascpipe.tf.validation import Text
 
 
 class SubConfig:
-    """Object in an attribute ``*_config`` of ``ConfigInitializer``. Programs may add attributes to the object."""
+    """Value of an attribute ``*_config`` of ``ConfigInitializer``. Programs may add attributes to this object."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -29,11 +29,11 @@ class SparseEmbedConfig(SubConfig):
 
     @property
     def table_instance_dict(self) -> Dict[Any, Table]:
-        """Dict from table variable to table."""
+        """Dict from the variable of a table to the table."""
         return {table.variable: table for table in self._tables().values()}
 
     def get_table_instance(self, variable: Any) -> Table:
-        """Return the table of a table variable. Raise ``MissingFromGraphError`` for other variables."""
+        """Return the table to which a variable belongs. Raise ``MissingFromGraphError`` for other variables."""
         for table in self._tables().values():
             if table.variable is variable:
                 return table
@@ -92,7 +92,7 @@ class TrainParamsConfig(SubConfig):
 
     @staticmethod
     def get_target_batch(is_training: bool) -> Any:
-        """Return the batch whose ids a channel looks up, or None (``modify/iterators.py``)."""
+        """Return the batch whose ids are looked up in a channel, or None (``modify/iterators.py``)."""
         return iterators.get_target_batch(is_training)
 
 

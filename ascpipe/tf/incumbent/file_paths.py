@@ -12,7 +12,7 @@ _REMOTE = ("hdfs", "viewfs")
 
 
 def validate_read_file(path: str) -> None:
-    """Raise ``FilePathError`` if a program must not read a file.
+    """Raise ``FilePathError`` if a program must not read the file at a path.
 
     Args:
         path: 1 to 1024 characters without control characters. A local path must be the path of a regular file outside

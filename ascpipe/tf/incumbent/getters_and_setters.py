@@ -13,8 +13,8 @@ from ascpipe.tf.validation import Integer, Text, boolean, checked
 def get_rank_id() -> int:
     """Return the rank of this process. Before ``init``, return the launcher's rank, or 0 without a launcher.
 
-    Before ``init``, functions of this module that read or set state raise ``EnvironmentError``. The exceptions are this
-    function, ``get_rank_size``, ``get_device_id`` and ``is_asc_manager_initialized``.
+    Most functions of this module raise ``EnvironmentError`` before ``init``. The exceptions are this function,
+    ``get_rank_size``, ``get_device_id`` and ``is_asc_manager_initialized``.
     """
     if Process.is_initialised():
         return Process.current().configuration.rank_id
@@ -94,11 +94,11 @@ def set_ascend_global_hashtable_collection(name: str) -> None:
 
 @checked(name=Text(1, 255))
 def set_ascend_table_name_must_contain(name: str = "merged") -> None:
-    """Return without an effect, because tables are never merged."""
+    """Do nothing, because tables are never merged."""
 
 
 def insert_optimizer(*args: Any, **kwargs: Any) -> None:
-    """Return without an effect, because optimizers and their slots are registered automatically."""
+    """Do nothing. Optimizers and their slots are registered automatically."""
 
 
 def is_asc_manager_initialized() -> bool:
@@ -108,17 +108,17 @@ def is_asc_manager_initialized() -> bool:
 
 @checked(is_train_channel=boolean())
 def clear_channel(is_train_channel: bool = False) -> tf.Operation:
-    """Return a no-op. In Rec SDK, the op resets a counter of the channel, which ascpipe does not have."""
+    """Return a no-op. In Rec SDK, the op resets a counter of the channel. ascpipe has no such counter."""
     return tf.no_op(name="clear_channel_{}".format(int(not is_train_channel)))
 
 
 def export_table_instances() -> Dict[Any, Table]:
-    """Return a dict from table variable to table, for the default graph."""
+    """Return a dict from the variable of a table to the table, for the default graph."""
     return ConfigInitializer.get_instance().sparse_embed_config.table_instance_dict
 
 
 def get_table_instance(variable: Any) -> Table:
-    """Return the table of a table variable of the default graph. Raise ``KeyError`` for other variables."""
+    """Return the table to which a variable of the default graph belongs. Raise ``KeyError`` for other variables."""
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance(variable)
 
 

@@ -26,7 +26,7 @@ class HostOps:
 
     @staticmethod
     def clear_channel(channel_id: int = 0, name: Any = None) -> tf.Operation:
-        """Return a no-op. In Rec SDK, the op resets a counter of the channel, which ascpipe does not have."""
+        """Return a no-op. In Rec SDK, the op resets a counter of the channel. ascpipe has no such counter."""
         return tf.no_op(name=name or "clear_channel_{}".format(channel_id))
 
     @staticmethod
@@ -34,7 +34,7 @@ class HostOps:
         """Return the current time. Use it as the timestamp feature if the data has no timestamps.
 
         Args:
-            sample: any tensor of the batch, so that the time is read for each batch.
+            sample: any tensor of the batch. The op depends on it, so the time is read for each batch.
 
         Returns:
             The number of seconds since 1970, an int64 scalar.
@@ -46,7 +46,7 @@ class HostOps:
     @checked(embedding_dim=Integer(1), embedding_type=Choice(1), name=Text(1, 255, optional=True))
     def embedding_lookup_by_address(addr: Any, embedding_dim: int, embedding_type: int = 1,
                                     name: Optional[str] = None) -> tf.Tensor:
-        """Return the first floats of the rows that ``addr`` selects in an expansion table.
+        """Return the first elements of rows of an expansion table. ``addr`` contains the handles of the rows.
 
         The op fails at run time for an invalid handle.
 
@@ -68,10 +68,10 @@ class HostOps:
     @checked(update_type=Choice(0), name=Text(1, 255, optional=True))
     def embedding_update_by_address(addr: Any, delta: Any, update_type: int = 0,
                                     name: Optional[str] = None) -> tf.Operation:
-        """Add values to the first floats of the rows that ``addr`` selects in an expansion table.
+        """Add values to the first elements of rows of an expansion table.
 
-        Values for repeated handles are added in order. The op fails at run time for an invalid handle. A failed op
-        writes nothing.
+        ``addr`` contains the handles of the rows. Values for repeated handles are added in order. The op fails at run
+        time for an invalid handle. A failed op writes nothing.
 
         Args:
             addr: int64[n], handles as in ``embedding_lookup_by_address``. A handle of 0 is skipped.
@@ -98,10 +98,10 @@ class HostOps:
 def import_host_pipeline_ops(so_name: str = "") -> HostOps:
     """Return the host ops.
 
-    ascpipe does not provide all host ops of Rec SDK. A call of a missing op raises an error.
+    ascpipe does not provide all host ops of Rec SDK. Calling a missing op raises an error.
 
     Args:
-        so_name: is ignored, because there is only one library.
+        so_name: ignored, because there is only one library.
 
     Raises:
         RuntimeError: the compiled ops are missing or do not match this version.
@@ -117,5 +117,5 @@ def import_host_pipeline_ops(so_name: str = "") -> HostOps:
 @patches.EOS_MAP.by
 def eos_map(dataset: Any, librec: Any = None, channel_id: int = 0, max_train_steps: int = -1,
             max_eval_steps: int = -1) -> tf.compat.v1.data.Dataset:
-    """Return the dataset unchanged, because ascpipe needs no marker for the end of the data."""
+    """Return the dataset unchanged, because ascpipe does not need a marker for the end of the data."""
     return dataset

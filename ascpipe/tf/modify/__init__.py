@@ -1,1 +1,1 @@
-"""Graph modification, which moves the ids of lookups of tensors into the dataset."""
+"""Graph modification, which moves the computation of ids from the graph into the dataset."""

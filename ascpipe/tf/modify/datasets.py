@@ -15,7 +15,7 @@ from ascpipe.tf.graph.dataset_graph import OPTION_STAGES, DatasetGraph, stage_ki
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.tensor_requests import Extend, Extension
 
-#: Number of batches to read ahead if the program has no ``prefetch``.
+#: Number of batches to read ahead if the program does not call ``prefetch``.
 READ_AHEAD = 32
 
 #: Stages that return each batch unchanged. Programs may have these stages after the last ``map``.
@@ -54,8 +54,8 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
     Args:
         datasets: datasets of the graph.
         get_nexts: all ``get_next`` of the iterator.
-        extend: function that returns the flat tensors of a batch, followed by more tensors. A function of the dataset
-            calls it with the flat tensors of the batch.
+        extend: function that returns the flat tensors of a batch, followed by more tensors. It is called in the dataset
+            with the flat tensors of the batch.
 
     Returns:
         The extension, for later calls of ``extend_get_next`` and ``extend_initializer``.
@@ -91,7 +91,7 @@ def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> N
 def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
     """Replace the dataset of an initializer by an extended dataset. The iterator must be extended.
 
-    A second call for an initializer has no effect. Errors of ``extend`` are raised.
+    A second call for the same initializer has no effect. Errors of ``extend`` are raised.
     """
     if initializer in extension.initializers:
         return
@@ -103,7 +103,7 @@ def extend_initializer(initializer: tf.Operation, extension: Extension) -> None:
 
 def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
                  extend: Extend) -> Tuple[str, List[tf.TensorSpec]]:
-    """Copy the function that creates the dataset of a one-shot iterator, and extend the dataset in the copy.
+    """Copy the function that creates a one-shot iterator's dataset, and extend the dataset in the copy.
 
     Return the name of the copy and the specs of the extended batches.
     """
@@ -123,9 +123,9 @@ def _new_factory(graph: tf.Graph, name: str, specs: List[tf.TensorSpec],
 
 
 def _rebuild(dataset: tf.Tensor, specs: List[tf.TensorSpec], extend: Extend) -> _Rebuilt:
-    """Return a copy of a dataset with ``map(extend)`` before the last ``prefetch``. Add a missing ``prefetch``.
+    """Return a copy of a dataset with ``map(extend)`` before the last ``prefetch``.
 
-    The default graph must contain the dataset.
+    Add ``prefetch`` if it is missing. The default graph must contain the dataset.
     """
     stages = _trailing_stages(dataset)
     kinds = [stage_kind(op.type) for op in stages]

@@ -1,4 +1,4 @@
-"""Hooks of monitored sessions and Estimators that modify graphs, or move more ops into the dataset."""
+"""Hooks for monitored sessions and Estimators that modify graphs, or move more ops into the dataset."""
 import csv
 import os
 from typing import Any, Iterator, List, Sequence, Tuple
@@ -46,7 +46,7 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
             start_asc_pipeline()
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Initialize the iterators, because not every program lets an Estimator initialize them."""
+        """Initialize the iterators, because in some programs the Estimator does not initialize them."""
         initializers = session.graph.get_collection(INITIALIZERS)
         if initializers:
             session.run(initializers)
@@ -81,11 +81,11 @@ class _Slicer(tf.estimator.SessionRunHook):
 
 
 class LookupSubgraphSlicerHook(_Slicer):
-    """Hook that moves ops of the given types completely into the dataset, if the ops compute ids of lookups.
+    """Hook that moves ops that compute ids completely into the dataset, if they have one of the given types.
 
-    Ops that compute ids are always copied into the dataset. With this hook, all readers of the selected ops read the
-    outputs from the batch, so the outputs are computed once. Names of moved ops begin with ``sliced/``. List this hook
-    before ``GraphModifierHook``. ``begin`` writes a report to ``./lookup_slicing``.
+    Ops that compute ids are always copied into the dataset. With this hook, all consumers of the selected ops read the
+    outputs from the batch, so the outputs are computed only once. Names of moved ops begin with ``sliced/``. List this
+    hook before ``GraphModifierHook``. ``begin`` writes a report to ``./lookup_slicing``.
 
     Args:
         op_types: types of ops, a non-empty list.
@@ -118,8 +118,8 @@ class LookupSubgraphSlicerHook(_Slicer):
 class OrphanLookupKeySlicerHook(_Slicer):
     """Hook for ids that are not computed from an iterator, for example constants.
 
-    It selects an iterator, so that the dataset of this iterator submits the ids with each batch.
-    The hook uses the first iterator that exists in this list:
+    The hook selects an iterator, whose dataset then submits the ids with each batch. The hook uses the first iterator
+    that exists in this list:
 
     - the iterator of the table's other lookups in the channel
     - the iterator of other lookups in the channel
@@ -155,7 +155,8 @@ def merge_lookups(loss: Any) -> None:
     """Merge the training lookups of each table of the default graph, if they are not merged yet.
 
     Args:
-        loss: the argument of ``compute_gradients``. Lookups of columns train if this loss depends on them.
+        loss: the argument of ``compute_gradients``. Lookups of feature columns are training lookups if this loss
+            depends on them.
     """
     graph = tf.compat.v1.get_default_graph()
     if waits(graph):

@@ -1,7 +1,7 @@
 """Functions that find the ops between ``IteratorGetNext`` and the ids of a lookup, and copy the ops into a dataset.
 
-A function of a dataset cannot use variables, fed values or state. TensorFlow's lookup tables stay in the graph, and the
-function reads the tables. The content of a lookup table must be constant, because batches are read ahead.
+A function in a dataset cannot use variables, fed values or state. TensorFlow's lookup tables stay in the graph, and the
+function reads them. The content of a lookup table must be constant, because batches are read ahead.
 """
 from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -42,7 +42,7 @@ class IdGraph(NamedTuple):
 def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGraph:
     """Return the ops that compute tensors, including control inputs.
 
-    The search stops at tensors whose names are in ``given``.
+    The search does not continue beyond tensors whose names are in ``given``.
     """
     get_nexts: Dict[str, tf.Operation] = {}
     lookup_tables: Dict[str, tf.Operation] = {}
@@ -56,7 +56,7 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
             lookup_tables[op.name] = op
         elif op not in ops:
             ops.add(op)
-            if _refusal_reason(op) is None:  # the result does not need the inputs of a refused op
+            if _refusal_reason(op) is None:  # inputs of an op that cannot be moved are not needed
                 waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in given)
                 waiting.extend(op.control_inputs)
     return IdGraph([get_nexts[name] for name in sorted(get_nexts)], sorted(ops, key=internals.order_of),
@@ -102,8 +102,9 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
               finds_tables: bool = False) -> List[tf.Tensor]:
     """Copy the ops that compute tensors into the default graph. This graph must be the body of a dataset's function.
 
-    The copies are in a separate function, which the default graph calls. In the dataset's function, TensorFlow would
-    add control dependencies to the copies, and would not recognize branches and loops of the copies.
+    The copies are placed in a separate function, which the default graph calls. If the copies were placed directly in
+    the dataset's function, TensorFlow would add control dependencies to them, and would not recognize their branches
+    and loops.
 
     Args:
         tensors: tensors to compute.
@@ -158,7 +159,7 @@ def is_shared(table: tf.Operation) -> bool:
 
 
 class _Copies:
-    """Copies of ops without duplicates. Ops of one type with equal inputs and attributes share a copy.
+    """Copies of ops without duplicates. Ops with the same type, inputs and attributes share a copy.
 
     Duplicates are frequent, because each column computes the ids of its feature.
 
@@ -196,9 +197,10 @@ class _Copies:
             definition.node.add().CopyFrom(node)
 
     def connect(self, definition: tf.compat.v1.GraphDef) -> None:
-        """Make all nodes read shared copies. Call this method after all ops are added.
+        """Make all nodes read shared copies.
 
-        ``add`` cannot do this for all inputs, because an op in a branch is older than the Switch ops that it reads.
+        Call this method after all ops are added. ``add`` cannot do this for all inputs, because an op in a branch is
+        created before the Switch ops that it reads.
         """
         for node in definition.node:
             inputs = [self._input(source) for source in node.input]
@@ -212,7 +214,7 @@ class _Copies:
 
 
 def _add_functions(definition: tf.compat.v1.GraphDef, graph: tf.Graph) -> None:
-    """Add to a graph definition the functions that its nodes call, directly or indirectly."""
+    """Add the functions that the nodes of a graph definition call, directly or indirectly, to the definition."""
     known: Set[str] = set()
     waiting = list(_called(definition.node))
     while waiting:

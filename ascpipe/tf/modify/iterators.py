@@ -1,7 +1,8 @@
 """Functions that extend ops of iterators after graph modification, and return the initializers of iterators.
 
 A batch of an extended iterator has more tensors than the program's batch structure. A ``get_next`` with fewer outputs
-would abort the process. So ascpipe extends each later ``get_next`` and initializer before the op runs.
+would abort the process. Therefore, ascpipe extends each ``get_next`` and initializer that is created later before it
+runs.
 """
 import weakref
 from typing import Any, Dict, List, Optional
@@ -22,7 +23,7 @@ from ascpipe.tf.validation import boolean, checked
 
 
 def get_target_batch(is_training: bool) -> Any:
-    """Return the result of the ``get_next()`` that a channel's lookups use, or None if the channel has no lookups.
+    """Return the result of the ``get_next()`` whose batches a channel looks up, or None if there are no lookups.
 
     The function uses the default graph. If the default graph has no lookups, it uses the graph that was modified last.
     """
@@ -53,8 +54,8 @@ def get_initializer(is_training: bool) -> Optional[tf.Operation]:
         is_training: True for the training channel, or False for the evaluation channel.
 
     Returns:
-        The op, or None if the graph was not modified or the channel has no lookups. For one-shot iterators, the op has
-        no effect.
+        The op, or None if the graph was not modified or the channel has no lookups. For one-shot iterators, the op does
+        nothing.
 
     Raises:
         ValueError: an argument has the wrong type, or an iterator has several datasets.
@@ -88,7 +89,7 @@ def _modified() -> List["weakref.ref[tf.Graph]"]:
 
 
 def make_initializer_ops(state: GraphState, graph: tf.Graph) -> None:
-    """Create the initializer op of each channel now, because the graph may be finalized later."""
+    """Create the initializer op of each channel in advance, because the graph may be finalized later."""
     requests = state.requests
     for channel, iterators in requests.initializers.items():
         found = [op for initializers in iterators for op in initializers[:1]]

@@ -1,7 +1,7 @@
 """``modify_graph_and_start_emb_cache``, which moves the ops that compute ids into datasets and starts the pipeline.
 
-The result is equivalent to a program that declares features and maps its datasets with an insert function. The dataset
-submits ids while batches are read ahead, and ``get_next`` returns the ticket with the batch.
+The modified program is equivalent to a program that declares features and maps its datasets with an insert function.
+The dataset submits ids while batches are read ahead, and ``get_next`` returns the ticket with the batch.
 """
 import functools
 import logging
@@ -42,10 +42,10 @@ _SEVERAL = (
 
 
 class _Iterator:
-    """One iterator that lookups use, and the tensors that graph modification adds to its batches.
+    """One iterator whose batches are looked up, and the tensors that graph modification adds to its batches.
 
     Args:
-        get_next: op whose batches lookups use.
+        get_next: op that returns the looked-up batches.
         datasets: datasets of the graph.
 
     Attributes:
@@ -119,10 +119,10 @@ class _Iterator:
 def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump_graph: bool = False) -> None:
     """Move the ops that compute ids of ``sparse_lookup(modify_graph=True)`` into datasets.
 
-    The function also declares the graph complete, and the pipeline starts as described for ``start_asc_pipeline``. Call
-    this function after all gradients are computed and before the session is created. Iterators, initializers and
-    batches remain valid. ``get_initializer`` returns the initializers. The call has no effect in a graph that is built
-    for export or already modified.
+    The function also declares the graph complete. The pipeline then starts as with ``start_asc_pipeline``. Call this
+    function after all gradients are computed and before the session is created. Iterators, initializers and batches
+    remain valid. ``get_initializer`` returns the initializers. The call has no effect in a graph that is built for
+    export or already modified.
 
     Args:
         full_graph: graph to modify. It defaults to the default graph.
@@ -131,10 +131,10 @@ def modify_graph_and_start_emb_cache(full_graph: Optional[tf.Graph] = None, dump
     Raises:
         ValueError: an argument has the wrong type. Ids are not computed from exactly one iterator. The iterator is
             neither initializable nor one-shot. An op that computes ids cannot run in a dataset. The ids of a one-shot
-            iterator need a lookup table without a shared name. A dataset reorders batches. A table uses batches of two
-            iterators in a channel.
-        RuntimeError: the graph has no such lookup, training lookups are not merged (``do_merge_lookup``), or
-            ``start_asc_pipeline`` raises the error.
+            iterator need a lookup table without a shared name. A dataset reorders batches. In one channel, the lookups
+            of a table use batches of two iterators.
+        RuntimeError: the graph has no lookup with ``modify_graph=True``, training lookups are not merged
+            (``do_merge_lookup``), or ``start_asc_pipeline`` raises the error.
         EnvironmentError: ``init`` was not called, or an iterator has two timestamps.
         NotBuiltYetError, AscpipeError: errors of ``start_asc_pipeline``.
     """
@@ -182,7 +182,7 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
             lookup.close(EVAL)
     unmerged = sorted({lookup.table.table_name for lookup in state.requests.unmerged(TRAIN)})
     if unmerged and Process.current().is_plain:
-        merge(state, TRAIN)  # the program requested no gradient, and the checks at the start handle this case
+        merge(state, TRAIN)  # the program requested no gradient, which is checked when the pipeline starts
     elif unmerged:
         raise CallOrderError("The training lookups of tables {} are not merged. Call compute_gradients() or "
                              "minimize() of an optimizer, or do_merge_lookup() before tf.gradients()".format(
@@ -190,7 +190,7 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
 
 
 def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
-    """Return one ``_Iterator`` for each iterator that lookups use."""
+    """Return one ``_Iterator`` for each iterator whose batches are looked up."""
     found: Dict[tf.Operation, _Iterator] = {}
     batch_of: Dict[Any, tf.Operation] = {}  # (table, channel) -> ``get_next``
     orphans = []
@@ -212,7 +212,7 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
                     _SEVERAL.format(what, get_next.name, other.name, CHANNEL_NAMES[lookup.channel]))
         found[op].lookups.append(lookup)
         if lookup.request.evaluates_unseen:
-            found[op].carry(lookup.ids)  # otherwise the dataset and the step would compute the ids
+            found[op].carry(lookup.ids)  # otherwise the ids would be computed both in the dataset and in the step
     for lookup in orphans:
         _assign_orphan(state, found, lookup)
     for tensor in state.requests.sliced:
@@ -256,8 +256,8 @@ def _assign_orphan(state: GraphState, found: Dict[tf.Operation, _Iterator], look
 
     The function uses the first iterator that exists in this list:
 
-    - an iterator that lookups of the same table and channel use
-    - an iterator that lookups of the same channel use
+    - the iterator of other lookups of the same table and channel
+    - the iterator of other lookups of the same channel
     - in training: the first iterator of the graph
     - in evaluation: the last iterator of the graph
     """
@@ -293,7 +293,7 @@ def _extend(state: GraphState, iterator: _Iterator) -> None:
     op = state.datasets.iterator(iterator.get_next)
     before = len(iterator.get_next.outputs)
     state.requests.extensions[op] = extend_iterator(state.datasets, iterator.siblings, iterator.extend)
-    state.datasets = DatasetGraph(op.graph)  # read again, because the iterator has a new dataset
+    state.datasets = DatasetGraph(op.graph)  # read the graph again, because the iterator has a new dataset
     initializers = initializers_of(op)
     added = iterator.get_next.outputs[before:]
     moved = [*iterator.sliced, *iterator.carried]

@@ -1,9 +1,7 @@
-"""Functions that decide which lookups of feature columns train, if no Estimator builds the graph.
+"""Functions that decide which lookups of feature columns are training lookups, if no Estimator builds the graph.
 
-A lookup trains if a loss depends on it.
-
-A graph may have a tower that trains and a tower that evaluates, with the same tables and separate datasets. Only the
-loss of an optimizer distinguishes the two towers.
+A lookup is a training lookup if the loss of an optimizer depends on it. A graph may contain a tower that trains and a
+tower that evaluates, with the same tables and separate datasets. Only the loss distinguishes the two towers.
 """
 from typing import Any, Dict, List, Optional, Set
 
@@ -19,14 +17,14 @@ from ascpipe.tf.modify.id_graph import id_graph
 
 
 def close_open_lookups(state: GraphState, loss: Any) -> None:
-    """For each table that a loss trains, decide which of the open lookups are training lookups.
+    """Close the open lookups of the tables that a loss trains.
 
-    A lookup trains if a gradient of the loss reaches the lookup. A lookup also trains if it uses the same batches as
-    such a lookup of the same table. Other lookups of the table become evaluation lookups. Lookups of tables that the
-    loss does not train remain open.
+    A lookup becomes a training lookup if a gradient of the loss reaches it, or if it uses the same batches as such a
+    lookup of the same table. Other lookups of the table become evaluation lookups. Lookups of tables that the loss does
+    not train remain open.
 
     Args:
-        loss: tensors, or a function. All lookups train if it is a function.
+        loss: tensors, or a function. If it is a function, all lookups are training lookups.
     """
     lookups = [lookup for lookup in state.requests.lookups if lookup.is_open]
     reached = None if callable(loss) else _reached_by(loss)
@@ -42,7 +40,7 @@ def close_open_lookups(state: GraphState, loss: Any) -> None:
 
 
 def require_none_evaluates(state: GraphState, loss: Any, wanted: List[Optional[StandIn]]) -> None:
-    """Raise ``ColumnError`` if a loss should train a table, but depends on an evaluation lookup of this table."""
+    """Raise ``ColumnError`` if the loss depends on an evaluation lookup of a table that should be trained."""
     evaluating = [lookup for lookup in state.requests.lookups if lookup.channel == EVAL]
     if not evaluating or callable(loss):
         return

@@ -15,7 +15,7 @@ from ascpipe.tf.starting.start_pipeline import check_new_ops, start_marked
 
 
 def waits(graph: tf.Graph) -> bool:
-    """Return whether a graph has lookups of tensors and was not modified yet."""
+    """Return whether a graph has lookups of id tensors and was not modified yet."""
     state = GraphState.known(graph)
     return state is not None and bool(state.requests.lookups) and not state.requests.done
 
@@ -43,7 +43,7 @@ def _finalize(self: tf.Graph) -> None:
             raise CallOrderError("The graph has lookups of tensors and was not modified. In an Estimator, add "
                                  "asc.GraphModifierHook() to the hooks of train, evaluate and predict "
                                  "(asc.StartHook() does this, too). Otherwise call asc.start()")
-        modify_graph_and_start_emb_cache(self)  # a program that uses only columns does not call start()
+        modify_graph_and_start_emb_cache(self)  # a program with feature columns only does not call start()
         start_marked(self)
     check_new_ops(self)
     patches.FINALIZE.plain(self)

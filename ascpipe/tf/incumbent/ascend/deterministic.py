@@ -1,8 +1,8 @@
 """Deterministic sessions, which a session configuration can request.
 
 A deterministic session has one intra-op thread. With several threads, the rounding of sums would depend on timing. A
-pass over the graph of each step (``tfops/src/graph/variable_order.cc``) orders reads of variables before updates, and
-orders sums of tensors.
+pass over the graph of each step (``tfops/src/graph/variable_order.cc``) makes updates of a variable wait for its reads,
+and fixes the order of sums of tensors.
 """
 import functools
 import logging
@@ -23,19 +23,18 @@ _PARAMETER = "deterministic"
 #: Optimizer name that enables the pass of ``variable_order.cc``. TensorFlow ignores unknown names.
 _ORDERED = "AscpipeDeterministic"
 
-#: True if sessions share the thread pool of the first session of this process. The value is None before the first
-#: session.
+#: True if sessions share the thread pool of this process's first session. None before the first session.
 _threads_are_shared: Optional[bool] = None
 
 
 def install() -> None:
     """Patch ``tf.Session`` to support the ``deterministic`` parameter of ``NpuOptimizer``. A second call is allowed."""
     patches.ACCELERATOR_OPTIONS.use()
-    patches.SESSION_INIT.put()  # because ``use`` applies no patch before ``init``
+    patches.SESSION_INIT.put()  # before ``init``, ``use`` does not apply patches
 
 
 def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigProto:
-    """Return a copy of a session configuration, with a request for deterministic sessions.
+    """Return a copy of a session configuration that requests deterministic sessions.
 
     None means the default configuration of Estimators.
     """

@@ -24,8 +24,8 @@ class NPURunConfig(tf.estimator.RunConfig):
     Args:
         iterations_per_loop: int in [1, 2147483647]. Hooks of ``NPUEstimator`` are called once per
             ``iterations_per_loop`` steps.
-        deterministic: if 1 or True, results of every run of the program are bitwise equal. Sessions then have one
-            intra-op thread.
+        deterministic: if 1 or True, the results of repeated runs of the program are bitwise equal. Sessions then have
+            one intra-op thread.
         kwargs: arguments of ``tf.estimator.RunConfig``. Unknown arguments are logged and ignored.
 
     Raises:

@@ -1,8 +1,8 @@
 """Several training iterations per call of ``Session.run``.
 
-An Ascend card repeats the step without the session. In ascpipe, each iteration is a separate step with a new batch and
-plan. Therefore ``load_iterations`` replaces ``run`` of a session. The new function repeats runs whose fetches need the
-op of ``loop_op``.
+An Ascend card repeats the step by itself. In ascpipe, each iteration is a separate step with a new batch and plan.
+``load_iterations`` therefore replaces the method ``run`` of a session. The new method repeats a run if its fetches need
+the op of ``loop_op``.
 """
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Union
 
@@ -41,7 +41,7 @@ def set_iteration_per_loop(sess: Any, train_op: Union[tf.Operation, tf.Tensor],
 
 
 class IterationPerLoop:
-    """``set_iteration_per_loop`` in two calls: the first creates the op, the second sets the number of iterations.
+    """Like ``set_iteration_per_loop``, with separate calls that create the op and set the number of iterations.
 
     Managed sessions finalize the graph, so the program must create the op before the session.
     """
@@ -121,7 +121,7 @@ class _Loops:
         return self._run(fetches, feed_dict, options, run_metadata)
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        """Replacement for ``tf.Session.make_callable``, which refuses ops of ``counts`` with ``ArgumentError``."""
+        """Replacement for ``tf.Session.make_callable``, which raises ``ArgumentError`` for ops in ``counts``."""
         if self._loops_of(fetches):
             raise ArgumentError("make_callable() was called with an op that trains several iterations, which it does "
                                 "not support. Call Session.run(), or pass the op that was passed to "
@@ -129,7 +129,7 @@ class _Loops:
         return self._make_callable(fetches, feed_list, accept_options)
 
     def _loops_of(self, fetches: Any) -> List[tf.Operation]:
-        """Return the ops of ``counts`` that a run of ``fetches`` executes."""
+        """Return the ops in ``counts`` that are executed when ``fetches`` are run."""
         with self._graph.as_default():
             elements = internals.fetched(fetches)
         ops = [element.op if isinstance(element, tf.Tensor) else element for element in elements]

@@ -14,6 +14,6 @@ def dropout(x: Any, keep_prob: Any, noise_shape: Any = None, seed: Optional[int]
         noise_shape, seed, name: the same as in ``tf.nn.dropout``.
 
     Raises:
-        ValueError: ``keep_prob`` is a number out of range.
+        ValueError: ``keep_prob`` is a number that is out of range.
     """
     return tf.nn.dropout(x, rate=1 - keep_prob, noise_shape=noise_shape, seed=seed, name=name)

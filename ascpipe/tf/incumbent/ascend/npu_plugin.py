@@ -3,12 +3,12 @@ from typing import Any
 
 
 def npu_resource_init(*args: Any, **kwargs: Any) -> None:
-    """Return without an effect."""
+    """Do nothing."""
 
 
 def npu_resource_shutdown() -> None:
-    """Return without an effect."""
+    """Do nothing."""
 
 
 def set_device_sat_mode(mode: int) -> None:
-    """Return without an effect. Floating-point numbers overflow to infinity, as in TensorFlow."""
+    """Do nothing. Floating-point numbers overflow to infinity, as in TensorFlow."""
