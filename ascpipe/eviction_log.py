@@ -128,13 +128,14 @@ def require_writable(path: str) -> None:
 
 
 def path_of_rank(path: str, rank: int) -> str:
-    """Return the path of the log of a rank: ``evicted-1.tsv`` for ``evicted.tsv`` and rank 1."""
+    """Return the log path of a rank: ``evicted-1.tsv`` for ``evicted.tsv`` and rank 1."""
     stem, suffix = os.path.splitext(path)
     return "{}-{}{}".format(stem, rank, suffix)
 
 
 def paths_of_ranks(path: str) -> List[str]:
-    """Return the paths of the logs of all ranks that exist. ``path`` is the path of the setting or of one rank."""
+    """Return the paths of the existing logs of all ranks. ``path`` is the value of the setting, or the path of one
+    rank's log."""
     stem, suffix = os.path.splitext(path)
     stems = {re.escape(stem), re.escape(_RANK_OF_STEM.sub("", stem))}
     folder = os.path.dirname(path)

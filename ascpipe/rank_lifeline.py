@@ -1,4 +1,4 @@
-"""Connection from each rank to the launcher of ranks on another machine, which ends the rank with the launcher.
+"""Connection from a rank to its launcher on another machine. When the launcher exits, the rank ends.
 
 The launcher starts ranks on other machines by ssh. If the client of ssh exits, the server of ssh does not end the
 processes that it started. So the launcher listens on a port, and each rank connects to it. The launcher never accepts
@@ -49,7 +49,7 @@ class Lifeline:
 
 
 def end_with_launcher(environment: Mapping[str, str]) -> Optional[threading.Thread]:
-    """Start a thread that ends this process when the launcher exits, with SIGTERM, and after 10 s with SIGKILL.
+    """Start a thread that ends this process when the launcher exits. It sends SIGTERM, and SIGKILL after 10 s.
 
     Returns:
         The thread, or None if the launcher runs all ranks on its own machine.

@@ -133,7 +133,7 @@ def load() -> Any:
 
 
 def files_library() -> ctypes.CDLL:
-    """Load and return the library of the row engine and of the reader of records, which needs no TensorFlow.
+    """Load and return the library with the row engine and the record reader. The library does not need TensorFlow.
 
     Raises:
         OpsMissingError: the library has not been built.

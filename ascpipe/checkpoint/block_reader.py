@@ -106,8 +106,8 @@ class Checkpoint:
         The blocks may be smaller or larger than the blocks of ``keys_with_rows``.
 
         Args:
-            targets: returns contiguous float32[n, width] arrays, into which the parts of rows are read. The reader may
-                yield other arrays. While it yields a block, it may already read the next block.
+            targets: function that returns contiguous float32[n, width] arrays, into which the parts of rows are read.
+                The reader may yield other arrays. While it yields a block, it may already read the next block.
         """
         for _, *parts in self.arrays(table, lambda spec: row_pieces(spec)[:-2], rank, ranks,
                                      targets=lambda start, n: [None, *targets(start, n)]):
@@ -167,7 +167,8 @@ class Checkpoint:
 
         Args:
             targets: as in ``row_parts``, but with one array or None per piece.
-            kept: chooses the keys that are yielded. If it chooses no key of a block, other pieces are not read.
+            kept: function that chooses the keys that are yielded. If no key of a block is chosen, other pieces are not
+                read.
         """
         check_rank(rank, ranks)
         pieces = pieces_of(self.tables[table])
@@ -225,7 +226,7 @@ def _rows_of_block(pieces: Sequence[Piece]) -> int:
 
 
 def _chosen(keys: np.ndarray, rank: int, ranks: int, kept: Optional[Kept]) -> Optional[np.ndarray]:
-    """Return for each key whether it is yielded, as bool[n], or None if all keys are yielded."""
+    """Return which keys are yielded, as bool[n], or None if all keys are yielded."""
     mine = None if ranks == 1 else belongs(keys, rank, ranks)
     if kept is None:
         return mine

@@ -240,7 +240,8 @@ def rename(directory_fd: int, old: str, new: str, new_directory_fd: Optional[int
 
 
 def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
-    """Make a system call. Return False if it fails with an errno in ``unless``, after which nothing has changed."""
+    """Make a system call. Return False if the call fails with an errno in ``unless``; nothing has changed in this
+    case."""
     try:
         call(*arguments, **named)
     except OSError as error:

@@ -39,7 +39,7 @@ def _library() -> ctypes.CDLL:
 
 
 def sort_keys(keys: np.ndarray) -> None:
-    """Sort keys in place, with memory for another copy of the keys.
+    """Sort keys in place. The function allocates memory for a copy of the keys.
 
     Args:
         keys: int64[n], contiguous.
@@ -52,7 +52,7 @@ def sort_keys(keys: np.ndarray) -> None:
 
 
 def scratch_for(count: int) -> np.ndarray:
-    """Return memory with which ``order_of`` can sort ``count`` keys."""
+    """Return scratch memory for a call of ``order_of`` with up to ``count`` keys."""
     return np.empty(2 * count * _library().asc_rows_placed_bytes(), np.uint8)
 
 
@@ -72,7 +72,7 @@ def order_of(keys: np.ndarray, scratch: Optional[np.ndarray] = None) -> np.ndarr
 
 
 def ranges_of(keys: np.ndarray, bounds: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """Return for each key the number of bounds that are not above the key, and the number of keys of each range.
+    """Return the range of each key, and the number of keys in each range. The range is the number of bounds <= key.
 
     Args:
         keys: int64[n], contiguous.

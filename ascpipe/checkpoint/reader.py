@@ -59,7 +59,7 @@ def _opened(prefix: str, scope: Scope, *, allow_unverified: bool = False) -> Che
 
 
 def open_table(prefix: str, table: str, pieces_of: Pieces) -> Checkpoint:
-    """Open a checkpoint only for ``Checkpoint.arrays`` of some pieces of one table.
+    """Open a checkpoint to read some pieces of one table with ``Checkpoint.arrays``.
 
     The other rows and the variables are not verified and cannot be read. The errors are the same as in
     ``open_checkpoint``. If the table does not exist, ``Checkpoint.tables`` does not contain its name.
@@ -68,7 +68,7 @@ def open_table(prefix: str, table: str, pieces_of: Pieces) -> Checkpoint:
 
 
 def open_keys(prefix: str) -> Checkpoint:
-    """Open a checkpoint only for ``Checkpoint.counts``. The rows are not verified and cannot be read."""
+    """Open a checkpoint to call ``Checkpoint.counts``. The rows are not verified and cannot be read."""
     return _ours(open_tree(prefix), ONLY_KEYS)
 
 

@@ -1,4 +1,4 @@
-"""Work of ``ascpipe data``: reading the first records, checking files, and a progress bar on a terminal."""
+"""Functions of ``ascpipe data`` that read the first records, check files, and show a progress bar on a terminal."""
 import contextlib
 import os
 import sys

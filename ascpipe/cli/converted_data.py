@@ -1,4 +1,4 @@
-"""Work of ``ascpipe data convert``."""
+"""Implementation of ``ascpipe data convert``."""
 import contextlib
 import gzip
 import itertools

@@ -34,8 +34,8 @@ def main() -> None:
 
 
 def without_loopback(search: Callable[..., Any]) -> Callable[..., Any]:
-    """Return Horovod's ``search`` for the interfaces of all hosts, without loopback interfaces if there are other
-    interfaces."""
+    """Wrap Horovod's ``search`` for network interfaces. The result contains no loopback interfaces if there are
+    others."""
 
     def found(*arguments: Any) -> Any:
         import psutil

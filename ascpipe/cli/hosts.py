@@ -95,9 +95,9 @@ class HostScript:
 
     Args:
         path: path of the executable program. It gets no arguments.
-        say: receives a message for the user.
-        wait: sleeps for a number of seconds.
-        clock: returns the time in seconds.
+        say: function that prints a message for the user.
+        wait: function that sleeps for a number of seconds.
+        clock: function that returns the time in seconds.
     """
 
     def __init__(self, path: str, say: Callable[[str], None], wait: Callable[[float], None] = time.sleep,

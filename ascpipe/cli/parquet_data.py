@@ -1,4 +1,4 @@
-"""Work of ``ascpipe data head`` and ``check`` for Parquet files."""
+"""Implementation of ``ascpipe data head`` and ``check`` for Parquet files."""
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 

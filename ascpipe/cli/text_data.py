@@ -1,4 +1,4 @@
-"""Work of ``ascpipe data head`` and ``check`` for text files (CSV, TSV)."""
+"""Implementation of ``ascpipe data head`` and ``check`` for text files (CSV, TSV)."""
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 

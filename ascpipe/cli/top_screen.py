@@ -185,7 +185,8 @@ def _part_lines(part: Any, width: int, title: str = "") -> List[Line]:
 
 
 def _body(status: Dict[str, Any], parts: Sequence[Any], view: View, width: int) -> Tuple[List[Line], Tuple[int, int]]:
-    """Return the lines between the first lines and the last one, and the numbers of the selected table's lines."""
+    """Return the lines between the first lines and the last line of the screen, and the line numbers of the selected
+    table."""
     body: List[Line] = [(line, "") for text in headlines(status)[1:] for line in wrapped(one_line(text), width)]
     for part in parts:
         if part[0] != "tables":

@@ -1,4 +1,4 @@
-"""End of a program under `ascpipe plan --program`: it writes its tables to a file instead of starting a pipeline."""
+"""Function that writes the tables of a program to a file and ends the program, for `ascpipe plan --program`."""
 import json
 import os
 import sys

@@ -1,1 +1,1 @@
-"""Files of training data: which files, their records, indexes and features, and the order of records. No TensorFlow."""
+"""Files of training data: paths, records, indexes, features, and the order of records. TensorFlow is not needed."""

@@ -61,7 +61,7 @@ def example_records(files: Sequence[DataFile], names: Optional[Sequence[str]], w
     Args:
         files: the files.
         names: features to read. By default, all features are read.
-        watched: shows the progress.
+        watched: function that shows the progress.
 
     Raises:
         DamagedRecordsError, DataChangedError, DataUnreadableError, NotAnExampleError: a record cannot be read.
@@ -108,7 +108,7 @@ def text_chunks(files: Sequence[DataFile], record_format: Format, columns: Seque
         files: the files.
         record_format: format of the files.
         columns: the fields to read.
-        watched: shows the progress.
+        watched: function that shows the progress.
 
     Raises:
         DamagedRecordsError: a record is invalid, or a field does not have the type of its column.

@@ -1,4 +1,4 @@
-"""Formats of files of records: how the content of a file is divided into records."""
+"""File formats, which define how the content of a file is divided into records."""
 from typing import NamedTuple
 
 from ascpipe.layout.calls import RecordFormat

@@ -57,7 +57,7 @@ class BatchPlan:
         return None if is_end.value else Position(*moved)
 
     def batch(self, position: Position, rank: int) -> Tuple[List[int], Position]:
-        """Return the record numbers of the batch of a rank, and the position after the batches of all ranks.
+        """Return the record numbers of a rank's batch, and the position after the batches of all ranks.
 
         Raises:
             BatchPlanError: all epochs have ended, or an argument is not allowed.

@@ -177,7 +177,7 @@ def first(of: Footer, count: int) -> Any:
 
 
 def counts(values: Any, column: Column) -> Tuple[int, int]:
-    """Return the minimum and maximum number of values of the rows of a column that are not null."""
+    """Return the minimum and maximum number of values per row of a column. Rows that are null are ignored."""
     import pyarrow.compute
 
     if column.length is SCALAR:

@@ -33,7 +33,7 @@ def row_records(files: Sequence[DataFile], names: Sequence[str], watched: Watche
     Args:
         files: the files.
         names: columns to read. Their types must be types that features support.
-        watched: shows the progress.
+        watched: function that shows the progress.
 
     Raises:
         DataError: a row group cannot be read, or a row has a value that no feature can have.

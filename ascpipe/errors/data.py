@@ -34,7 +34,7 @@ class DataUnreadableError(DataError):
 
 
 class IndexUnusableError(DataError):
-    """An index is damaged, or was built from other data. ``ascpipe.data.index`` builds such an index again."""
+    """An index is damaged, or was built from other data. ``ascpipe.data.index`` rebuilds such an index."""
 
     code = "E333"
 

@@ -59,7 +59,7 @@ def take_asked(table, asks, requests, out_reads, out_writes):
 
 @entry("UniTuple(int64, 3)(Request[::1], int64, int64, int64[::1], int64[::1])")
 def repeat_requests(requests, begin, end, out_reads, out_writes):
-    """Take the requests to a disk worker that has died, including requests that it had already taken.
+    """Take the requests to a disk worker that has died, including requests that the dead worker had already taken.
 
     Args:
         requests: REQUEST[home rows].

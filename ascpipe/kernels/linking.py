@@ -213,7 +213,7 @@ def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
 
 
 def _lower_some(kernels: Sequence[compiled.Kernel], numbers: Sequence[int], folder: str) -> None:
-    """Write the LLVM code of each kernel that no other process has started."""
+    """Translate each kernel that no other process has started, and write its LLVM code."""
     for number in numbers:
         with contextlib.suppress(FileExistsError), open(_path(folder, number), "xb") as file:
             file.write(lowering.lower(kernels[number]))

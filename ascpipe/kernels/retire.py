@@ -70,7 +70,7 @@ def assign_keys(record, ticket, time, entries, slot_entries):
 
 @entry("void(int64, Entry[::1], int32[::1])")
 def occupy_slots(used, entries, slot_entries):
-    """Find the entry of each slot. Entries contain the numbers of their slots.
+    """Store the entry of each slot in ``slot_entries``. Entries contain the numbers of their slots.
 
     Args:
         used: number of entries that were ever used.

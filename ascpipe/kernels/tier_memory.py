@@ -135,7 +135,7 @@ def tier_at(address):
 
 @register_jitable
 def asks_of(tier):
-    """Return the ring of the numbers of issued requests, as int32[n], where n is a power of two."""
+    """Return the ring with the numbers of issued requests, as int32[n]. n is a power of two."""
     return array_at(tier["asks_at"], disk_table_of(tier)["asks_room"], np.int32)
 
 

@@ -75,7 +75,7 @@ def installed_folder() -> str:
 
 @functools.lru_cache(maxsize=None)
 def sources_digest() -> str:
-    """Return 16 hexadecimal digits of a hash of the sources of kernels and of the constants that kernels use."""
+    """Return a hash of the kernel sources and of the constants that kernels use, as 16 hexadecimal digits."""
     digest = hashlib.sha256()
     for path in sources():
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

@@ -12,7 +12,7 @@ PART_ARRAYS = (
 
 
 def part_bytes(id_count: int, spec_count: int) -> int:
-    """Return the number of bytes of the specs and arrays of one part in a frame, without the PART."""
+    """Return the size in bytes of one part's specs and arrays in a frame, without the PART."""
     return spec_count * SPEC.itemsize + sum(align(size * id_count) for _, size in PART_ARRAYS)
 
 

@@ -48,7 +48,7 @@ def table_shape(device_rows: int, entry_capacity: int, home_capacity: int = 0, r
 
 
 def asks_room(home_capacity: int) -> int:
-    """Return the number of items of the ring of request numbers. If the ring has no space, further requests wait."""
+    """Return the capacity of the ring of request numbers. If the ring is full, further requests wait."""
     return min(_MOST_ASKS, 2 << max(0, home_capacity - 1).bit_length())
 
 

@@ -86,7 +86,8 @@ def _of_input(figures: Mapping[str, Any], share: float) -> List[Advice]:
 
 
 def _of_devices(figures: Mapping[str, Any], waited: float) -> List[Advice]:
-    """Return advice for the device rows. The gain of waits is divided among tables by the rows that they swap in."""
+    """Return advice for the device rows. The gain of shorter waits is divided among tables in proportion to the rows
+    that are swapped in."""
     found = []
     loads = sum(table["loads"] for table in figures["tables"]) or 1
     for table in figures["tables"]:

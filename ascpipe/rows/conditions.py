@@ -31,7 +31,7 @@ class Condition(NamedTuple):
         return sorted({column for column, _, _ in self.clauses})
 
     def holds(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return for each row whether the condition is true, as bool[n].
+        """Return for which rows the condition is true, as bool[n].
 
         Args:
             values: int64[n] of each column of the condition, and of the keys.

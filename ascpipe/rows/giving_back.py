@@ -138,7 +138,7 @@ class _Given:
             raise self._refused("it has no rows. Pass the number of rows of the variable")
 
     def blocks(self, folder: str) -> Iterator[Arrays]:
-        """Yield the rows and the slots of all rows of the variable, in their order."""
+        """Yield all rows of the variable with their slots, in the order of the rows."""
         columns = columns_of(self.spec, slots=True, counts=False)
         names = [column.name for column in columns]
         sorted_blocks = in_key_order(

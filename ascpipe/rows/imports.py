@@ -65,7 +65,7 @@ class Imported(NamedTuple):
 
 
 def imported(request: Request, progress: Optional[Progress] = None) -> Imported:
-    """Write a new checkpoint, which has the content of another checkpoint and rows of files.
+    """Write a new checkpoint, which contains the content of another checkpoint and rows of files.
 
     Args:
         progress: called after each block of rows with (rows so far, all rows).

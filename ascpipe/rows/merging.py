@@ -33,7 +33,7 @@ class There(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Keys of a source and of the table into which they are imported.
+    """Keys of a source, and of the table into which the source is imported.
 
     Attributes:
         keys: int64[m], all keys of the source, sorted.
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
         return 0 if self.there is None else int(self.there.has_row.sum())
 
     def new(self, rank: int, ranks: int) -> int:
-        """Return how many keys of a rank get a row that they did not have."""
+        """Return how many keys of a rank had no row and get a row."""
         keys = self.keys if self.there is None else self.keys[~self.there.has_row]
         return int(belongs(keys, rank, ranks).sum())
 
@@ -62,7 +62,7 @@ class Plan(NamedTuple):
         return 0 if self.there is None else int(belongs(self.keys[self.there.is_counted], rank, ranks).sum())
 
     def has(self, keys: np.ndarray) -> np.ndarray:
-        """Return for each key whether it is a key of the source, as bool[n]."""
+        """Return which keys are keys of the source, as bool[n]."""
         return places(self.keys, keys)[1]
 
 

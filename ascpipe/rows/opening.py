@@ -41,7 +41,7 @@ def open_source(path: str, spec: TableSpec, fit: Fit = NO_FIT) -> Source:
 
 
 def _dim_of(path: str) -> Optional[int]:
-    """Return the number of floats of the rows of files, or None if it is unknown."""
+    """Return the number of floats per row in the files, or None if it is unknown."""
     is_directory = os.path.isdir(path)
     if is_directory and os.path.lexists(os.path.join(path, manifest.NAME)):
         return _manifest(path, is_verified=False).dim

@@ -71,7 +71,7 @@ class ParquetRows(Source):
             return _File(path, stamp, file.metadata.num_row_groups, self._fields(path, file.schema_arrow, spec))
 
     def _fields(self, path: str, schema: Any, spec: TableSpec) -> Dict[str, List[str]]:
-        """Return for each column to import the columns of the file that contain it."""
+        """Return, for each imported column, the columns of the file that contain its values."""
         names = list(schema.names)
         keys = _named(names, _KEYS) or [
             field.name for field in schema if _is_whole(field.type) and field.name not in (COUNT, TIMESTAMP)]
@@ -243,7 +243,7 @@ def _opened(owner: Source, path: str, stamp: Optional[disk.Stamp] = None) -> Ite
 
 
 def dim_of_parquet(path: str, file: str) -> Optional[int]:
-    """Return the number of floats of the rows of a Parquet file, or None if it is unknown. Read only its footer.
+    """Return the number of floats per row in a Parquet file, or None if it is unknown. Only the footer is read.
 
     Args:
         path: path that the user passed.

@@ -10,7 +10,7 @@ from ascpipe.rows.sources import Part, Source
 
 
 class Fit(NamedTuple):
-    """Whether rows of another dimension are imported.
+    """Rule for rows whose dimension differs from the table.
 
     Attributes:
         pad: True to append zeros to shorter rows.

@@ -179,7 +179,7 @@ def _check(part: Part, spec: TableSpec, wrong: Wrong) -> None:
 
 
 def _invalid(name: str, values: np.ndarray, spec: TableSpec) -> Tuple[np.ndarray, str]:
-    """Return for each row whether its value is invalid, and the reason."""
+    """Return which rows have an invalid value, and the reason."""
     if values.ndim > 1:
         return ~np.isfinite(values).all(axis=1), "is not finite"
     if name == KEY:

@@ -48,7 +48,7 @@ def slots_of(variable: str, tensors: Dict[str, Entry]) -> Dict[str, List[str]]:
 
 
 def _owner(name: str, tensors: Dict[str, Entry]) -> Optional[str]:
-    """Return the variable that a slot belongs to. It is the longest variable whose name is in the slot's name."""
+    """Return the variable that a slot belongs to: the variable with the longest name that the slot's name contains."""
     parts = name.split("/")[:-1]
     for count in range(len(parts), 0, -1):
         for start in (0, len(parts) - count):  # "V/<part>/slot", then "scope/V/slot"
@@ -94,7 +94,7 @@ def aliases(names: Iterable[str]) -> Dict[str, str]:
 
 
 def reverse_aliases(names: Iterable[str]) -> Dict[str, str]:
-    """Return TensorFlow's names of the slots of variables that an optimizer of ascpipe has trained."""
+    """Return TensorFlow's slot names for variables that an optimizer of ascpipe has trained."""
     theirs = {ours: name for name, ours in _OPTIMIZERS.items()}
     found = {}
     for name in names:

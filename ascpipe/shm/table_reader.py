@@ -1,4 +1,4 @@
-"""Reader of a table's keys. It takes no lock. A read is repeated if the table worker changed the keys during it.
+"""Reader of a table's keys. It takes no lock. A read is repeated if the table worker changed the keys during the read.
 
 The reader uses system calls and never maps the segment. So reading a page without memory does not allocate memory, and
 the reader cannot write. Values are checked before use, because any process of the session may write to this memory.
