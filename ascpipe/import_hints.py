@@ -217,8 +217,9 @@ def _leave_import(frame: Any) -> Tuple[Any, bool]:
 def _nearest(package: str, module: str, name: str) -> str:
     """Return a hint for a name that ``module`` does not have.
 
-    The hint is the first that is found: a very similar name in the module, the same name in another module, a module
-    of this name, a similar name in the module, a similar submodule. Otherwise, it is the document.
+    The hint is the first of these names that is found: a very similar name in the module, the same name in another
+    module, a module of this name, a similar name in the module, a similar submodule. Otherwise, the hint refers to the
+    documentation.
     """
     exported = _exported_by_module(package)
     loaded = vars(sys.modules[module]) if module in sys.modules else {}  # names of star imports are not listed

@@ -79,7 +79,7 @@ def ranges_of(keys: np.ndarray, bounds: np.ndarray) -> Tuple[np.ndarray, np.ndar
         bounds: int64[m], sorted.
 
     Returns:
-        uint16[n], or uint32[n] if there are many bounds, and int64[m + 1].
+        The ranges as uint16[n], or as uint32[n] if there are many bounds, and the numbers of keys as int64[m + 1].
     """
     kind = _kind(len(bounds) + 1)
     ranges = np.empty(len(keys), kind)

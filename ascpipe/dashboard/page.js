@@ -1,4 +1,4 @@
-// The page of the dashboard: it shows the events of the server, and asks for more when a reader wants to see it.
+// Main script of the dashboard page. It shows the events of the server, and requests more data when the user opens it.
 "use strict";
 
 const token = new URLSearchParams(location.search).get("token") || "";

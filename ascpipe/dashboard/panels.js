@@ -1,4 +1,4 @@
-// The panels of the dashboard that show an event of the server as it is. page.js calls them.
+// Panels of the dashboard that need only an event of the server. page.js calls them.
 "use strict";
 
 const WORDS = ["-", "step", "input", "key worker", "table worker", "disk", "peer"];
@@ -9,7 +9,7 @@ const rounded = (value) => value === null || value === undefined ? "-" : whole(M
 const mib = (value) => (value / MIB).toLocaleString("en-US", {minimumFractionDigits: 1, maximumFractionDigits: 1});
 const seconds = (value) => value === null || value === undefined ? "-" : value.toFixed(1) + " s";
 
-// ---- tables: rows are kept, and only cells that changed are written, so that focus and selection stay
+// ---- tables: rows are reused and only changed cells are written, so focus and selection are preserved
 
 // `columns`: [[title, row -> text or element, is text]]; `key`: row -> text. The first column names the row.
 function fill(id, caption, columns, rows, key) {
@@ -48,7 +48,7 @@ function fill(id, caption, columns, rows, key) {
   }
 }
 
-// A button that a cell keeps. `text` may change.
+// Return the button of a cell, which is created at the first call. `text` may change between calls.
 function button(cell, text, press) {
   const found = cell.querySelector("button") || element("button", {type: "button"});
   if (found.textContent !== text) found.textContent = text;

@@ -34,7 +34,7 @@ class Condition(NamedTuple):
         """Return for which rows the condition is true, as bool[n].
 
         Args:
-            values: int64[n] of each column of the condition, and of the keys.
+            values: int64[n] for each column of the condition, and for the keys.
         """
         held = np.ones(len(values[KEY]), bool)
         for column, comparison, number in self.clauses:

@@ -21,14 +21,14 @@ class TableSlot(NamedTuple):
     initial: float
 
 
-#: Last part of TensorFlow's name of a slot -> slot of a table. The values have the same meaning.
+#: Last part of a slot's name in TensorFlow -> slot of a table. The values have the same meaning.
 _TABLE_SLOTS = {
     "Adagrad": TableSlot("Adagrad_accumulator", 0.1),
     "Adam": TableSlot("LazyAdam_momentum", 0.0), "Adam_1": TableSlot("LazyAdam_velocity", 0.0),
     "Ftrl": TableSlot("ftrl_accum", 0.1), "Ftrl_1": TableSlot("ftrl_linear", 0.0),
     "RMSProp": TableSlot("RMSProp", 1.0),
 }
-#: Last part of TensorFlow's name of a slot of a variable -> its name if an optimizer of ascpipe trains the variable
+#: Last part of a slot's name under an optimizer of TensorFlow -> last part of the name under an optimizer of ascpipe
 _OPTIMIZERS = {"Adagrad": "Adagrad_0", "Adam": "LazyAdam_0", "Adam_1": "LazyAdam_0_1", "Ftrl": "Ftrl_0",
                "Ftrl_1": "Ftrl_0_1"}
 _POWER = re.compile(r"(?:.*/)?beta[12]_power\Z", re.DOTALL)
