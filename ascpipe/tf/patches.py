@@ -20,7 +20,7 @@ _NOTHING = object()
 class Feature:
     """Optional feature that needs patches, for example Estimators or ``mx_rec``.
 
-    ascpipe applies the patches of a feature when the program first uses the feature, and in each later ``init``.
+    ascpipe applies the patches of a feature when the program first uses the feature, and again in each later ``init``.
 
     Args:
         was_used: function that returns True if TensorFlow has recorded a use of the feature, even before ``init``.
@@ -51,10 +51,9 @@ class Patch:
     """Patch that replaces an attribute of a class or module of TensorFlow.
 
     Args:
-        module: module of TensorFlow. The patch imports the module when it needs the module, because not every program
-            needs Estimators.
+        module: module of TensorFlow. It is imported only when needed, because not every program uses Estimators.
         path: path of the attribute in the module, for example ``Class.method``.
-        purpose: reason for the replacement.
+        purpose: purpose of the replacement.
         feature: feature that needs the patch, or None if every program needs the patch.
         of_graphs: if True, replace a method on each graph with tables, not on the class.
         is_new: True if TensorFlow has no such attribute.
@@ -106,15 +105,15 @@ class Patch:
     def put_on(self, each: Any) -> None:
         """Register an object whose class has the attribute of this patch.
 
-        With ``of_graphs``, the object has the replacement while patches are applied. Without ``of_graphs``, the object
-        keeps the replacement after ``undo``.
+        With ``of_graphs``, the attribute of the object is replaced while patches are applied. Without ``of_graphs``, it
+        remains replaced after ``undo``.
         """
         self._objects.add(each)
         if self.of_graphs and _Applied.now:
             self._on_objects(is_replaced=True)
 
     def undo(self) -> None:
-        """Restore TensorFlow's attribute. The call has no effect if the attribute was not replaced, or if it stays."""
+        """Restore TensorFlow's attribute. Do nothing if the attribute was not replaced, or if the replacement stays."""
         if self._plain is _NOTHING or (self.stays and _Applied.has_tables):
             return
         if self._plain is not None:
@@ -170,8 +169,8 @@ COLUMNS = Feature()  #: feature columns with tables
 ESTIMATORS = Feature(lambda: internals.has_counted(internals.ESTIMATOR_GAUGE, "init"))
 KERAS = Feature(lambda: internals.has_counted(internals.KERAS_GAUGE, "model"))  #: Keras models
 INCUMBENT = Feature()  #: ``mx_rec``
-ACCELERATOR_OPTIONS = Feature()  #: session options for accelerators of Rec SDK
-HOST_OPS = Feature()  #: host ops of Rec SDK
+ACCELERATOR_OPTIONS = Feature()  #: Rec SDK's session options for accelerators
+HOST_OPS = Feature()  #: Rec SDK's host ops
 
 _SAVER = "tensorflow.python.training.saver"
 _SESSION = "tensorflow.python.client.session"
@@ -273,7 +272,10 @@ def apply_to_graph(graph: Any) -> None:
 
 
 def apply() -> None:
-    """Apply all patches except patches of unused features. Repeated calls, and calls after ``undo``, are allowed."""
+    """Apply all patches, except patches of unused features.
+
+    The function may be called repeatedly, and again after ``undo``.
+    """
     _Applied.now = True
     for patch in PATCHES:
         patch.put()
@@ -282,7 +284,7 @@ def apply() -> None:
 def undo() -> None:
     """Undo all patches, including patches of sessions. Features that need the patches do not work after this call.
 
-    In a process that has created tables, ``Saver.save`` and ``Saver.restore`` stay replaced (``Patch.stays``).
+    In a process that has created tables, ``Saver.save`` and ``Saver.restore`` remain replaced (``Patch.stays``).
     """
     _Applied.now = False
     for patch in PATCHES:

@@ -1,6 +1,6 @@
 """Declarative argument checks: the decorator ``checked`` declares one rule per parameter.
 
-An ``ArgumentError`` is raised for an argument of a wrong type, range, length or class. The error text contains the
+An ``ArgumentError`` is raised for an argument with the wrong type, range, length or class. The message contains the
 function, the argument, its value and the limit. Only passed arguments are checked, so a default value may violate the
 rule of its parameter.
 """
@@ -24,7 +24,7 @@ MAX_INT32 = 2147483647
 
 _NUMBERS = (int, float, np.number, tf.Tensor, tf.Variable, tf.IndexedSlices)
 
-_ignored: Dict[str, Set[str]] = collections.defaultdict(set)  #: function -> ignored arguments that a warning named
+_ignored: Dict[str, Set[str]] = collections.defaultdict(set)  #: function -> ignored arguments that were already logged
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -79,7 +79,7 @@ class Float(Bounded):
 
 
 class Number(Float):
-    """Rule for a float or an int, with the same limits as ``Float``."""
+    """Rule for a float or an int, with the same kinds of limits as ``Float``."""
 
     def _check(self, name: str, value: Any) -> None:
         if isinstance(value, int) and not isinstance(value, bool):
@@ -163,7 +163,8 @@ class Choice(Rule):
         self._values = values
 
     def _check(self, name: str, value: Any) -> None:
-        # ``value in self._values`` would fail, because TensorFlow's DType raises when compared with another type.
+        # ``value in self._values`` would fail, because TensorFlow's DType raises an error when compared with another
+        # type.
         for allowed in self._values:
             if type(allowed) is type(value) and allowed == value:
                 return
@@ -199,7 +200,7 @@ class Names(Rule):
 
 
 class AnyOf(Rule):
-    """Rule for a value that satisfies one of several rules. The error message contains the errors of all rules."""
+    """Rule for a value that satisfies one of several rules. The error message lists the errors of all rules."""
 
     def __init__(self, *rules: Rule, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -222,7 +223,7 @@ def boolean(*, optional: bool = False) -> Rule:
 
 
 def wrong_type(name: str, value: Any, expected: str) -> ArgumentError:
-    """Return the error for an argument of a wrong type. The message begins like the message of Rec SDK."""
+    """Return the error for an argument of the wrong type. Its message begins like Rec SDK's message."""
     return ArgumentError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
         name, shown(value), type(value).__name__, expected))
 
@@ -286,7 +287,7 @@ def checked(**rules: Rule) -> Callable[[Function], Function]:
 def did_you_mean(name: str, known: Iterable[str], form: str = "; {}", least: float = 0.6) -> str:
     """Return "did you mean NAME?" with the known name that is most similar to an unknown name.
 
-    The result is empty if no known name is similar.
+    Return an empty string if no known name is similar.
 
     Args:
         form: format of the result.
@@ -299,7 +300,7 @@ def did_you_mean(name: str, known: Iterable[str], form: str = "; {}", least: flo
 def _hint(error: str, given: Iterable[str], known: Iterable[str]) -> str:
     """Return a hint for the first unknown argument.
 
-    The hint contains the argument's name if ``error`` does not contain it.
+    If ``error`` does not contain the name of the argument, the hint contains it.
     """
     strangers = [name for name in given if name not in known]
     if not strangers:
@@ -309,7 +310,7 @@ def _hint(error: str, given: Iterable[str], known: Iterable[str]) -> str:
 
 
 def ignore(function: str, known: Iterable[str], unknown: Iterable[str]) -> None:
-    """Log a warning that a function ignores arguments of other versions. Each argument causes one warning.
+    """Log a warning that a function ignores arguments of other versions, once for each argument.
 
     Args:
         function: name of the function.

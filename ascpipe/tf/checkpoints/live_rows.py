@@ -14,7 +14,7 @@ from ascpipe.tf.running.row_access import RowAccess, TableRows
 
 
 class LiveRows(RowAccess):
-    """Access to the rows of a pipeline's tables. The methods of ``Table`` document these methods."""
+    """Access to the rows of a pipeline's tables. The methods are documented in ``Table``."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline

@@ -152,8 +152,10 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
 
 
 def _warn_of_other_ranks(pipeline: Pipeline, checkpoint: Checkpoint, saved: Position, rings: Dict[str, int]) -> None:
-    """Log that ``trained_batches`` counts batches per rank, if the checkpoint has another number of ranks. ascpipe does
-    not know how many batches the program skips. Datasets with a reading position do not need to skip batches.
+    """Log that ``trained_batches`` counts batches per rank, if the checkpoint has another number of ranks.
+
+    The number of batches that the program skips is not known. Datasets with a reading position do not need to skip
+    batches.
     """
     ranks = len(checkpoint.positions)
     counts = {name: saved.trained_batches.get(name, 0) for name in rings if name not in saved.reads}

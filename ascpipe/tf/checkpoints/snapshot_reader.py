@@ -103,7 +103,7 @@ def _name_rows_by_entry(entries: np.ndarray) -> None:
 def _not_on_device(state: TableState) -> np.ndarray:
     """Return the home row of each key that is not in the device table, as int32[n].
 
-    Only these home rows are up to date.
+    These home rows are up to date.
     """
     found = _array(len(state.entries), np.dtype(np.int32))
     n = 0

@@ -1,8 +1,8 @@
 """Gradient accumulation, which sums gradients over several batches and applies the sums once.
 
-Sums are stored in optimizer slots. Slots of a table move with its rows, so the sum of a key is kept while its row is
-not on the device. The last batch of a cycle needs the rows of all keys of the cycle. The pipeline moves these rows to
-the device (``tfops/src/core/cycle_ids.h``).
+Sums are stored in optimizer slots. The slots of a table move together with its rows, so the sum of a key is kept while
+its row is not on the device. The last batch of a cycle needs the rows of all keys of the cycle. The pipeline moves
+these rows to the device (``tfops/src/core/cycle_ids.h``).
 """
 import itertools
 from typing import Any, List, Optional, Set, Tuple
@@ -23,7 +23,7 @@ from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Integer, Rule, boolean, checked, wrong_type
 
-_OURS = "ascpipe/accumulation/"  # scope of ops that may use row numbers in any way (``table_uses.py``)
+_OURS = "ascpipe/accumulation/"  # scope of ops that are not checked by ``table_uses.py``
 
 
 class _IsOptimizer(Rule):
@@ -37,19 +37,19 @@ def accumulate(optimizer: tf.compat.v1.train.Optimizer, k: int, *, mean: bool = 
     """Return an optimizer that sums the gradients of ``k`` batches, and applies the sums once every ``k`` batches.
 
     A cycle has ``k`` batches. Rows and variables do not change until the last batch of a cycle. The last batch applies
-    the sums once to each variable and to each row that had a gradient in the cycle. The result equals the result of a
-    TensorFlow program that adds gradients in variables for ``k`` steps and then applies the sums. Sparse gradients
+    the sums once to each variable and to each row that had a gradient in the cycle. The result is the same as in a
+    TensorFlow program that adds gradients to variables for ``k`` steps and then applies the sums. Sparse gradients
     remain sparse.
 
     Batches are numbered from 1. Each batch whose number is a multiple of ``k`` is the last batch of a cycle. Batches
-    that are fetched but not trained have a number. Batches that an iterator has read ahead have no number if they are
-    dropped with the iterator. If the last batch of a cycle is not trained, the sums remain. The next cycle in which the
-    key occurs then applies the sum. ``global_step`` is the number of batches, not of cycles.
+    that are fetched but not trained are counted. Batches that are read ahead and dropped with their iterator are not
+    counted. If the last batch of a cycle is not trained, the sums remain. The sum of a key is then applied at the end
+    of the next cycle that contains the key. ``global_step`` is the number of batches, not of cycles.
 
     ``device_vocabulary_size`` must be at least the number of distinct keys of ``k`` batches.
 
     Args:
-        optimizer: an optimizer of ``ascpipe.tf.optimizers`` or TensorFlow, or an ``ascpipe.tf.Optimizer``.
+        optimizer: an optimizer of ``ascpipe.tf.optimizers`` or of TensorFlow, or an ``ascpipe.tf.Optimizer``.
         k: number of batches in a cycle, 1 to 1000. If ``k`` is 1, ``optimizer`` is returned unchanged.
         mean: True to divide the sum by ``k`` before it is applied.
 
@@ -95,8 +95,9 @@ class _Accumulated(CustomizedOptimizer):
         self._optimizer = optimizer
         self._steps = steps
         self._factor = factor
-        # State of one call of apply_gradients. _batches: number of batches since the sums were applied. _sums:
-        # variables, and whether their gradients are sparse. _by_rows: ids of the variables with sparse gradients.
+        # State of one call of apply_gradients. _batches: variable that counts batches since the sums were applied.
+        # _sums: variables, and whether their gradients are sparse. _by_rows: id() of each variable with a sparse
+        # gradient.
         self._batches: Any = None
         self._sums: List[Tuple[Any, bool]] = []
         self._by_rows: Set[int] = set()
@@ -125,7 +126,8 @@ class _Accumulated(CustomizedOptimizer):
                 self._zeros_slot(variable, GRADIENT_SUM, self._name)
                 if id(variable) in self._by_rows:
                     self._get_or_make_slot(variable, tf.zeros([variable.shape[0].value, 1]), GRADIENT_COUNT, self._name)
-        # Each call of apply_gradients creates a counter. The names of the counters are equal in all graphs of a model.
+        # Each call of apply_gradients creates a counter. The names of the counters are the same in all graphs of a
+        # model.
         graph = tf.compat.v1.get_default_graph()
         names = ("batches_{}".format(number) if number else "batches" for number in itertools.count())
         name = next(name for name in names if self._get_non_slot_variable(name, graph=graph) is None)
@@ -157,7 +159,7 @@ class _Accumulated(CustomizedOptimizer):
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> tf.Operation:
         for origin in origins_of(grad.indices):
-            if origin.op.type == SUM:  # the last batch of a cycle also has slots of keys of the other batches
+            if origin.op.type == SUM:  # includes slots for keys of earlier batches in a cycle's last batch
                 internals.set_flag(origin.op, "partial", value=True)
         self._sums.append((var, True))
         ones = tf.ones([tf.size(grad.indices), 1])
@@ -223,8 +225,8 @@ class _Accumulated(CustomizedOptimizer):
     def _lookup(self, variables: List[tf.Variable]) -> Optional[TableLookup]:
         """Return a training lookup of a table in ``variables``, or None if ``variables`` contains no table.
 
-        Any table can be used, because the start of the pipeline checks that all tables of an optimizer have the same
-        batches. Before the start, each lookup of tensors has a separate ticket.
+        Any table can be used, because it is checked at the start of the pipeline that all tables of an optimizer use
+        the same batches. Before the start, each lookup of id tensors has a separate ticket.
         """
         state = GraphState.of(internals.outermost(tf.compat.v1.get_default_graph()))
         tables = [table_of(variable).table_name for variable in variables if is_table_variable(variable)]
@@ -235,7 +237,7 @@ class _Accumulated(CustomizedOptimizer):
 class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
     """Optimizer that accumulates gradients of tables that grow.
 
-    Sums are stored in home rows after the other optimizer's state.
+    In a home row, the sum is stored after the state of the optimizer that applies it.
     """
 
     _optimizer: OptimizerByAddress
@@ -253,7 +255,7 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
         lookup = lookup_of(self._handles[var.op.name])
         count = tf.size(lookup.places)
         found = tf.concat([tf.reshape(each, [-1]) for each in lookup.restore], axis=0)
-        # The lookup also has keys of earlier batches of the cycle, which do not occur in this batch.
+        # The lookup also contains keys of earlier batches of the cycle that do not occur in this batch.
         occurs = tf.math.unsorted_segment_sum(tf.ones_like(found), found, count) > 0
         rows = tf.squeeze(tf.where(tf.logical_and(occurs, tf.equal(lookup.places, tf.range(count)))), axis=1)
         return self._apply_sparse_duplicate_indices(tf.IndexedSlices(tf.gather(grad, rows), rows), var)
@@ -319,7 +321,7 @@ def _scattered(variable: tf.Variable, kind: str, indices: tf.Tensor, values: tf.
 
 
 def _gathered(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
-    """Return the rows that a variable has when the returned tensor is computed."""
+    """Return rows of a variable. They are read when the returned tensor is computed."""
     if hasattr(variable, "handle"):
         return variable.sparse_read(indices)
     return tf.gather(internals.reference_of(variable), indices)

@@ -42,7 +42,7 @@ def create_hash_optimizer(learning_rate: Any = 0.001, initial_accumulator_value:
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
         initial_accumulator_value: in (0, 1].
-        use_locking: True to use a lock for updates of a variable.
+        use_locking: True to lock variables during updates.
         name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
 
     Raises:

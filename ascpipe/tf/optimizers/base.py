@@ -35,9 +35,9 @@ class LearningRate(Rule):
 class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
     """Base class of the optimizers for tables. A subclass also inherits from an optimizer class of TensorFlow.
 
-    The gradient of a table's lookups has each row once, so duplicates are summed only in other gradients.
-    ``_apply_sparse`` creates one op that reads and writes each row once. Results of this op are bitwise equal for every
-    position, dim and number of threads.
+    The gradient of a table's lookups contains each row only once, so duplicates are summed only in other gradients.
+    ``_apply_sparse`` creates one op that reads and writes each row once. The results of this op do not depend on the
+    position of a row, on dim, or on the number of threads.
 
     Programs may subclass an optimizer and override ``_apply_sparse_duplicate_indices(grad, var)``. In this method,
     ``tf.gather(var, grad.indices)`` returns the rows, and ``tf.scatter_nd_add(var, grad.indices[:, None], delta)``
@@ -99,7 +99,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
     def _table_slot(self, table: tf.Variable, initial: float, slot_name: str, op_name: str) -> Any:
         """Return a slot variable with the width of the embedding.
 
-        The value ``initial`` fills all rows, including rows of new keys.
+        All rows are initialized with the value ``initial``, including rows of new keys.
         """
         return self._slot_of_width(table, table.shape[1].value, initial, slot_name, op_name)
 
@@ -107,7 +107,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
         if self.get_slot(table, slot_name) is None:
             _require_open(self, table, slot_name)
         with tf.control_dependencies(None):
-            # Unlike a constant, Fill needs no memory in the graph, and shows that all values are equal.
+            # Unlike a constant, Fill does not store its values in the graph, and all its values are known to be equal.
             value = tf.fill([table.shape[0].value, width], tf.constant(initial, tf.float32))
         slot = self._get_or_make_slot(table, value, slot_name, op_name)
         table_of(table).record_slot(slot)
@@ -115,11 +115,11 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 
 
 class OptimizerByAddress(CustomizedOptimizer):
-    """Base class of the optimizers for expansion tables. These optimizers update rows by the handles of the rows.
+    """Base class of the optimizers for expansion tables. These optimizers identify rows by handles.
 
     A subclass lists this class before the optimizer class for tables without dynamic expansion. Optimizer slots are
-    stored in the home row after the embedding. The slots have the names and initial values of the other class's slot
-    variables.
+    stored in the home row after the embedding. The slots have the same names and initial values as the slot variables
+    of the other class.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -133,13 +133,13 @@ class OptimizerByAddress(CustomizedOptimizer):
         Args:
             grads_and_vars: pairs (gradient, handles) or (gradient, variable). The collection
                 ``ASCEND_SPARSE_LOOKUP_ID_OFFSET`` contains the handles of tables. The gradient of a table must be
-                computed with respect to the table's local rows. A gradient None has no effect.
+                computed with respect to the table's local rows. Pairs whose gradient is None are ignored.
             global_step: variable that is incremented afterwards.
             name: name of the op.
 
         Raises:
-            ValueError: a tensor does not contain handles, a table occurs twice, another optimizer updates a table, or
-                all gradients are None.
+            ValueError: a tensor does not contain handles, a table occurs twice, a table is updated by another
+                optimizer, or all gradients are None.
             RuntimeError: the pipeline has started.
         """
         pairs: List[Tuple[Any, tf.Variable]] = []
@@ -162,7 +162,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         return super().apply_gradients(pairs, global_step, name)
 
     def share_handles(self, table: tf.Variable, handles: tf.Tensor) -> HomeSlots:
-        """Create and return the slots of a table. The program has passed the table's handles to another optimizer."""
+        """Create and return the slots of a table whose handles the program has passed to another optimizer."""
         self._handles[table.op.name] = handles
         self._create_slots([table])
         return self._own(table)
@@ -183,7 +183,7 @@ class OptimizerByAddress(CustomizedOptimizer):
         self._own(table).initial[slot_name] = initial
 
     def _own(self, table: tf.Variable) -> HomeSlots:
-        """Return the optimizer slots of a table. The first optimizer that calls this method owns the slots."""
+        """Return the optimizer slots of a table. The slots belong to the first optimizer that calls this method."""
         lookup = lookup_of(self._handles[table.op.name])
         name = lookup.table.table_name
         slots = GradientState.of(GraphState.of(table.graph)).home_slots
@@ -200,7 +200,8 @@ class OptimizerByAddress(CustomizedOptimizer):
         return slots[name]
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
-        # This method sums repeated rows first. TensorFlow's gradient descent would apply them one after the other.
+        # This method first sums the gradients of repeated rows. TensorFlow's gradient descent would apply them
+        # separately.
         return CustomizedOptimizer._apply_sparse_duplicate_indices(self, grad, var)
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
@@ -217,7 +218,7 @@ class OptimizerByAddress(CustomizedOptimizer):
 
 
 def scalar(value: Any) -> tf.Tensor:
-    """Return a hyper-parameter as a float32 scalar. The ops that update rows require this type and shape."""
+    """Return a hyper-parameter as a float32 scalar, as required by the ops that update rows."""
     number = tf.cast(value, tf.float32)
     return number if number.shape.rank == 0 else tf.reshape(number, [])
 
@@ -290,12 +291,12 @@ def _require_open(optimizer: tf.compat.v1.train.Optimizer, table: tf.Variable, s
 def has_unique_indices(grad: tf.IndexedSlices) -> bool:
     """Return whether a gradient contains each row at most once.
 
-    This is true for the summed gradient of a table's lookups, even if the program changed its values.
+    The summed gradient of a table's lookups does, even if the program changed its values.
     """
     return sums_each_row(origin_of(grad.indices))
 
 
 def is_started(graph: tf.Graph) -> bool:
-    """Return whether the pipeline of a graph has started. After the start, the width of rows cannot change."""
+    """Return whether the pipeline of a graph has started. The width of rows cannot be changed afterwards."""
     state = GraphState.known(graph)
     return state is not None and state.started

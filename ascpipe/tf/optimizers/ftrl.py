@@ -45,7 +45,7 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
-        use_locking: True to use a lock for updates of a variable.
+        use_locking: True to lock variables during updates.
         name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
         learning_rate_power: number in [-2147483647, 0]. The default is -0.5.
         initial_accumulator_value: number in (0, 1]. The default is 0.1.

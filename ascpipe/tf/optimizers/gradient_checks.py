@@ -1,7 +1,7 @@
-"""Checks that refuse a gradient of a table if the gradient is not computed from lookups of the same step.
+"""Checks that gradients of tables are computed from lookups of the same step.
 
 The checks apply to every optimizer. The position of a row in the variable is valid only in one step. A dense gradient,
-or a gradient of another step, would change rows of other keys without an error.
+or a gradient of another step, would silently change rows of other keys.
 """
 from typing import Any, Iterable, List, Optional, Set, Tuple
 
@@ -61,14 +61,14 @@ def _require(state: GraphState, optimizer: str, table: Table, gradient: Any) -> 
 def _refusal_reason(state: GraphState, table: Table, origin: tf.Tensor) -> Optional[str]:
     """Return the reason why row numbers are not valid for a table.
 
-    Return None if training lookups of the table returned the row numbers.
+    Return None if the row numbers come from training lookups of the table.
     """
     slots = slots_summed_by(origin)
     if slots is None:
         return ("a gradient whose row numbers come from {!r} (op {}), not from the gradient of this step's lookups. "
                 "Row numbers are valid only within one step, so they cannot be kept, fed, computed or received from "
                 "another process{}{}{}".format(origin.name, origin.op.type, _NOTHING, _WRITE, _OVER_RANKS))
-    sources = origins_of(slots)  # a tensor has another name within the branch of a conditional
+    sources = origins_of(slots)  # a tensor has a different name in a branch of a conditional
     for (name, channel), lookup in state.lookups.items():
         theirs = lookup.places if isinstance(lookup, ExpansionLookup) else lookup.plan[0]
         if all(theirs is source for source in sources):
@@ -87,7 +87,7 @@ def _is_of_local_rows(state: GraphState, table: Table, gradient: tf.Tensor) -> b
     ends = {lookup.local.op, lookup.handles.op, lookup.places.op}
     seen: Set[tf.Operation] = set()
     layer: List[tf.Operation] = [gradient.op]
-    while layer:  # breadth first, because one of the nearest ops usually matches
+    while layer:  # breadth-first search, because one of the nearest ops usually matches
         for op in layer:
             if op in ends or (op.type == SUM and any(lookup.places is each for each in origins_of(op.inputs[0]))):
                 return True

@@ -14,8 +14,8 @@ class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.Gra
 
     Args:
         learning_rate, use_locking, name: the same as in TensorFlow's optimizer.
-        weight_decay: factor of the weight decay for rows of the batch, or None for no decay. The product of the factor
-            and a row is added to the gradient of the row.
+        weight_decay: factor of the weight decay for rows of the batch, or None for no decay. ``weight_decay`` times the
+            row is added to the gradient of the row.
     """
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent",
@@ -25,9 +25,9 @@ class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.Gra
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         if self._weight_decay is None and not base.has_unique_indices(grad):
-            # TensorFlow's method applies the gradients of a repeated row one after the other, in order.
+            # TensorFlow's method applies several gradients of a row one after the other, in order.
             return internals.apply_repeated_as(tf.compat.v1.train.GradientDescentOptimizer, self, grad, var)
-        return super()._apply_sparse_duplicate_indices(grad, var)  # repeated rows are summed, so that a row decays once
+        return super()._apply_sparse_duplicate_indices(grad, var)  # sum first, so that a row decays only once
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
         return native.ops().asc_apply_gradient_descent(
@@ -41,8 +41,9 @@ class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.Gra
 
 
 class CustomizedGradientDescentByAddress(base.OptimizerByAddress, CustomizedGradientDescent):
-    """Gradient descent for expansion tables. Without decay, results are bitwise equal to results of
-    ``CustomizedGradientDescent``.
+    """Gradient descent for expansion tables.
+
+    Without decay, results are bitwise equal to ``CustomizedGradientDescent``.
     """
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:
@@ -60,7 +61,7 @@ def create_hash_optimizer(learning_rate: Any, use_locking: bool = False, name: s
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
-        use_locking: True to use a lock for updates of a variable.
+        use_locking: True to lock variables during updates.
         name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
         use_fusion_optim: has no effect, because one op always updates the rows of a table.
         weight_decay: float in [1e-5, 1e-2], or None.

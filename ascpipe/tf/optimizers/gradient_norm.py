@@ -1,8 +1,8 @@
 """Global norm of gradients. The norm counts each occurrence of a key separately, as in TensorFlow.
 
-The gradient of a table's lookups has each row once. TensorFlow's gradient of ``embedding_lookup`` has a row for each
-occurrence of an id, so its norm differs. In programs for Rec SDK, ``tf.clip_by_global_norm`` uses the norm of the
-summed rows. In other programs, ``tf.clip_by_global_norm`` also reads occurrences (``occurrences.py``).
+The gradient of a table's lookups contains each row only once. TensorFlow's gradient of ``embedding_lookup`` contains a
+row for each occurrence of an id, so its norm differs. In programs for Rec SDK, ``tf.clip_by_global_norm`` uses the norm
+of the summed rows. In other programs, ``tf.clip_by_global_norm`` also reads occurrences (``occurrences.py``).
 """
 import collections.abc
 import logging
@@ -26,11 +26,11 @@ def global_norm(t_list: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
 
     Occurrences that train no row are not counted. These are occurrences of padding keys, and of keys that are not
     admitted. The program may multiply or divide gradients of tables by scalars, for example for loss scaling, and may
-    pass them into a conditional. If another op changed a gradient, its values are used without a correction. In
-    programs for Rec SDK, these values have each row once, and a warning is logged.
+    pass them into a conditional. If other ops changed a gradient, its values are used as they are. In programs for Rec
+    SDK, these values contain each row only once, and a warning is logged.
 
     Args:
-        t_list: list of tensors, IndexedSlices and None. None is ignored.
+        t_list: list of tensors, IndexedSlices and None. Items that are None are ignored.
         name: name of the op.
 
     Returns:
@@ -49,16 +49,16 @@ def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Optiona
                         name: Optional[str] = None) -> Tuple[List[Any], tf.Tensor]:
     """Clip gradients by ``global_norm``.
 
-    Results equal ``tf.clip_by_global_norm`` in a program with ``embedding_lookup``.
+    The result is the same as ``tf.clip_by_global_norm`` in a program with ``embedding_lookup``.
 
     Args:
         t_list: gradients, as in ``global_norm``.
-        clip_norm: maximum norm after clipping, a float above 0 or a scalar tensor.
+        clip_norm: maximum norm after clipping, a float greater than 0 or a scalar tensor.
         use_norm: norm of the gradients, or None to compute the norm.
         name: name of the ops.
 
     Returns:
-        The clipped gradients, and the norm before clipping. Gradients of tables still have each row once.
+        The clipped gradients, and the norm before clipping. Gradients of tables still contain each row only once.
 
     Raises:
         TypeError: ``t_list`` is not a sequence.

@@ -1,4 +1,4 @@
-"""Lazy Adam, which has TensorFlow's formulas, but updates only the rows of a batch.
+"""Lazy Adam, which uses TensorFlow's formulas but updates only the rows of a batch.
 
 ``m = b1*m + (1-b1)*g; v = b2*v + (1-b2)*g*g; w -= lr * sqrt(1-b2^t)/(1-b1^t) * m / (sqrt(v) + epsilon)``
 """
@@ -17,11 +17,11 @@ _OTHER_NAMES = {"momentum": "m", "velocity": "v"}
 class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimizer):
     """Lazy Adam for tables, with the slots ``m`` (momentum) and ``v`` (velocity).
 
-    The formula is the formula of ``tf.contrib.opt.LazyAdamOptimizer``, with exact square roots.
+    The formula is the same as in ``tf.contrib.opt.LazyAdamOptimizer``, but square roots are exact.
 
     Attributes:
-        _lr: learning rate. TensorFlow's Adam has the same attribute. Programs may replace it. It is read when gradients
-            are applied.
+        _lr: learning rate, with the same name as in TensorFlow's Adam. Programs may replace it. It is read when
+            gradients are applied.
     """
 
     _lr: Any = None
@@ -31,7 +31,7 @@ class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimi
         return super().get_slot(var, _OTHER_NAMES.get(name, name))
 
     def _create_table_slots(self, table: tf.Variable) -> None:
-        # Create beta1^t and beta2^t. TensorFlow creates them with the first dense variable, which may not exist.
+        # Create beta1^t and beta2^t. TensorFlow creates them for the first dense variable, which may not exist.
         self._create_non_slot_variable(initial_value=self._beta1, name="beta1_power", colocate_with=table)
         self._create_non_slot_variable(initial_value=self._beta2, name="beta2_power", colocate_with=table)
         self._table_slot(table, 0.0, "m", self._name + "/momentum")
@@ -50,7 +50,7 @@ class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimi
 
 
 class CustomizedLazyAdamByAddress(base.OptimizerByAddress, CustomizedLazyAdam):
-    """Lazy Adam for expansion tables. Results are bitwise equal to results of ``CustomizedLazyAdam``.
+    """Lazy Adam for expansion tables. Results are bitwise equal to ``CustomizedLazyAdam``.
 
     A home row is [embedding | m | v].
     """
@@ -72,8 +72,8 @@ def create_hash_optimizer(learning_rate: Any = 0.001, beta1: float = 0.9, beta2:
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
-        beta1: decay of the momentum, in (0, 1).
-        beta2: decay of the velocity, in [0, 1].
+        beta1: decay rate of the momentum, in (0, 1).
+        beta2: decay rate of the velocity, in [0, 1].
         epsilon: float in (0, 1].
         name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
         use_fusion_optim: has no effect, because one op always updates the rows of a table.

@@ -76,13 +76,13 @@ def LazyAdam(learning_rate: Any = 0.001, *, beta1: float = 0.9, beta2: float = 0
              name: str = "LazyAdam") -> CustomizedOptimizer:
     """Create an Adam optimizer that updates only the rows of a batch.
 
-    The formula is the formula of ``tf.contrib.opt.LazyAdamOptimizer``. Results differ from ``tf.train.AdamOptimizer``,
-    because that optimizer updates all rows in each step.
+    The formula is the same as in ``tf.contrib.opt.LazyAdamOptimizer``. Results differ from ``tf.train.AdamOptimizer``,
+    which updates all rows in each step.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
-        beta1: decay of the momentum, in (0, 1).
-        beta2: decay of the velocity, in [0, 1].
+        beta1: decay rate of the momentum, in (0, 1).
+        beta2: decay rate of the velocity, in [0, 1].
         epsilon: float in (0, 1].
         name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
 
@@ -127,8 +127,8 @@ def GradientDescent(learning_rate: Any, *, weight_decay: Optional[float] = None,
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
-        weight_decay: factor of the weight decay for rows of the batch, in [0, 1], or None for no decay. The product of
-            the factor and a row is added to the gradient of the row.
+        weight_decay: factor of the weight decay for rows of the batch, in [0, 1], or None for no decay.
+            ``weight_decay`` times the row is added to the gradient of the row.
         name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
 
     Returns:
@@ -148,8 +148,8 @@ def Ftrl(learning_rate: Any, *, learning_rate_power: float = -0.5, initial_accum
          l2_shrinkage_regularization_strength: float = 0.0, name: str = "Ftrl") -> CustomizedOptimizer:
     """Create an FTRL optimizer like ``tf.compat.v1.train.FtrlOptimizer``. It does not support tables that grow.
 
-    Square roots are exact, but TensorFlow approximates square roots. With l1 regularization, rows near zero differ from
-    TensorFlow's rows: the relative difference is up to 1e-4, and the absolute difference is up to 1e-7.
+    Square roots are exact, whereas TensorFlow approximates them. With l1 regularization, rows near zero therefore
+    differ from TensorFlow's rows. The relative difference is up to 1e-4, and the absolute difference is up to 1e-7.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.

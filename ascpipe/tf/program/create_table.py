@@ -1,4 +1,4 @@
-"""``create_table`` of ``mx_rec``, which creates a sparse table and the variable for its device rows."""
+"""``create_table`` of ``mx_rec``, which creates a sparse table and a variable for its device rows."""
 import inspect
 import logging
 import os
@@ -86,45 +86,45 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
                  fusion_optimizer_var: bool = True, hashtable_threshold: int = 0, **older: Any) -> Table:
     """Create a sparse table in the default graph.
 
-    If a pipeline of another graph has a table with this name, the two tables share their rows. Sizes, dim and key_dtype
-    must be equal. A table with a new name is added to that pipeline.
+    If the running pipeline already has a table with this name, the two tables share their rows, and must have the same
+    sizes, dim and key_dtype. A table with a new name is added to the running pipeline.
 
     Args:
         key_dtype: tf.int64 or tf.int32.
-        dim: length of a row, int or TensorShape of one number, in [1, 8192].
+        dim: length of a row in [1, 8192], an int or a TensorShape with one dimension.
         name: 1 to 100 characters from 0-9, A-Z, a-z, underscore and dot. ascpipe removes the dots. The resulting name
             must be unique.
-        emb_initializer: instance of a TF1 or TF2 initializer class. The initial row of a key depends only on the key
-            and the seed. The default seed is computed from the table's name and the graph's seed. For a class other
-            than constant, uniform, normal and variance scaling, ``create_table`` samples a pool of rows. The hash of a
-            key selects the initial row from the pool.
+        emb_initializer: a TF1 or TF2 initializer object. The initial row of a key depends only on the key and the seed.
+            The default seed is computed from the table's name and the graph's seed. For initializers other than
+            constant, uniform, normal and variance scaling, ``create_table`` samples a pool of rows. The hash of a key
+            selects the initial row from the pool.
         device_vocabulary_size: rows on the device, in [1, 1e9]. The size must be at least the number of distinct keys
             of a batch. Without host rows, the size is the maximum number of keys.
         host_vocabulary_size: maximum number of keys, in [0, 1e9]. Each key has a row in host memory, with its optimizer
-            slots. With 0, rows are only on the device. Another value must be at least ``device_vocabulary_size``. With
-            several ranks, the three sizes are totals over ranks. In dynamic expansion mode, the three sizes have no
-            effect, because the table grows.
+            slots. With 0, rows are only on the device. Any other value must be at least ``device_vocabulary_size``.
+            With several ranks, the three sizes are totals over ranks. In dynamic expansion mode, the three sizes have
+            no effect, because the table grows.
         ssd_vocabulary_size: additional rows on disk, in [0, 1e9]. A row is read into host memory before the step that
             needs it. Rows are written to disk if host memory has no free row.
-        ssd_data_path: directories for rows on disk, each on a different disk. The files have no names, and are deleted
-            at the end of the run.
+        ssd_data_path: directories for rows on disk, each on a different disk. The files are not visible in the
+            directories, and are deleted at the end of the run.
         init_param: factor of the initial values, in [-10, 10].
         padding_keys: int or list of ints, keys whose rows are never updated. ``padding_keys_mask=True`` and
             ``padding_keys_len`` are then required. The value of ``padding_keys_len`` has no effect.
-        enable_merge: is checked, but has no effect, because tables are never merged.
+        enable_merge: checked, but has no effect, because tables are never merged.
         is_dp: has no effect. Each rank has a shard of every table, and training has the same result as with full
             copies.
         all2all_gradients_op: selects the sum or the average over ranks as the gradient of a row.
-        shard_num: is checked, but has no effect.
-        fusion_optimizer_var: is checked, but has no effect.
-        hashtable_threshold: is checked, but has no effect.
+        shard_num: checked, but has no effect.
+        fusion_optimizer_var: checked, but has no effect.
+        hashtable_threshold: checked, but has no effect.
         older: arguments of other versions, such as ``optimizer_list`` and ``mode``. They are ignored with a warning.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or the name is taken or reserved.
-        EnvironmentError: ``init`` was not called, or the start of this graph's pipeline was requested.
+        EnvironmentError: ``init`` was not called, or ``start_asc_pipeline`` was already called for this graph.
         RuntimeError: ``enable_merge`` is True without dynamic expansion mode.
-        TypeError: the name of an unknown argument is similar to the name of a known argument.
+        TypeError: an argument is unknown, and its name is similar to a known argument.
     """
     process = Process.current()
     ignore("create_table", _ARGUMENTS, older)

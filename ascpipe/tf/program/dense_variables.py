@@ -1,8 +1,8 @@
-"""Training of dense variables on several ranks, with averaged gradients and broadcast initial values.
+"""Training of dense variables on several ranks: averaging of gradients and broadcast of initial values.
 
 Horovod's functions would treat tables as dense variables. They would gather row numbers that are not valid on other
-ranks, and copy the rows of one rank to all shards. The functions of this module do not change tables. With one rank,
-these functions have no effect.
+ranks, and copy the rows of one rank to all shards. The functions of this module do not change tables, and have no
+effect with one rank.
 """
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
@@ -23,9 +23,9 @@ MAX_RANK = 4094
 class DistributedOptimizer(tf.compat.v1.train.Optimizer):
     """Optimizer that averages gradients of dense variables over ranks, and leaves gradients of tables unchanged.
 
-    Gradients of one dtype are averaged together, up to ``PACKED_BYTES``. A group of gradients needs only one exchange.
-    Unlike with Horovod's fusion, the order of sums does not depend on timing. Owners of keys sum the gradients of
-    tables (``all2all_gradients_op`` of ``create_table``). The optimizer starts Horovod if Horovod does not run. All
+    Gradients of the same dtype are averaged in groups of up to ``PACKED_BYTES``, with one exchange per group. Unlike
+    with Horovod's fusion, the order of sums does not depend on timing. Gradients of tables are summed by the owners of
+    the keys (``all2all_gradients_op`` of ``create_table``). The optimizer starts Horovod if it is not running. All
     ranks must make the same calls in the same order::
 
         optimizer = ascpipe.tf.DistributedOptimizer(tf.train.AdamOptimizer(0.001))
@@ -46,7 +46,7 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
         self._joined = joined()
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> List[Tuple[Any, tf.Variable]]:
-        """Return the pairs (gradient, variable) of the wrapped optimizer, after averaging the dense gradients."""
+        """Return the pairs (gradient, variable) of the wrapped optimizer, with averaged dense gradients."""
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         if self._joined is None:
             return pairs
@@ -78,8 +78,8 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
 def broadcast_global_variables(root_rank: int = 0) -> tf.Operation:
     """Return an op that copies the dense variables of one rank to all ranks.
 
-    Rows of tables and their optimizer slots are not copied. The function starts Horovod if Horovod does not run. Call
-    the function after all variables are created.
+    Rows of tables and their optimizer slots are not copied. The function starts Horovod if it is not running. Call the
+    function after all variables are created.
 
     Raises:
         HorovodMissingError, RanksError: Horovod is not installed or does not start.
@@ -95,7 +95,7 @@ def broadcast_global_variables(root_rank: int = 0) -> tf.Operation:
 class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
     """Hook that runs ``broadcast_global_variables`` in each new session.
 
-    Dense variables of all ranks are then equal after a restore.
+    Dense variables are then equal on all ranks, even after a restore.
 
     Args:
         root_rank: rank whose values are copied to all ranks.
@@ -129,7 +129,7 @@ def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:
 
 
 def _packs(gradients: Sequence[Any]) -> List[List[int]]:
-    """Divide gradients into groups. Each group is averaged as one tensor. Return the indices of each group."""
+    """Divide gradients into groups that are averaged as one tensor. Return the indices of each group."""
     packs: List[List[int]] = []
     open_packs: Dict[tf.DType, Tuple[List[int], int]] = {}  # dtype -> the last pack and its bytes
     for place, gradient in enumerate(gradients):
@@ -148,6 +148,6 @@ def _packs(gradients: Sequence[Any]) -> List[List[int]]:
 
 
 def _shards(graph: tf.Graph) -> Set[str]:
-    """Return the names of variables with rows of tables, and the names of column variables that tables replace."""
+    """Return the names of variables that contain rows of tables, and of column variables that tables replace."""
     state = GraphState.known(graph)
     return set() if state is None else names_of_variables(state.tables.values()).union(StandIns.of(state))

@@ -19,7 +19,7 @@ from ascpipe.tf.validation import Instance, Integer, ListOf, Text, boolean, chec
 
 _log = logging.getLogger(__name__)
 
-DUMP_FOLDER = os.path.join(".", "export_graph")  #: directory of files that ``dump_graph=True`` writes
+DUMP_FOLDER = os.path.join(".", "export_graph")  #: directory for the files of ``dump_graph=True``
 
 #: A feature and the ids of the feature.
 Found = Tuple[FeatureSpec, Ids]
@@ -35,14 +35,14 @@ def get_asc_insert_func(tgt_key_specs: Union[FeatureSpec, Sequence[FeatureSpec],
     Args:
         tgt_key_specs: a FeatureSpec, or a non-empty list or tuple of FeatureSpecs (form A).
         args_index_list: indices into the flattened tensors of the batch (form B).
-        table_names: the name of the table of each index (form B).
+        table_names: table name for each index (form B).
         is_training: bool, default True. True selects the training channel, and False selects the evaluation channel.
         dump_graph: bool, default False. True writes the graph of the map function to
             ``./export_graph/pipeline_graph.pb``.
 
     Raises:
-        ValueError: not exactly one of the two forms is used, an argument has the wrong type, thresholds of a table
-            differ, or an ``eviction_threshold`` in training has no timestamp feature.
+        ValueError: both forms or none of them are used, an argument has the wrong type, thresholds of a table differ,
+            or a training feature has an ``eviction_threshold`` but there is no timestamp feature.
         RuntimeError: ``table_names`` is passed with form A, or is missing in form B.
         EnvironmentError: there are two timestamp features.
     """
@@ -118,7 +118,7 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
     Args:
         insert: key of the stream, for example the insert function.
         channel: TRAIN or EVAL.
-        found: pairs of a feature and its ids. A pair of the timestamp feature may be included.
+        found: pairs of a feature and its ids. The timestamp feature with its tensor may be included.
 
     Returns:
         The ticket, an int64 scalar.
@@ -144,10 +144,11 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
 
 
 def _positions(channel: int, datasets: DatasetGraph, ids: List[tf.Tensor]) -> List[tf.Tensor]:
-    """Return the position of a batch in a list. The list is empty if the graph has no dataset that reads files.
+    """Return the dataset position of a batch in a list.
 
-    If the ids are computed, another tensor of the batch has the position, for example the labels. Therefore all inputs
-    of the function that is being traced are looked at.
+    The list is empty if the graph has no dataset that reads files. The op that reads the position searches the memory
+    of the given tensors. If the ids are computed, only another tensor of the batch has the position, for example the
+    labels. Therefore, the op gets all inputs of the function that is being traced.
     """
     if channel != TRAIN or not datasets.has_reads():
         return []

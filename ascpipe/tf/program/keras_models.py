@@ -1,4 +1,4 @@
-"""Check that refuses Keras models that would run lookups in ``fit``, ``evaluate``, ``predict`` and similar methods."""
+"""Checks that Keras models do not run lookups in ``fit``, ``evaluate``, ``predict`` and similar methods."""
 from typing import Any
 
 import tensorflow as tf
@@ -26,7 +26,7 @@ def _standardize_user_data(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _require_no_rows(model: Any) -> None:
-    """Raise an error if a model has looked-up rows as its input.
+    """Raise an error if the input of a model is computed from looked-up rows.
 
     The error is a ``ColumnError`` for a table of a column, or a ``TableLookupError`` for another table.
     """

@@ -1,4 +1,4 @@
-"""``lookup_concat``, the concatenation of lookups and other columns."""
+"""``lookup_concat``, which concatenates looked-up rows and other columns."""
 from typing import Any, Optional, Sequence
 
 import tensorflow as tf
@@ -10,8 +10,8 @@ from ascpipe.tf.validation import ListOf, Numbers, Text, checked
 def lookup_concat(values: Sequence[Any], name: Optional[str] = None) -> tf.Tensor:
     """Return ``tf.concat(values, axis=1)``.
 
-    In the graph of a step, a single op looks up all rows that are inputs of a concat, and writes the rows next to the
-    other columns. ascpipe creates this op also for ``tf.concat``, so programs need not call this function.
+    In the graph of a step, a single op looks up all rows that are inputs of a concat, and writes them directly into the
+    result. ascpipe also creates this op for ``tf.concat``, so programs do not need this function.
 
     Args:
         values: list or tuple of float32[batch, columns].

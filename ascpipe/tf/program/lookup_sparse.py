@@ -20,14 +20,14 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
     """Return one row for each bag of ids. This is the implementation of ``ascpipe.tf.lookup_sparse``.
 
     Args:
-        request: lookup of the ids, which are a FeatureSpec or bags.
+        request: lookup request. Its ids are a FeatureSpec or bags.
         weights: the same as in ``ascpipe.tf.lookup_sparse``.
         combiner: the same as in ``ascpipe.tf.lookup_sparse``.
         max_norm: the same as in ``ascpipe.tf.lookup_sparse``.
         of_column: True to compute splits and weights in the dataset. The batch then contains splits and weights.
 
     Raises:
-        CombinerError: the ids, the weights or another argument are not valid for a combination.
+        CombinerError: the ids, the weights or another argument cannot be combined.
         Exception: an error of ``sparse_lookup``.
     """
     table = request.table

@@ -1,6 +1,6 @@
-"""Translation of TensorFlow's initializers into parameters from which the native library computes initial rows.
+"""Conversion of TensorFlow's initializers to parameters from which the native library computes initial rows.
 
-An initial row depends only on the table's seed and the key. The native library replaces TensorFlow's constant, uniform,
+An initial row depends only on the table's seed and the key. The native library itself implements constant, uniform,
 normal and variance scaling initializers. The scale of a variance scaling initializer is computed with ``dim`` inputs
 and ``dim`` outputs. For any other initializer, TensorFlow samples a pool of rows. The hash of a key selects the initial
 row from the pool.
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 MAX_POOL_ROWS = 4096
 MIN_POOL_ROWS = 64
-MAX_POOL_BYTES = 4 << 20  # unless MIN_POOL_ROWS rows need more bytes
+MAX_POOL_BYTES = 4 << 20  # exceeded only if MIN_POOL_ROWS rows need more bytes
 
 #: Standard deviation of a standard normal distribution that is truncated at 2, as in TensorFlow.
 _TRUNCATED_DEVIATION = 0.87962566103423978
@@ -39,8 +39,8 @@ _GRAPH_SEED_BITS = (1 << 31) - 1
 class RowInitializer(NamedTuple):
     """Parameters of initial rows.
 
-    The parameters are the kind, the numbers ``a`` and ``b`` of the kind, and a seed of 64 bits. For the kind POOL,
-    ``pool`` is float32[rows, dim].
+    The parameters are the kind, two numbers ``a`` and ``b`` that depend on the kind, and a seed of 64 bits. For the
+    kind POOL, ``pool`` is float32[rows, dim].
     """
 
     kind: int
@@ -53,7 +53,7 @@ class RowInitializer(NamedTuple):
 def row_initializer(initializer: Any, table_name: str, dim: int, graph_seed: Optional[int]) -> RowInitializer:
     """Return the parameters of a TF1 or TF2 initializer.
 
-    If the initializer has no seed, the seed is a hash of the table's name, combined with the graph's seed by xor.
+    If the initializer has no seed, the seed is a hash of the table's name, XORed with the graph's seed.
 
     Raises:
         ValueError: TensorFlow refuses the parameters, the parameters are unknown before the graph runs, or the
@@ -88,7 +88,7 @@ def pool_rows(dim: int) -> int:
 
 
 def _distribution(initializer: Any, table_name: str, dim: int) -> Optional[Tuple[int, float, float]]:
-    """Return the kind and parameters of an initializer, or None if a pool of its rows must be sampled."""
+    """Return the kind and parameters of an initializer, or None if a pool of rows must be sampled."""
     if not _is_tensorflows(initializer):
         return None
     if isinstance(initializer, internals.initializer_classes("Zeros")):
@@ -116,12 +116,15 @@ def _distribution(initializer: Any, table_name: str, dim: int) -> Optional[Tuple
 
 
 def _is_tensorflows(initializer: Any) -> bool:
-    """Return whether an initializer has TensorFlow's ``__call__``. A class of the program may override the method."""
+    """Return whether an initializer uses TensorFlow's ``__call__``.
+
+    A subclass in the program may override the method.
+    """
     return getattr(type(initializer).__call__, "__module__", None) in internals.INITIALIZER_MODULES
 
 
 def _variance_scaling(initializer: Any, dim: int) -> Tuple[int, float, float]:
-    # For one row, fan_in, fan_out and their mean are equal to `dim`.
+    # For one row, fan_in, fan_out and their mean are all `dim`.
     variance = initializer.scale / max(1.0, dim)
     if initializer.distribution in ("normal", "truncated_normal"):
         return TRUNCATED_NORMAL, 0.0, math.sqrt(variance) / _TRUNCATED_DEVIATION
@@ -141,7 +144,7 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
 
 
 def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.ndarray]:
-    """If a constant initializer has one value per element of a row, return this row as float32[1, dim].
+    """Return the row of a constant initializer with one value per element of a row, as float32[1, dim].
 
     Return None for other initializers.
     """
@@ -161,7 +164,7 @@ def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.nd
 
 
 def _without_tensors(initializer: Any, table_name: str) -> Any:
-    """Return the initializer. If it has tensors, return a copy in which constant values replace the tensors."""
+    """Return the initializer, or a copy in which its tensors are replaced by constant values."""
     attributes = getattr(initializer, "__dict__", {})
     tensors = {name: value for name, value in attributes.items() if tf.is_tensor(value)}
     if not tensors:
@@ -179,7 +182,7 @@ def _without_tensors(initializer: Any, table_name: str) -> Any:
 
 
 def _sample_pool(initializer: Any, table_name: str, dim: int, seed: int) -> np.ndarray:
-    """Sample a pool of rows, float32[rows, dim], with an initializer. Rows are equal in each run with the same seed.
+    """Sample a pool of rows, float32[rows, dim], with an initializer. Runs with the same seed sample the same rows.
 
     The initializer runs in a separate graph with the graph seed ``seed``. This seed is used if the initializer has no
     seed.
@@ -209,7 +212,7 @@ def _error(initializer: Any, table_name: str, what: str) -> RowInitializerError:
 
 
 def _run(initializer: Any, shape: Tuple[int, int], seed: int) -> np.ndarray:
-    # With one thread, the order of sums is equal in each run.
+    # With one thread, sums are computed in the same order in each run.
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, use_per_session_threads=True,
         allow_soft_placement=True, device_count={"GPU": 0})

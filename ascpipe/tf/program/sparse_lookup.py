@@ -44,12 +44,12 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
     be computed from any tensor.
 
     Args:
-        hashtable: a table of ``create_table``.
+        hashtable: a table that ``create_table`` returned.
         ids: a FeatureSpec of this table that an insert function of this channel submits, or a list with one such
             FeatureSpec. With ``modify_graph``, a Tensor, SparseTensor or RaggedTensor of integers that is computed from
             a batch.
-        send_count: int in [1, 2147483647], required with static shapes (``init(use_dynamic=False)``). The value is the
-            maximum number of distinct keys of a batch, times the number of features of the table. With several ranks,
+        send_count: int in [1, 2147483647], required with static shapes (``init(use_dynamic=False)``). It is the maximum
+            number of distinct keys of a batch, multiplied by the number of features of the table. With several ranks,
             only keys with the same owner in a rank's batch are counted.
         is_train: True for the training channel, or False for the evaluation channel.
         name: name of the returned tensor, 1 to 255 characters.
@@ -60,20 +60,20 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
         access_and_evict_config: dict with ``access_threshold``, ``eviction_threshold`` and ``faae_coefficient`` of the
             table. It is needed only if the features of the table do not set thresholds.
         is_grad: True if this lookup trains the rows.
-        serving_default_value: float, scalar or [dim]. It is the row of a key without a row and of a missing position of
-            sparse ids. A key has no row if it is unknown in evaluation, or if it was not admitted. The default is
-            zeros.
+        serving_default_value: float, scalar or [dim], the result for a key without a row and for a missing position of
+            sparse ids. A key has no row if it was not admitted. In evaluation, a key that did not occur in training has
+            no row either. The default is zeros.
 
     Returns:
-        float32 with the (dense) shape of the ids followed by dim.
+        float32. The shape is the (dense) shape of the ids followed by dim.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range. ``ids`` is a tensor without ``modify_graph``, or
             a FeatureSpec of another table. No dataset submits the ids of the FeatureSpec. ``send_count`` is missing, or
-            exceeds the rows of a table with host rows. A dataset reorders batches. Thresholds of the table differ. An
-            ``eviction_threshold`` has no timestamp feature.
-        RuntimeError: ``batch`` is missing, the table has 128 lookups already, or the pipeline has started.
-        KeyError: ``batch`` does not have the feature.
+            exceeds the rows of a table with host rows. A dataset reorders batches. Thresholds of the table differ.
+            There is an ``eviction_threshold`` without a timestamp feature.
+        RuntimeError: ``batch`` is missing, the table already has 128 lookups, or the pipeline has already started.
+        KeyError: ``batch`` does not contain the feature.
         NotBuiltYetError: the lookup is a training lookup in a graph that is built for export.
         CheckpointError: in a graph that is built for export, the table differs from the checkpoint, or the table file
             cannot be written.
@@ -225,11 +225,11 @@ def _ticket(state: GraphState, stream: Stream, spec: FeatureSpec, batch: Any) ->
                                spec.label, len(tickets) or "no"))
 
 
-@tf.autograph.experimental.do_not_convert  # AutoGraph of TensorFlow 2.15 calls the function of `map` wrongly
+@tf.autograph.experimental.do_not_convert  # TensorFlow 2.15's AutoGraph calls the argument of `map` wrongly
 def _refuse_inputs_of_keras(table: Table, given: List[Any]) -> None:
     """Raise ``TableLookupError`` if ids are computed from placeholders that Keras feeds.
 
-    Such ids are not known before the step that uses the ids.
+    Such ids are not known before the step.
     """
     tensors = tensors_of(given)
     placeholders = _sources_of(tensors, ("Placeholder",))
@@ -246,5 +246,5 @@ def _get_nexts_of(tensors: List[tf.Tensor]) -> List[tf.Operation]:
 
 
 def _sources_of(tensors: List[tf.Tensor], types: Collection[str]) -> List[tf.Operation]:
-    """Return the ops that have one of the types and compute the tensors."""
+    """Return the ops of the given types from which the tensors are computed."""
     return [op for op in ops_feeding(tensors, types) if op.type in types]

@@ -1,7 +1,7 @@
 """``SummaryHook``, whose thread writes scalars of the pipeline for TensorBoard.
 
-A step for which scalars are due also fetches the global step. The thread then queries the daemon, computes the scalars
-and writes them. If the thread is still busy when the next scalars are due, a later step triggers them.
+When scalars are due, the step also fetches the global step. The thread then queries the daemon, computes the scalars
+and writes them. If the thread is still busy when the next scalars are due, they are written after a later step.
 """
 import logging
 import os
@@ -24,7 +24,7 @@ from ascpipe.tf.validation import Having, Integer, Number, PathText, checked
 
 _DEFAULT_S = 10.0
 _LONGEST_S = 7 * 24 * 3600
-_SAMPLE_S = 0.05  # mean time between two samples (the time varies, because steps may be regular)
+_SAMPLE_S = 0.05  # mean time between two samples; it varies, so that samples are not synchronized with steps
 _END_S = 5.0  # timeout for the last scalars, because the daemon may not answer
 _PREFIX = "ascpipe/"
 
@@ -44,8 +44,8 @@ class SummaryHook(tf.estimator.SessionRunHook):
         summary_writer: a ``tf.compat.v1.summary.FileWriter``, which replaces ``output_dir``.
 
     Raises:
-        ValueError: an argument has the wrong type or is out of range. The program did not pass exactly one of
-            ``output_dir`` and ``summary_writer``, or passed ``save_steps`` together with ``save_secs``.
+        ValueError: an argument has the wrong type or is out of range. Both or none of ``output_dir`` and
+            ``summary_writer`` were passed, or ``save_steps`` was passed together with ``save_secs``.
         RuntimeError: the graph has no global step. ``begin`` raises this error.
         EnvironmentError: ``init`` was not called. ``begin`` raises this error.
     """
@@ -90,7 +90,7 @@ class SummaryHook(tf.estimator.SessionRunHook):
         self._thread.start()
 
     def before_run(self, run_context: Any) -> Any:
-        """Fetch the global step if scalars are due. Scalars are due at the first run."""
+        """Fetch the global step if scalars are due, and in the first run."""
         if self._save_s is not None:
             due = time.monotonic() >= self._due_at
         else:
@@ -120,7 +120,7 @@ class _Job(NamedTuple):
 
 
 class _Writing(threading.Thread):
-    """Thread that writes scalars and samples whether a step waits.
+    """Thread that writes scalars. It also samples whether a step is waiting.
 
     Args:
         writer: writer of the event file.
@@ -140,7 +140,7 @@ class _Writing(threading.Thread):
         self._has_warned = False
 
     def hand(self, step: int, *, is_last: bool = False) -> None:
-        """Request the scalars of the steps up to ``step``, unless the thread is busy."""
+        """Request the scalars of the interval that ends with ``step``, unless the thread is busy."""
         job = _Job(step, time.monotonic())
         if is_last:
             self._last = job
@@ -170,7 +170,7 @@ class _Writing(threading.Thread):
             self._waits += pipeline.waits()
 
     def _write(self, job: _Job, *, is_current: bool) -> None:
-        """Write the scalars of a job. Include values of the daemon's current status if ``is_current`` is True."""
+        """Write the scalars of a job, including values of the daemon's current status if ``is_current`` is True."""
         values = {}
         answer = self._ask() if is_current else None
         if self._before is not None and job.at > self._before.at and job.step > self._before.step:

@@ -1,7 +1,7 @@
 """Changes of a table between two steps: new access thresholds, and feature eviction.
 
-A change takes effect between two trained batches, even if the pipeline has read more batches ahead. Run the op of a
-change in a separate session run, without a training step.
+A change takes effect between two trained batches, even if the pipeline has read more batches ahead. Run the op in a
+separate ``session.run`` without a training step.
 """
 import logging
 import time
@@ -30,9 +30,10 @@ def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: 
     Tables without admission do not change.
 
     Args:
-        threshold: the new threshold, an integer scalar, tensor or number. 0 stops counting and does not change the
-            threshold. The op raises ``tf.errors.InvalidArgumentError`` for a negative number.
-        emb_name: name of the table. The empty string selects all tables that exist in the default graph at the call.
+        threshold: the new threshold, an integer or a scalar integer tensor. With 0, occurrences are no longer counted,
+            and the threshold does not change. The op raises ``tf.errors.InvalidArgumentError`` for a negative number.
+        emb_name: name of the table. The empty string selects all tables that exist in the default graph when the
+            function is called.
         ids_name: has no effect.
         name: name scope of the op.
 
@@ -67,7 +68,7 @@ def eviction_op(state: GraphState) -> Optional[tf.Operation]:
 class EvictHook(tf.estimator.SessionRunHook):
     """Hook that evicts unused keys from all trained tables with an ``eviction_threshold``.
 
-    The timestamps of batches determine the age of a key. The two intervals determine the times at which tables are
+    The age of a key is computed from the timestamps of batches. The two intervals determine when the tables are
     scanned. The count, row and optimizer slots of an evicted key are deleted. Use the hook in a ``MonitoredSession`` or
     Estimator. In a plain session loop, call ``trigger_evict``.
 
@@ -172,6 +173,6 @@ def _named_tables(state: GraphState, name: str) -> List[Table]:
     if cleaned is not None and cleaned not in state.tables:
         raise MissingFromGraphError("set_threshold() found no table {!r} in the default graph, which has the "
                                     "tables {}".format(name, ", ".join(sorted(map(repr, state.tables)))))
-    # Before the start, include all tables, because a later lookup may still set a threshold.
+    # Before the pipeline starts, include all tables, because a later lookup may still set a threshold.
     return [table for key, table in state.tables.items() if cleaned in (None, key)
             and (not state.started or state.thresholds.of(key).access >= 0)]

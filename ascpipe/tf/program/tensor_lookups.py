@@ -1,8 +1,8 @@
 """``sparse_lookup(modify_graph=True)``, which creates provisional ops that are later merged into one op per table.
 
-The gradient of a table has one sum per row over all lookups of the table. The number of lookups is unknown until the
-program requests gradients. Until the merge, a provisional op has the shape of the rows. Running or differentiating a
-provisional op raises an error.
+The gradient of a table contains, for each row, the sum over all lookups of the table. The number of lookups is unknown
+until the program requests gradients. Until the merge, a provisional op has the shape of the rows. Running or
+differentiating a provisional op raises an error.
 """
 from typing import Any, Collection, List, Tuple
 
@@ -30,7 +30,7 @@ _UNMERGED = "AscUnmergedLookup"
 
 
 class _LookupsMade:
-    """Record of whether a graph of this process has lookups of tensors."""
+    """Record of whether a graph of this process has lookups of id tensors."""
 
     lookups: bool = False
 
@@ -65,7 +65,7 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
         raise TableLookupError("The ids {!r} are not in the graph of table {!r}. Create the table in the graph of its "
                                "lookups".format(ids.name, table.table_name))
     if request.is_open and (table.table_name, TRAIN) in state.requests.merged:
-        request = request.closed(EVAL)  # the training lookups of the table are complete
+        request = request.closed(EVAL)  # no more training lookups can be added to the table
     _require_open(state, table, request.channel)
     _LookupsMade.of(Process.current()).lookups = True
     others = state.requests.of(table.table_name, request.channel)
@@ -128,9 +128,9 @@ def do_merge_lookup(is_train: bool = True) -> None:
 
 
 def merge(state: GraphState, channel: int) -> None:
-    """Build one op for each table that was looked up in a channel, and make the lookups return the rows of the op.
+    """Build one op for each table that was looked up in a channel, and connect the lookups to this op.
 
-    Open lookups and their tables are not changed.
+    Open lookups and their tables do not change.
     """
     requests = state.requests
     names = {lookup.table.table_name: lookup.table for lookup in requests.unmerged(channel) if not lookup.is_open}
@@ -155,7 +155,7 @@ def completed(state: GraphState, lookup: TableLookup, spec: FeatureSpec, rows: t
               unseen: Unseen) -> tf.Tensor:
     """Return a copy of ``rows`` that contains the initial row for each key without a row.
 
-    For ``INITIAL_UNLESS_ADMITTING``, the start of the pipeline selects initial rows or zeros.
+    For ``INITIAL_UNLESS_ADMITTING``, initial rows or zeros are selected when the pipeline starts.
     """
     found = lookup.completed(spec, rows, ids)
     if unseen is Unseen.INITIAL_UNLESS_ADMITTING:
@@ -181,7 +181,7 @@ def decide_unseen(state: GraphState, admitting: Collection[str]) -> None:
 def _undecided(state: GraphState) -> List[Tuple[str, tf.Tensor, tf.Tensor]]:
     """Return the lookups that wait for ``decide_unseen``.
 
-    An item is (table name, rows with initial rows, rows with zeros).
+    Each item is (table name, result with initial rows, result with zeros).
     """
     return internals.stored_on(state, "undecided", list)
 
@@ -225,7 +225,7 @@ def _spec_of(table: Table, ids: tf.Tensor, name: str) -> FeatureSpec:
 
 
 def _stand_in(table: Table, ids: tf.Tensor, requests: Requests, *, trains: bool) -> tf.Tensor:
-    """Return an Identity tensor of shape [*ids, dim]. ``merge`` later makes the rows the input of the Identity op.
+    """Return an Identity tensor of shape [*ids, dim]. ``merge`` later sets the input of the Identity op to the rows.
 
     If the lookup trains an expansion table, this function adds provisional local rows and handles to the collections,
     because programs may read the collections before they request gradients.
@@ -259,9 +259,9 @@ def _gradient_of_stand_in(op: tf.Operation, _gradient: Any) -> None:
 
 
 def _table_lookup(table: Table, channel: int, lookups: List[TensorLookup]) -> TableLookup:
-    """Create the merged lookup of a table with a provisional stream, because the stream is not known yet."""
+    """Create the merged lookup of a table. Its stream is provisional, because the final stream is not known yet."""
     shapes = {lookup.spec: lookup.ids.shape for lookup in lookups}
-    # AscSubmit sorts the features of a table in the same way.
+    # The features must have the same order as in AscSubmit.
     features = [Feature(spec, shape) for spec, shape in sorted(shapes.items(), key=lambda pair: pair[0].name)]
     with table.building("ticket"):
         ticket = tf.zeros([], tf.int64)

@@ -1,1 +1,1 @@
-"""The running pipeline with its native library and save thread, and the state of this process."""
+"""The running pipeline with its native part and save thread, and the state of this process."""

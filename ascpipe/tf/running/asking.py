@@ -1,10 +1,10 @@
 """Requests that rank 0 sends to the other ranks between two steps: saves, loads and changes of tables.
 
-A thread of every other rank executes a request. If the rank trains, the thread executes the request before the next
+On every other rank, a thread executes the request. If the rank trains, the thread executes the request before the next
 step. Otherwise, the thread executes the request immediately. Requests may overlap, because the answer to a background
 save arrives late. Therefore, each rank stores the data of a request under the request's number until rank 0 sends END.
-A wait for a rank fails if that rank makes no progress for ``wait_timeout_s``. Progress is the CPU time of the threads
-that execute the request. Message headers contain this time.
+A wait for a rank fails if the rank makes no progress for ``wait_timeout_s``. Progress is measured as CPU time of the
+threads that execute the request, which is sent in message headers.
 """
 import collections
 import contextlib
@@ -21,12 +21,12 @@ from ascpipe.layout.codes import RANKS_LATE
 from ascpipe.tf.running import native
 from ascpipe.tf.running.late_lines import LateLines
 
-#: Function that executes a request, given its number and content. The function returns the answer, or None if the
-#: answer follows later. The handler of ``ENDED`` returns a name of the finished request, or None.
+#: Function that executes a request, given its number and content. It returns the answer, or None if the answer is sent
+#: later. The handler of ``ENDED`` returns a name for the finished request, or None.
 Handler = Callable[[int, Dict[str, Any]], Optional[str]]
 
-ENDED = "ended"  #: name of the handler that receives the result at the end of a request
-PATIENCE_S = 10.0  #: timeout of a wait in which rank 0 sends nothing
+ENDED = "ended"  #: name of the handler that receives the result of a request when it ends
+PATIENCE_S = 10.0  #: timeout of a wait while rank 0 sends nothing
 
 _SAVE = 0
 _CHANGE = 1
@@ -38,7 +38,7 @@ _NOTHING_YET = -1
 _TEXT_BYTES = 1 << 18
 _POLL_MS = 200
 _SOON_S = 0.01
-_REMEMBERED = 16  # number of stored names of finished requests
+_REMEMBERED = 16  # maximum number of stored names of finished requests
 # Pauses between exchanges that collect answers.
 _FIRST_PAUSE_S = 0.05
 _LAST_PAUSE_S = 1.0
@@ -73,7 +73,7 @@ class Asked:
         self.result_is_sent = False
 
     def answers(self) -> List[str]:
-        """Wait for the answers. Return the answers in the order of ranks, without rank 0.
+        """Wait for the answers. Return them in the order of ranks, without rank 0.
 
         Raises:
             RefusedError: a rank has failed, or has made no progress within the limit.
@@ -127,12 +127,13 @@ def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) ->
 
     Args:
         what: dict with the name of the handler in ``"what"`` and the arguments of the handler. It is sent as JSON.
-        changes: True if tables change. Evaluations that have read these tables then fail.
+        changes: True if tables change. Evaluations that have already read these tables then fail.
         about: description for error messages.
         limit_s: timeout in seconds without progress of a rank.
 
     Raises:
-        tf.errors.OpError: a rank has failed, has ended, or does not arrive in time. No rank executes the request.
+        tf.errors.OpError: a rank has failed, has ended, or does not receive the request in time. No rank executes the
+            request.
     """
     number = ctypes.c_int64()
     native.call("asc_ranks_ask", int(changes), json.dumps(what).encode(), ctypes.byref(number))
@@ -148,7 +149,7 @@ def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) ->
 
 @contextlib.contextmanager
 def working(ranks: int) -> Iterator[None]:
-    """Count the CPU time of this thread as progress with a request. Do nothing if ``ranks`` is 1."""
+    """Within the block, count CPU time of this thread as progress with a request. Do nothing if ``ranks`` is 1."""
     if ranks == 1:
         yield
         return
@@ -175,8 +176,7 @@ class Follower:
         self._changed = threading.Condition()
         self._open: Set[int] = set()  # numbers of unfinished requests
         self._ended: Deque[str] = collections.deque(maxlen=_REMEMBERED)
-        # The thread is a daemon thread, because the end of the pipeline stops it. The pipeline ends at exit at the
-        # latest.
+        # A daemon thread, because it is stopped when the pipeline ends, at the latest when the process exits.
         self._thread = threading.Thread(target=self._serve, name="ascpipe-follow", daemon=True)
         self._thread.start()
 
@@ -189,11 +189,11 @@ class Follower:
         """Wait until a request of rank 0 has ended.
 
         Args:
-            name: name that the handler of ``ENDED`` returns.
-            patience_s: timeout in seconds for a rank 0 that sends nothing.
+            name: name that the handler of ``ENDED`` returns for the request.
+            patience_s: timeout in seconds while rank 0 sends nothing.
 
         Returns:
-            False if rank 0 continues without the request, or has sent nothing for ``patience_s``.
+            False if rank 0 has continued without this request, or has sent nothing for ``patience_s``.
 
         Raises:
             tf.errors.OpError: the ranks have stopped their exchanges, a rank has failed, or no rank makes progress.
@@ -207,7 +207,7 @@ class Follower:
             native.call("asc_ranks_look", begins, _POLL_MS, ctypes.byref(seen), ctypes.byref(silence_ms))
             begins = int(seen.value != _NOTHING_YET)
             if seen.value == _CONTINUES:
-                with self._changed:  # the thread may still receive the end
+                with self._changed:  # the thread may still receive the end of the request
                     self._changed.wait_for(lambda: not self._open, _POLL_MS / 1000.0)
                 return self._has_ended(name)
             if seen.value == _REQUESTS:
@@ -271,7 +271,7 @@ class Follower:
 
 
 def answer(number: int, said: str) -> None:
-    """Send the answer to a request of rank 0. The answer is a string of one line."""
+    """Send the answer, one line of text, to a request of rank 0."""
     native.call("asc_ranks_answer", number, ("+" + said).encode())
 
 
@@ -281,7 +281,7 @@ def refuse(number: int, error: BaseException) -> None:
 
 
 def leave(cause: str) -> None:
-    """Announce the end of this rank, and wait for the other ranks. This rank serves requests of rank 0 during the wait.
+    """Announce the end of this rank, and wait for the other ranks. Meanwhile, this rank executes requests of rank 0.
 
     Args:
         cause: cause of a failure of the program, for the errors of the other ranks, or "" for a normal end.
@@ -290,7 +290,7 @@ def leave(cause: str) -> None:
 
 
 def _text(name: str, *arguments: Any) -> str:
-    """Call a native function that fills a buffer with a string, and return the string."""
+    """Call a native function that writes a string to a buffer, and return the string."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     native.call(name, *arguments, text, _TEXT_BYTES)
     return text.value.decode("utf-8", "replace")

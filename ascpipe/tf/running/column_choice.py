@@ -1,4 +1,4 @@
-"""Choice of the feature columns that get tables."""
+"""Settings that decide which feature columns get tables."""
 import abc
 import dataclasses
 from typing import Dict, Mapping, NamedTuple, Optional
@@ -11,7 +11,7 @@ class TableSizes(NamedTuple):
     """Sizes and initial rows of the table of a column, as in ``create_table``.
 
     Attributes:
-        device: ``device_vocabulary_size``, or None for the number of buckets of the column.
+        device: ``device_vocabulary_size``, or None for the column's number of buckets.
         host: ``host_vocabulary_size``.
         pretrained: path of files with initial rows, or None.
     """
@@ -54,9 +54,9 @@ class Columns:
     """Data about the feature columns of a process. ``Columns.of`` creates an object.
 
     Attributes:
-        choice: choice of the columns that get tables, or None if no column gets a table.
-        told: variable name -> reason why the column has no table, not yet printed. The reason is "" if the column has a
-            table.
+        choice: settings of ``use_for_feature_columns``, or None if it was not called.
+        told: variable name -> reason why the column has no table, or "" if it has a table. Items are removed when they
+            are printed.
         printed: variable name -> printed reason.
         models: object that keeps the tables of Estimators separate, or None. It is set if the program uses only feature
             columns.

@@ -1,4 +1,4 @@
-"""Declaration of the arguments of ``init`` with default values and rules."""
+"""Arguments of ``init``, with default values and rules."""
 import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -21,14 +21,15 @@ class Configuration:
         max_steps, train_steps, eval_steps, save_steps: arguments without effect.
         train_interval: older name of ``train_steps``.
         if_load: True if the program will restore a checkpoint.
-        use_dynamic: False if lookups have a ``send_count``.
+        use_dynamic: False if lookups require a ``send_count``.
         use_dynamic_expansion: True if all tables are expansion tables.
         is_incremental_checkpoint: True if hooks save a full checkpoint every ``save_checkpoint_due_time`` seconds and a
             delta every ``save_delta_checkpoints_secs`` seconds.
-        recent_key_count_threshold: minimum number of occurrences, since the last save, of a key that a delta contains.
+        recent_key_count_threshold: minimum number of occurrences since the last save for a key to be included in a
+            delta.
         restore_model_version: step that the first restore uses, or None.
         daemon: name of a running daemon, or None for the default choice.
-        rank_id, rank_size: number of this process, and number of processes.
+        rank_id, rank_size: rank of this process, and number of ranks.
         bind_cpu, use_lccl, use_hot, use_mpi, prefetch_batch_number: arguments without effect.
         hashtable_collection: graph collection of table variables. It is not an argument of ``init``.
         use_static: negation of ``use_dynamic``.
@@ -68,7 +69,7 @@ _UNCHECKED = ("use_shm_swap",)  #: arguments of older versions that are neither 
 
 
 def checked_configuration(given: Dict[str, Any]) -> Configuration:
-    """Return the configuration for the arguments of ``init``. The default value replaces None.
+    """Return the configuration for the arguments of ``init``. Arguments that are None get their default value.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or ``max_steps``, ``train_steps`` and
@@ -89,13 +90,13 @@ def checked_configuration(given: Dict[str, Any]) -> Configuration:
 
 
 def unknown_arguments(given: Dict[str, Any]) -> List[str]:
-    """Return the names of arguments that ``init`` does not have. A suggestion may follow the name."""
+    """Return the names of unknown arguments of ``init``. A name may be followed by a suggestion."""
     return sorted(name + did_you_mean(name, _RULES, " ({})") for name in given
                   if name not in _RULES and name not in _UNCHECKED)
 
 
 def _ranks(rank: int, size: int) -> Tuple[int, int]:
-    """Return the rank and the number of ranks. The values of the launcher, if it exists, override the arguments."""
+    """Return the rank and the number of ranks. The values of a launcher override the arguments."""
     launcher = ranks.launcher() if ranks.launched() else None
     if launcher is not None:
         rank = ranks.get_rank_id()

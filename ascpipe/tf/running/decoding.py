@@ -1,6 +1,6 @@
-"""Function that decodes row groups of Parquet files for the threads of C++.
+"""Function with which C++ threads decode row groups of Parquet files.
 
-C++ calls the function with the Arrow C data interface (``tfops/src/input/row_group_loader.h``). pyarrow releases the
+Data is passed through the Arrow C data interface (``tfops/src/input/row_group_loader.h``). pyarrow releases the
 interpreter lock while it decodes.
 """
 import atexit
@@ -18,7 +18,7 @@ _Function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(RowGroupArguments))
 def register(library: ctypes.CDLL) -> None:
     """Register the function in the native library, until the interpreter ends."""
     library.asc_read_decode_with(_decode, None, 0)
-    # Threads of C++ must not enter an interpreter that has ended. A forked child has no such threads.
+    # C++ threads must not call into an interpreter that has ended. A forked child has no such threads.
     atexit.register(_unregister, library, os.getpid())
 
 
@@ -29,7 +29,7 @@ def _unregister(library: ctypes.CDLL, process: int) -> None:
 
 @_Function
 def _decode(pointer: Any) -> int:
-    """Decode a row group, and export it. Return 0, or the number of the code of an error."""
+    """Decode a row group, and export it. Return 0, or the number of an error code."""
     arguments = pointer.contents
     path = os.fsdecode(arguments.path)
     group = parquet.RowGroup(path, arguments.bytes, arguments.modified_ns, arguments.group)
@@ -40,7 +40,7 @@ def _decode(pointer: Any) -> int:
         return 0
     except DataError as error:
         return _failed(arguments, error)
-    except Exception as error:  # noqa: BLE001  (any error: ctypes would print it, and C++ would not know it)
+    except Exception as error:  # noqa: BLE001  (any error, because ctypes would only print it)
         return _failed(arguments, DataUnreadableError("Row group {} of {} cannot be read: {}: {}. No batch has its "
                                                       "rows".format(group.number, path, type(error).__name__, error)))
 

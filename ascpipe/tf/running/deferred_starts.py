@@ -1,7 +1,7 @@
-"""Deferred start of pipelines. ``start_asc_pipeline`` only marks a graph. ascpipe starts the graph's pipeline later.
+"""Deferred start of pipelines: ``start_asc_pipeline`` only marks a graph, whose pipeline is started later.
 
-Programs mark a graph before the graph is complete. After marking it, they apply gradients, create Savers and look up
-tables. The pipeline of a marked graph starts at the first of these events:
+Programs mark a graph before it is complete. They may still look up tables, apply gradients and create Savers. The
+pipeline of a marked graph starts when the first of these events occurs:
 
 - A session runs the graph (``start_pipeline.py``).
 - The program finalizes the graph.
@@ -25,8 +25,8 @@ class DeferredStarts:
     """Marked graphs whose pipelines have not started. The object has only weak references to the graphs.
 
     Attributes:
-        mark_on_demand: function that marks a graph if necessary, called when the graph is needed. It is None if
-            programs mark their graphs.
+        mark_on_demand: function that marks a graph if necessary. It is called when the pipeline is needed. None if the
+            program itself marks its graphs.
     """
 
     def __init__(self) -> None:
@@ -51,8 +51,8 @@ class DeferredStarts:
         """Start the pipeline of a graph if the graph is marked.
 
         Graphs that were marked earlier start first if their tables have lower numbers. If another thread is starting a
-        pipeline, this call waits for the other thread. That thread waits for the daemon with timeouts. If the start
-        fails, the graph stays marked. The next call tries the start again.
+        pipeline, this call waits for that thread, which uses timeouts when it waits for the daemon. If the start fails,
+        the graph stays marked, and the next call tries again.
         """
         if self.mark_on_demand is not None:
             self.mark_on_demand(graph)
@@ -87,7 +87,7 @@ class DeferredStarts:
 
 @contextlib.contextmanager
 def _raise_keyboard_interrupt() -> Iterator[None]:
-    """If an interrupt in TensorFlow's C code causes a ``SystemError``, raise ``KeyboardInterrupt`` instead."""
+    """Raise ``KeyboardInterrupt`` instead of a ``SystemError`` that an interrupt in TensorFlow's C code causes."""
     try:
         yield
     except SystemError as error:

@@ -1,10 +1,10 @@
-"""Scheduling policy for gloo's event loops, so that the loops do not preempt Horovod's threads.
+"""Scheduling policy for gloo's event loops, which prevents them from preempting Horovod's threads.
 
-A Horovod thread holds the lock of a connection while it writes a message. On one machine, the write wakes the event
-loop of the reading rank, and this event loop often preempts the writer. The event loop of the writing rank then spins,
-because it needs the same lock. With as many processors as ranks, this took a quarter of the step time. With the policy
-SCHED_BATCH, a thread does not preempt other threads when it wakes (docs/internals/adr/0043). Setting this policy needs
-no privileges.
+A Horovod thread holds the lock of a connection while it writes a message. If both ranks run on one machine, the write
+wakes the event loop of the reading rank, which often preempts the writer. The event loop of the writing rank then
+spins, because it needs the same lock. With as many processors as ranks, this spinning took a quarter of the step time.
+With the policy SCHED_BATCH, a thread does not preempt other threads when it wakes (docs/internals/adr/0043). Setting
+this policy needs no privileges.
 """
 import os
 import platform
@@ -14,7 +14,7 @@ from typing import Collection, List, Sequence, Set
 #: System call numbers of epoll_wait and epoll_pwait.
 _WAITS = {"x86_64": {"232", "281"}, "aarch64": {"22"}}.get(platform.machine(), set())
 _LOOKS = 3
-_BETWEEN_S = 0.004  # after this time, an event loop that has just woken waits again
+_BETWEEN_S = 0.004  # pause between two looks, after which an event loop that was awake waits again
 
 
 def threads() -> Set[int]:
@@ -25,9 +25,9 @@ def threads() -> Set[int]:
 def make_loops_batch(others: Collection[int] = ()) -> int:
     """Set the policy SCHED_BATCH for gloo's event loops in this process.
 
-    Return the number of loops that have the policy. A loop of gloo waits in ``epoll_wait`` for TCP connections and one
-    pipe. The loops of asyncio, gRPC and ZeroMQ use a local socket or an ``eventfd`` instead of the pipe. The function
-    has no effect if the kernel does not show the system calls of threads.
+    Return the number of loops that have the policy afterwards. A loop of gloo waits in ``epoll_wait`` for TCP
+    connections and one pipe. The loops of asyncio, gRPC and ZeroMQ use a local socket or an ``eventfd`` instead of the
+    pipe. Do nothing if the kernel does not show the system calls of threads.
 
     Args:
         others: threads that existed before Horovod started. They do not belong to gloo.
@@ -47,7 +47,7 @@ def _loops() -> Set[int]:
 
 
 def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
-    """Return whether a thread that waits for these files is a gloo loop. A gloo loop waits for connections and a pipe.
+    """Return whether a thread that waits for these files is a gloo loop.
 
     Args:
         watched: names of the files, which are targets of symbolic links in ``/proc/self/fd``.
@@ -58,7 +58,10 @@ def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
 
 
 def _watched_by(thread: int) -> List[str]:
-    """Return the names of the files that a thread waits for in ``epoll_wait``. The list is empty for other threads."""
+    """Return the names of the files that a thread waits for in ``epoll_wait``.
+
+    Return an empty list for other threads.
+    """
     number, *arguments = _system_call(thread)
     if number not in _WAITS or not arguments:
         return []

@@ -1,4 +1,4 @@
-"""``hold``, which stops the trainer between two training steps, so that tables can be read or replaced."""
+"""``hold``, which stops the trainer between two training steps to read or replace tables."""
 import contextlib
 import ctypes
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -20,8 +20,8 @@ class TableState(NamedTuple):
         entries: ENTRY[n]. Only the first ``header["entries_used"]`` entries were ever used.
         homes: float32[home capacity, row floats], or an object with the same indexing. A row contains the embedding,
             followed by each optimizer slot.
-        device: arrays float32[device rows, width]. The first array contains the embeddings of the device table. An
-            array follows for each optimizer slot that a session has attached.
+        device: arrays float32[device rows, width]. The first array contains the embeddings of the device table. The
+            other arrays contain the optimizer slots that a session has attached.
         disk: the rows on disk, or None if the table has no disk storage.
     """
 
@@ -44,7 +44,7 @@ class DiskRows:
     def reading(self) -> Iterator[None]:
         """Keep disk slots valid until the end of the block.
 
-        In the block, copy the entries first, and take the disk slots from the copy.
+        In the block, first copy the entries, and then read the disk slots from the copy.
         """
         epoch = native.number("asc_disk_begin", self._hold, self._table)
         with cleaning_up(lambda: native.call("asc_disk_end", self._hold, self._table, epoch),
@@ -76,7 +76,7 @@ _INTS = ctypes.POINTER(ctypes.c_int32)
 def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int], DiskRows]) -> TableState:
     """Return the state of a table whose segment is ``memory``, uint8[bytes].
 
-    The function ``disk`` returns the ``DiskRows`` of the table. Its argument is the number of floats in a row.
+    ``disk`` returns the table's ``DiskRows`` for a given number of floats per row.
     """
     header = memory[:structs.TABLE.itemsize].view(structs.TABLE)[0]
     capacity, homes, floats = (int(header[name]) for name in ("entry_capacity", "home_capacity", "row_floats"))
@@ -88,9 +88,9 @@ def _in_memory(memory: np.ndarray, device: List[np.ndarray], disk: Callable[[int
 
 
 class Hold:
-    """A hold, during which the trainer is stopped between two steps. ``hold`` creates an object.
+    """A hold, during which the trainer is stopped between two steps.
 
-    The docstring of ``hold`` lists the errors of all methods.
+    ``hold`` creates the object. The methods raise the same errors as ``hold``.
     """
 
     def __init__(self, number: int) -> None:
@@ -112,14 +112,14 @@ class Hold:
     def trained_batches(self, stream: int) -> int:
         """Return the number of trained batches of a stream.
 
-        The number includes batches that were trained before the restored checkpoint was saved.
+        It includes batches that were trained before the restored checkpoint was saved.
         """
         return native.number("asc_stream_trained", self._number, stream)
 
     def read_position(self, stream: int) -> Optional[Tuple[int, int, int, int]]:
-        """Return the position of the dataset after the batch that a stream has trained last, or None if it is unknown.
+        """Return the dataset's position after the last trained batch of a stream, or None if it is unknown.
 
-        The result has the source number of the dataset, and the pass, the epoch and the consumed records.
+        The result contains the source number of the dataset, the pass, the epoch and the number of consumed records.
         """
         position = (ctypes.c_int64 * 4)()
         native.call("asc_stream_position", self._number, stream, position)
@@ -127,12 +127,12 @@ class Hold:
         return (source, pass_number, epoch, consumed) if source else None
 
     def begin_load(self, table: int, entries: int, rows: int) -> None:
-        """Delete the content of a table. Until ``end_load``, the caller writes the new entries and rows.
+        """Delete the content of a table. The caller then writes the new entries and rows, and calls ``end_load``.
 
         Args:
             entries: number of keys.
-            rows: number of keys that have a row. The caller writes home rows, starting at row 0. The caller writes
-                device rows if the table has no home rows.
+            rows: number of keys that have a row. The caller writes home rows, starting at row 0. If the table has no
+                home rows, the caller writes device rows.
 
         Raises:
             tf.errors.ResourceExhaustedError: there is too little space or memory. Nothing was changed.
@@ -143,8 +143,8 @@ class Hold:
         """Write keys into consecutive entries of a table that is being loaded. The first entry is ``start``.
 
         Args:
-            keys: keys that no other entry contains.
-            with_rows: True if the row number of each key is the number of its entry.
+            keys: keys that are in no other entry.
+            with_rows: True if each key has a row, whose number is the number of the entry.
         """
         arrays = [np.ascontiguousarray(values, np.int64) for values in keys]
         native.call("asc_load_entries", self._number, table, start, len(arrays[0]),
@@ -187,14 +187,14 @@ class Hold:
                     (ctypes.c_float * len(slots))(*(slot.initial or 0.0 for slot in slots)))
 
     def cut(self, table: int, kind: int, argument: int) -> None:
-        """Change a table on request of rank 0.
+        """Change a table at the request of rank 0.
 
         ``argument`` is a threshold for the kind CUT_THRESHOLD, or an age for the kind CUT_EVICT.
         """
         native.call("asc_hold_cut", self._number, table, kind, argument)
 
     def freeze(self, table: int, *, frozen: bool) -> None:
-        """Freeze a table, or end this, during an exclusive hold. Later steps do not update a frozen table."""
+        """Freeze or unfreeze a table during an exclusive hold. Later steps do not update a frozen table."""
         native.call("asc_table_freeze", self._number, table, int(frozen))
 
     def begin_save(self, tables: Sequence[int], log_bytes: int) -> int:
@@ -216,11 +216,12 @@ class Hold:
 
 @contextlib.contextmanager
 def hold(*, alone: bool) -> Iterator[Hold]:
-    """Wait until no step trains, and prevent training. Tables stay in the state after the last trained step.
+    """Wait until no step trains, and prevent training in the block.
+
+    Tables stay in the state after the last trained step.
 
     Args:
-        alone: True for an exclusive hold that may change the state. Evaluations may run during a hold that is not
-            exclusive.
+        alone: True for an exclusive hold, which may change the state. If False, evaluations may run during the hold.
 
     Raises:
         tf.errors.OpError: the pipeline does not run or has failed, or the wait took longer than ``wait_timeout_s``.

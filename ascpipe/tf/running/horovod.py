@@ -1,7 +1,7 @@
 """Start of Horovod for several ranks, and shutdown of Horovod with a timeout.
 
-Only this module imports Horovod. The import happens only with several ranks. The program may have called ``hvd.init``
-before. A process aborts if it starts Horovod again after a shutdown.
+Only this module imports Horovod. Horovod is imported only with several ranks. The program may already have called
+``hvd.init``. A process aborts if it starts Horovod again after a shutdown.
 """
 import atexit
 import http.client
@@ -18,13 +18,13 @@ from ascpipe.tf.running import gloo_loops
 from ascpipe.tf.running.late_lines import LateLines
 from ascpipe.tf.running.process import Process, terminate_config_initializer
 
-EXIT_CODE = 70  #: exit code of a process whose exit would wait for a stopped rank
+EXIT_CODE = 70  #: exit code of a process that would otherwise wait for a stopped rank
 START_TIMEOUT_S = 600.0
 
 _GLOO_TIMEOUT = "HOROVOD_GLOO_TIMEOUT_SECONDS"
 _GLOO_TIMEOUT_S = 10  # timeout after which a rank stopped by a signal is detected (Horovod's default is 30)
 _FUSION = "HOROVOD_FUSION_THRESHOLD"
-_FUSED_FROM = 3  # minimum number of ranks with fused sums (with two ranks, a sum has only one order)
+_FUSED_FROM = 3  # minimum number of ranks at which fusion changes the order of sums
 _SHUT_DOWN_S = 3.0
 _POLL_S = 0.05
 
@@ -53,16 +53,16 @@ class _Current:
 
 
 def started(timeout_s: float = START_TIMEOUT_S) -> Started:
-    """Start Horovod unless it runs. All ranks must call this function. Later calls return the same object.
+    """Start Horovod if it is not running. All ranks must call this function. Later calls return the same object.
 
     Args:
-        timeout_s: timeout of the wait for all ranks at the server of horovodrun.
+        timeout_s: timeout in seconds of the wait for all ranks at horovodrun's server.
 
     Raises:
         HorovodMissingError, HorovodVersionError: Horovod is missing, or has another version.
-        RanksDisagreeError: Horovod and the launcher report different ranks or numbers of ranks.
-        RanksError: ranks are missing, or Horovod could not start. Horovod was shut down before, or a parent process
-            started Horovod.
+        RanksDisagreeError: Horovod and the launcher report a different rank or number of ranks.
+        RanksError: ranks are missing, Horovod could not start or was shut down before, or a parent process started
+            Horovod.
         RuntimeError, ValueError: the same errors as in ``ascpipe.ranks.get_rank_id``.
     """
     rank = ranks.get_rank_id()
@@ -122,11 +122,11 @@ def _warn_of_fusion(size: int) -> None:
 
 
 def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
-    """Wait for all ranks at horovodrun's server. gloo itself would wait only for the timeout of a single exchange."""
+    """Wait for all ranks at horovodrun's server. gloo itself would only wait as long as for a single exchange."""
     address = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
     port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
     if not address or not port:
-        return  # Open MPI waits for all ranks
+        return  # Open MPI itself waits for all ranks
     deadline = time.monotonic() + timeout_s
     missing = set(range(size))
     lines = LateLines()
@@ -160,10 +160,10 @@ def _asked(address: str, port: str, verb: str, rank: int) -> int:
 def _end_at_exit(module: Any) -> None:
     """Register the shutdown of Horovod at exit.
 
-    It runs after the end of the pipeline, which may still send messages to other ranks.
+    The shutdown runs after the pipeline has ended, because the pipeline may still send messages to other ranks.
     """
     atexit.register(_shut_down_in_time, module.shutdown)
-    # Handlers run in reverse order. _end_process has no effect if ``init`` was not called.
+    # Handlers run in reverse order. _end_process does nothing if ``init`` was not called.
     atexit.unregister(terminate_config_initializer)
     atexit.register(_end_process)
 
@@ -174,7 +174,7 @@ def _end_process() -> None:
 
 
 def _shut_down_in_time(shut_down: Callable[[], None], wait_s: float = _SHUT_DOWN_S) -> None:
-    """Shut Horovod down. End the process if the shutdown hangs because a signal has stopped another rank."""
+    """Shut Horovod down. Exit the process if the shutdown hangs, because another rank is stopped by a signal."""
     done = threading.Event()
 
     def end() -> None:

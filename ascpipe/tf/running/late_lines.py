@@ -1,8 +1,8 @@
 """Schedule of log lines about a long wait. The first line is due after 5 s, and the intervals between lines grow."""
 import time
 
-FIRST_S = 5.0  #: time until the first line
-_LONGEST_S = 60.0  # maximum time between two lines
+FIRST_S = 5.0  #: seconds until the first line
+_LONGEST_S = 60.0  # maximum seconds between two lines
 
 
 class LateLines:
@@ -13,11 +13,11 @@ class LateLines:
         self._next_s = self._pause_s = FIRST_S
 
     def waited_s(self) -> float:
-        """Return the time since the wait began."""
+        """Return the time since the wait began, in seconds."""
         return time.monotonic() - self._began
 
     def next_s(self) -> float:
-        """Return the time until the next line is due."""
+        """Return the time until the next line is due, in seconds."""
         return max(0.0, self._next_s - self.waited_s())
 
     def is_due(self) -> bool:

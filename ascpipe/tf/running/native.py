@@ -27,17 +27,17 @@ _CODES = {
 def ops() -> Any:
     """Return the module with one function per op.
 
-    If the library is missing, the text of the error explains how to build it.
+    If the library is missing, an error is raised whose message explains how to build it.
     """
     module = load.load()
-    _library()  # this call passes the names of calls for error messages to the library
+    _library()  # passes the API names for error messages to the library
     return module
 
 
 def register_ops() -> None:
     """Load the native library, so that TensorFlow can import graphs with ascpipe ops.
 
-    If the library is missing, this function raises no error. An error is raised when an op is created.
+    If the library is missing, this function does not raise an error. An error is raised later when an op is created.
     """
     with contextlib.suppress(load.OpsMissingError, load.OpsMismatchError, tf.errors.OpError):
         ops()
@@ -46,7 +46,7 @@ def register_ops() -> None:
 def begin_program() -> None:
     """Notify the native library of a call of ``init``, if the library is loaded.
 
-    The call passes the names of functions that error messages of the library contain.
+    The call passes the API names that the library uses in error messages.
     """
     if _library.cache_info().currsize:
         _begin_program(_library())
@@ -69,7 +69,9 @@ class NativePipeline:
         call("asc_pipeline_new", run, session_fd, lifeline_fd, spin_us, wait_timeout_s)
 
     def add_table(self, table: TableShape, segment: Piece) -> None:
-        """Map a table's segment. The pipeline may already run. The table may replace a table that was never trained.
+        """Map a table's segment.
+
+        The pipeline may already be running. The table may replace a table that was never trained.
 
         The native library duplicates the descriptor of the segment.
         """
@@ -85,7 +87,7 @@ class NativePipeline:
             call("asc_pipeline_set_pool", table.number, pool.ctypes.data_as(_FLOATS), *pool.shape)
 
     def add_stream(self, stream: StreamShape, segment: Piece) -> None:
-        """Map a stream's ring. The pipeline may already run.
+        """Map a stream's ring. The pipeline may already be running.
 
         The native library duplicates the descriptor of the segment.
         """
@@ -101,32 +103,35 @@ class NativePipeline:
         call("asc_pipeline_accumulate", table, steps)
 
     def set_trained_batches(self, stream: int, batches: int) -> None:
-        """Set the number of a stream's batches that were trained before the restored checkpoint was saved.
+        """Set the number of batches that a stream had trained when the restored checkpoint was saved.
 
         No step may train during the call.
         """
         call("asc_stream_began_after", stream, batches)
 
     def set_trained_position(self, stream: int, source: int, position: ReadPosition) -> None:
-        """Set the position of the dataset after the batches that a stream trained before a restore."""
+        """Set the dataset position that a stream has reached according to the restored checkpoint."""
         call("asc_stream_began_at", stream, source, position.pass_number, position.epoch, position.consumed)
 
     def read_from(self, source: int, position: ReadPosition) -> None:
-        """Let the next iterator of a dataset start at a position."""
+        """Start the next iterator of a dataset at a position."""
         call("asc_read_starts_at", source, position.pass_number, position.epoch, position.consumed)
 
     def set_unapplied_keys(self, table: int, keys: np.ndarray) -> None:
-        """Add distinct keys, int64[n], to the next cycle of a trained table. The cycle then needs their rows, too."""
+        """Add distinct keys, int64[n], to the next cycle of a trained table.
+
+        Its last batch then also needs their rows.
+        """
         keys = np.ascontiguousarray(keys, np.int64)
         call("asc_stream_began_with", table, keys.ctypes.data_as(_INT64), len(keys))
 
     def set_ranks(self, rank: int, size: int, library: str, alike: Tuple[str, str], spans: Piece) -> None:
         """Enable the exchange of keys and rows with the other ranks.
 
-        The caller must add all streams after this call.
+        Call this method before any stream is added.
 
         Args:
-            library: path of Horovod's library. The library is loaded and Horovod runs.
+            library: path of Horovod's library. The library must be loaded, and Horovod must be running.
             alike: two strings with one item per line. The first string contains properties that must be equal on all
                 ranks. The second string contains Horovod's ops in the graph.
             spans: segment in which exchanges are recorded. The descriptor is -1 if there is no such segment.
@@ -134,16 +139,16 @@ class NativePipeline:
         call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
 
     def record_reading(self, rank: int, size: int, spans: Piece) -> None:
-        """Record the batches that this process reads in a file of spans, from ``start`` to ``stop``."""
+        """Record the batches that this process reads from ``start`` to ``stop`` in a file of spans."""
         call("asc_pipeline_record_reading", rank, size, *spans)
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
-        """Map the local ring of a stream, after ``add_stream``. ``ring`` is the number of the local ring."""
+        """Map the local ring of a stream. ``ring`` is its number. Call this method after ``add_stream``."""
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         call("asc_pipeline_add_local_stream", stream.number, ring, *segment, len(tables), tables)
 
     def share_stream(self, stream: StreamShape, known: int) -> None:
-        """Connect the ops of ``stream`` to the ring of stream ``known``, which has the same channel and tables."""
+        """Connect the ops of ``stream`` to the ring of ``known``, a stream with the same channel and tables."""
         call("asc_pipeline_share_stream", stream.number, known, *_features(stream))
 
     def start(self) -> None:
@@ -151,7 +156,7 @@ class NativePipeline:
         call("asc_pipeline_start")
 
     def stop(self) -> None:
-        """Cancel every wait and unmap all segments. A second call is allowed."""
+        """Cancel all waits and unmap all segments. This method may be called repeatedly."""
         call("asc_pipeline_stop")
 
     def table_size(self, table: int) -> int:
@@ -159,11 +164,14 @@ class NativePipeline:
         return number("asc_table_size", table)
 
     def table_capacity(self, table: int) -> int:
-        """Return the maximum number of rows. For an expansion table, return the number of rows that have memory now."""
+        """Return the maximum number of rows.
+
+        For an expansion table, return the number of rows that are currently allocated.
+        """
         return number("asc_table_capacity", table)
 
     def table_starts(self, table: int) -> int:
-        """Return the number of runs of an initializer of the table."""
+        """Return how many times an initializer of the table has run."""
         return number("asc_table_starts", table)
 
 
@@ -181,9 +189,9 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def number(name: str, *arguments: Any) -> int:
-    """Call a function and return the int64 that the function writes to its last parameter.
+    """Call a function and return the int64 that it writes to its last parameter.
 
-    ``arguments`` omits this parameter. Errors are the same as in ``call``.
+    Do not pass this parameter in ``arguments``. Errors are the same as in ``call``.
     """
     result = ctypes.c_int64()
     call(name, *arguments, ctypes.byref(result))

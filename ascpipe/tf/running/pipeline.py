@@ -20,7 +20,7 @@ from ascpipe.tf.running.shapes import NO_TABLE, KnownTable, ReadSource, StreamSh
 
 _log = logging.getLogger(__name__)
 
-_LOCAL_RINGS = 1 << 20  # the local ring of a stream has this number plus the number of the stream
+_LOCAL_RINGS = 1 << 20  # the number of a local ring is this number plus the number of its stream
 
 
 def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
@@ -35,7 +35,7 @@ def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
 
 
 class Tip(NamedTuple):
-    """Description of the newest save with a given directory and base name. The next delta is based on this save.
+    """Description of the newest save with a given directory and base name, which is the parent of the next delta.
 
     Attributes:
         prefix: prefix of the checkpoint.
@@ -43,7 +43,7 @@ class Tip(NamedTuple):
         deltas: number of deltas since the full checkpoint. It includes this save if this save is a delta.
         position: training position of the save.
         full: training position of the full checkpoint.
-        loads: table name -> number of the last load. ascpipe needs it because a load does not mark entries as changed.
+        loads: table name -> number of the last load. It is necessary because a load does not mark entries as changed.
         rank: rank whose keys the save contains.
         ranks: number of ranks.
     """
@@ -63,31 +63,32 @@ class Pipeline:
 
     Args:
         tables: tables of the graph that started the pipeline.
-        streams: streams of that graph. The native pipeline already has them.
+        streams: streams of that graph. They have already been added to the native pipeline.
         session: the session segment as an uint8 array.
 
     Attributes:
         tables: tables of all graphs, by name, in the order of their numbers.
         streams: streams that do not share the ring of another stream.
         rings: number of a stream -> number of its ring.
-        run_id: identifier that is unique among all pipelines. A change of rows outside of training changes it, so that
-            no earlier checkpoint is taken for the present state.
+        run_id: identifier that is unique among all pipelines. It changes when rows are changed outside of training. An
+            earlier checkpoint is then not mistaken for the current state.
         seeds: table name -> seed of the initial rows. A restore sets the saved seed.
         pools: table name -> pool of initial rows, float32[rows, dim]. It contains the tables whose initializer uses a
             pool. A restore sets the saved pool.
-        loaded: two training positions, or None before the first load. The first is the position in the last loaded
-            checkpoint. The second is the position of this pipeline after that load.
+        loaded: two training positions, or None before the first load. The first one is the position in the last loaded
+            checkpoint. The second one is the position of this pipeline after that load.
         tips: newest saves of this pipeline, by ``deltas.name_of(directory, base)``.
         wait_timeout_s: timeout in seconds of a wait for another rank. The timeout starts again with each progress of
             that rank.
-        save_log_bytes: maximum memory in which a background save stores images of rows that change.
+        save_log_bytes: maximum bytes of memory in which a background save stores images of rows that change.
         read_ahead: recommended prefetch depth of datasets, in batches.
-        reads: number of a ring -> datasets from files that feed the training streams of all graphs.
-        restores: on ranks other than 0, what has happened of a restore: ("restore", path) if the program has restored
-            and the tables are not loaded yet, ("load", path) for the opposite.
-        logged: warnings that are logged once.
+        reads: number of a ring -> datasets that read files and feed the training streams of all graphs.
+        restores: on ranks other than 0, restores of which only one half has happened. The item is ("restore", path) if
+            the program has restored the checkpoint and the tables are not loaded yet, and ("load", path) in the
+            opposite case.
+        logged: warnings that were already logged and are logged only once.
         follower: thread that executes requests of rank 0, or None on rank 0.
-        live_rows: reads and changes rows between two steps.
+        live_rows: object that reads and changes rows between two steps.
         eviction_log: log of the keys that the program deletes, or None.
     """
 
@@ -133,7 +134,7 @@ class Pipeline:
         return int(self._bell["waits_for"][0]) != WAIT_NONE
 
     def begin_history(self) -> None:
-        """Change ``run_id``. Call it after rows were changed outside of training."""
+        """Change ``run_id``. Call this method after rows were changed outside of training."""
         self.run_id = uuid.uuid4().hex
 
     def add_table(self, table: KnownTable, shape: TableShape, message: messages.Table) -> None:
@@ -163,8 +164,7 @@ class Pipeline:
         self.rings[shape.number] = shape.number
 
     def share_ring(self, shape: StreamShape, ring: StreamShape) -> None:
-        """Connect a stream to the ring of another stream of the channel. The other stream has at least the same
-        tables."""
+        """Connect a stream to the ring of another stream in the same channel, which has at least the same tables."""
         places = [ring.tables.index(number) for number in shape.tables]
         parts = tuple(part if part == NO_TABLE else places[part] for part in shape.parts)
         self.native_side.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)
@@ -181,13 +181,13 @@ class Pipeline:
         with contextlib.ExitStack() as ends:
             ends.callback(self.link.close)
             ends.callback(self.native_side.stop)
-            self._bell = np.zeros(1, structs.BELL)  # no op waits after the end of the pipeline
+            self._bell = np.zeros(1, structs.BELL)  # after the end of the pipeline, no op is waiting
             if self.ranks > 1:
                 ends.callback(self._leave)
             self.background.close()
 
     def _leave(self) -> None:
-        """Notify the other ranks of the end of this rank. Rank 0 may request saves until all ranks end."""
+        """Notify the other ranks that this rank ends. Until all ranks end, rank 0 may request saves."""
         try:
             asking.leave(cause_of_end())
         finally:

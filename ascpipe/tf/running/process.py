@@ -1,6 +1,6 @@
 """``init``, ``terminate_config_initializer``, and the state of this process between the two calls.
 
-The ``Process`` owns all state that exists longer than a graph, including the pipeline.
+The ``Process`` owns all state that outlives a graph, including the pipeline.
 """
 import atexit
 import contextlib
@@ -27,7 +27,7 @@ class Process:
     Attributes:
         configuration: the arguments of ``init``.
         deferred: graphs whose pipeline has not started yet.
-        is_plain: True if the program calls ``ascpipe.tf`` and not the names of Rec SDK.
+        is_plain: True if the program uses ``ascpipe.tf`` instead of Rec SDK's names.
         warned: names of warnings that were already logged.
     """
 
@@ -53,7 +53,7 @@ class Process:
 
     @staticmethod
     def is_initialised() -> bool:
-        """Return whether ``init`` was called and ``terminate_config_initializer`` was not called after it."""
+        """Return whether ``init`` was called, and ``terminate_config_initializer`` was not called afterwards."""
         return Process._current is not None
 
     @property
@@ -62,15 +62,15 @@ class Process:
         return self.pipeline is not None or bool(self.deferred.graphs())
 
     def is_first(self, warning: str) -> bool:
-        """Return True on the first call with the name of this warning, and record the name."""
+        """Return True on the first call with this warning's name, and record the name."""
         is_first = warning not in self.warned
         self.warned.add(warning)
         return is_first
 
     def expect_pipeline(self) -> None:
-        """Start a private daemon early if the pipeline will use a private daemon. Later calls have no effect.
+        """Start a private daemon early, if the pipeline will use one.
 
-        If `ascpipe plan` runs the program, no pipeline starts.
+        Later calls have no effect. Do nothing if `ascpipe plan` runs the program, because no pipeline starts then.
         """
         if not self._expects_pipeline and names.PLAN_VARIABLE not in os.environ:
             self._expects_pipeline = True
@@ -82,7 +82,7 @@ class Process:
         return begun
 
     def running_pipeline(self) -> Pipeline:
-        """Return the pipeline. Start marked graphs first if the pipeline does not run.
+        """Return the pipeline. If it is not running, start marked graphs first.
 
         Raise ``RuntimeError`` if no graph is marked.
         """
@@ -141,29 +141,29 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
 
     Args:
         use_mpi: first argument in older versions of Rec SDK. It has no effect.
-        use_dynamic: bool, default True. Batches may have any shape if it is True. Each lookup needs a ``send_count`` if
-            it is False.
+        use_dynamic: bool, default True. If True, batches may have any shape. If False, each lookup needs a
+            ``send_count``.
         use_dynamic_expansion: bool, default False. True makes all tables expansion tables. Expansion tables have no
-            size, are trained in host memory, and need optimizers ``by_address``.
+            fixed size, are trained in host memory, and need optimizers ``by_address``.
         if_load: bool, default False. True means that the program will restore a checkpoint.
-        max_steps: int in [-1, 2147483647], default -1. The number need not be correct.
+        max_steps: int in [-1, 2147483647], default -1. The value does not need to be correct.
         train_steps: like ``max_steps``.
         eval_steps: like ``max_steps``.
         save_steps: like ``max_steps``.
-        is_incremental_checkpoint: bool, default False. If it is True, hooks save a full checkpoint every
+        is_incremental_checkpoint: bool, default False. If True, hooks save a full checkpoint every
             ``save_checkpoint_due_time`` seconds and a delta every ``save_delta_checkpoints_secs`` seconds. The two
             intervals are then required. They are ints in [1, 2147483647].
         recent_key_count_threshold: int in [0, 2147483647], default 0. A delta omits keys that occurred fewer times
             since they were last saved.
         restore_model_version: int in [0, 2147483647], step of the checkpoint that the first restore uses.
-        daemon: str, name of a running daemon. The default is ``$ASCPIPE_NAME``. If the variable is not set, ascpipe
-            uses the daemon ``default`` if it is free. Otherwise, ascpipe starts a private daemon. With several ranks,
+        daemon: str, name of a running daemon. The default is ``$ASCPIPE_NAME``. Without this variable, ascpipe uses the
+            daemon ``default`` if it is free. Otherwise, ascpipe starts a private daemon. With several ranks,
             ``{local_rank}`` is replaced by the number of the rank on its machine.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or ``max_steps``, ``train_steps`` and
             ``eval_steps`` are all 0.
-        EnvironmentError: ``init`` was called before, and ``terminate_config_initializer`` was not called after it.
+        EnvironmentError: ``init`` was called before, without ``terminate_config_initializer``.
         NotRunningError: no daemon with this name runs.
     """
     if len(use_mpi) > 1:
@@ -192,7 +192,7 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
 
 
 def terminate_config_initializer() -> None:
-    """Shut down the pipeline. ``init`` may be called again. A second call only logs a warning."""
+    """Shut down the pipeline. Afterwards, ``init`` may be called again. A second call only logs a warning."""
     process = Process.take_current()
     atexit.unregister(terminate_config_initializer)
     if process is None:
@@ -203,7 +203,7 @@ def terminate_config_initializer() -> None:
 
 
 def _export_rank(configuration: Configuration) -> None:
-    """Set the environment variables that ``init`` of Rec SDK sets. Existing values are not changed."""
+    """Set the same environment variables as Rec SDK's ``init``. Existing values are not changed."""
     rank = str(configuration.rank_id)
     for variable, value in (("RANK_ID", rank), ("DEVICE_ID", rank), ("ASCEND_DEVICE_ID", rank),
                             ("DEVICE_INDEX", rank), ("JOB_ID", "10086")):

@@ -1,4 +1,4 @@
-"""Interface for the rows of a running pipeline's tables. ``checkpoints/live_rows.py`` implements it."""
+"""Interface for access to rows of a running pipeline's tables, which ``checkpoints/live_rows.py`` implements."""
 from typing import Any, Iterator, Mapping, NamedTuple, Optional
 
 import numpy as np
@@ -9,7 +9,7 @@ class TableRows(NamedTuple):
 
     Attributes:
         keys: int64[n].
-        rows: float32[n, dim]. The row of a key without a row consists of NaN.
+        rows: float32[n, dim]. NaN for a key without a row.
         found: bool[n], False for a key without a row.
         counts: int64[n], number of occurrences of each key, or 0 if they are not counted.
         timestamps: int64[n], timestamp of the last occurrence of each key, or 0 if batches have no timestamps.
@@ -25,7 +25,7 @@ class TableRows(NamedTuple):
 
 
 class RowAccess:
-    """Reads and changes rows between two training steps. ``Table`` documents the methods."""
+    """Interface that reads and changes rows between two training steps. The methods are documented in ``Table``."""
 
     def read(self, table: str, keys: Any) -> TableRows:
         raise NotImplementedError

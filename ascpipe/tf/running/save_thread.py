@@ -9,14 +9,15 @@ from ascpipe.tf.running.late_lines import LateLines
 
 _log = logging.getLogger(__name__)
 
-_LOG_INTERVAL_S = 10.0  #: interval of debug log lines of an idle thread
+_LOG_INTERVAL_S = 10.0  #: seconds between two debug log lines of an idle thread
 
 
 class SaveThread:
     """Thread that runs background saves one after the other. The caller must call ``close``.
 
-    The program's thread calls the methods. On ranks other than 0, the follower's thread begins the saves. All saves use
-    the same thread, because malloc keeps freed memory in an arena of the thread. A new thread may use another arena.
+    The methods are called by the program's thread. On ranks other than 0, the follower's thread begins the saves. All
+    saves use the same thread, because malloc keeps freed memory in an arena of the thread, and a new thread might use
+    another arena.
 
     Attributes:
         was_used: True after the first background save.
@@ -31,14 +32,14 @@ class SaveThread:
         self.was_used = False
         self._error: Optional[BaseException] = None
         self._lock = threading.Lock()
-        self._under_way = 0  # number of saves that have begun and not ended
+        self._under_way = 0  # number of saves that are queued or running
 
     def begin(self, prefix: str, work: Callable[[], None]) -> None:
-        """Queue a save. ``work`` runs when the previous save has ended."""
+        """Queue a save. ``work`` is called when the previous save has ended."""
         self._prefix = prefix
         self.was_used = True
         if self._thread is None or not self._thread.is_alive():
-            # The thread is a daemon thread, because it waits for saves until the pipeline ends, at exit at the latest.
+            # A daemon thread, because it waits for saves until the pipeline ends, at the latest when the process exits.
             self._thread = threading.Thread(target=self._serve, name="ascpipe-save", daemon=True)
             self._thread.start()
         with self._lock:
@@ -94,7 +95,7 @@ class SaveThread:
             return False
         try:
             work()
-        except Exception as error:  # noqa: BLE001  (any error: `wait` raises it)
+        except Exception as error:  # noqa: BLE001  (any error, which `wait` raises)
             _log.error("the background save failed: %s", error)
             _release_frames(error)
             self._error = error
@@ -107,7 +108,7 @@ class SaveThread:
 
 
 def _release_frames(error: BaseException) -> None:
-    """Release the local variables in an error's traceback, because they include copies of entries."""
+    """Release the local variables in an error's traceback, because they contain copies of entries."""
     said: Optional[BaseException] = error
     while said is not None:
         traceback.clear_frames(said.__traceback__)

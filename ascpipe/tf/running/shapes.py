@@ -7,7 +7,7 @@ import tensorflow as tf
 from ascpipe.checkpoint.contents import SlotSpec
 
 MAX_VOCABULARY = 10 ** 9  #: maximum rows of a table
-NO_TABLE = -1  #: number for a feature that is left out, or for a table that is not in the pipeline
+NO_TABLE = -1  #: number of a feature that is omitted, or of a table that is not in the pipeline
 
 
 class TableShape(NamedTuple):
@@ -16,12 +16,12 @@ class TableShape(NamedTuple):
     Attributes:
         number: number of the table, starting at 0.
         name: name of the table in error messages and in the status.
-        dim: floats of an embedding.
-        device_rows: rows of the table variable. It is 0 for an expansion table, although its variable has one unused
-            row.
-        home_rows: maximum rows in host memory. It is 0 for a table whose rows are only on the device. For an expansion
-            table, the start of the pipeline sets it.
-        row_floats: floats of a home row, which contains the embedding and the optimizer slots.
+        dim: number of floats of an embedding.
+        device_rows: number of rows of the table variable. It is 0 for an expansion table, although its variable has one
+            unused row.
+        home_rows: maximum number of rows in host memory. It is 0 for a table whose rows are only on the device. For an
+            expansion table, it is set when the pipeline starts.
+        row_floats: number of floats of a home row, which contains the embedding and the optimizer slots.
         seed: 64-bit seed of the initial rows.
         kind: kind of the initial rows (see ``ascpipe/layout/initial_kinds.py``).
         a, b: parameters of ``kind``.
@@ -29,8 +29,8 @@ class TableShape(NamedTuple):
         pool: float32[rows, dim] if ``kind`` is POOL, otherwise None.
         padding_keys: keys whose rows can be looked up but are never updated.
         averages: True if the sum of gradients over ranks is divided by the number of ranks.
-        disk_rows: maximum rows of a table with rows on disk, otherwise 0. If it is not 0, the home rows include a home
-            row for each device row.
+        disk_rows: maximum number of rows on disk, or 0 without rows on disk. If it is not 0, there is also a home row
+            for each device row.
         directories: absolute paths of the directories of the row files.
     """
 
@@ -61,7 +61,7 @@ class StreamShape(NamedTuple):
     """Description of a stream for the native library.
 
     Attributes:
-        number: number of the stream. The ops of the stream have it as an attribute.
+        number: number of the stream, which is also an attribute of the stream's ops.
         channel: 0 for training, or 1 for evaluation.
         tables: numbers of the tables, in ring order.
         parts: for each input of the stream's AscSubmit, the index of its table in ``tables``, or NO_TABLE.
@@ -79,7 +79,7 @@ class Thresholds(NamedTuple):
     """Thresholds of the admission and eviction of a table.
 
     Attributes:
-        access: number of occurrences before a key gets a row. With 0, admission is on and every key gets a row. With
+        access: number of occurrences at which a key gets a row. With 0, admission is on and every key gets a row. With
             -1, admission is off.
         eviction: age at which an eviction deletes a key, in the unit of the batches' timestamps. With -1, no key is
             evicted.
@@ -92,12 +92,12 @@ class Thresholds(NamedTuple):
 
     @property
     def evicts(self) -> bool:
-        """Return whether the eviction threshold is set, so that an eviction can delete keys."""
+        """Return whether an eviction threshold is set."""
         return self.eviction >= 0
 
 
 class KnownTable(NamedTuple):
-    """A table of the pipeline. The description is from the first graph that trains the table.
+    """A table of the pipeline, as described by the first graph that trains it.
 
     If no graph trains the table, the description is from the first graph that contains the table.
 
@@ -105,7 +105,7 @@ class KnownTable(NamedTuple):
         shape: shape of the table at its creation.
         key_dtype: declared dtype of the keys.
         is_save: True if checkpoints contain the table.
-        slots: optimizer slots, in the order of slots in a home row.
+        slots: optimizer slots, in the order of the slots in a home row.
         thresholds: thresholds of admission and eviction.
     """
 
@@ -121,8 +121,8 @@ class ReadSource(NamedTuple):
 
     Attributes:
         source: number of the dataset in this process.
-        data: identification of its records and their order.
-        obstacle: what prevents that a position of the dataset is restored, or None.
+        data: value that identifies the records and their order.
+        obstacle: reason why a position of the dataset cannot be restored, or None.
     """
 
     source: int

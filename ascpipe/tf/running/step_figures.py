@@ -1,4 +1,4 @@
-"""Functions that compute scalars for the steps between two answers of the daemon to ``status``."""
+"""Functions that compute scalars for the steps between two ``status`` answers of the daemon."""
 from typing import Any, Dict, NamedTuple, Optional
 
 from ascpipe.layout.words import TRAIN
@@ -39,11 +39,11 @@ def scalars(before: Answer, after: Answer) -> Dict[str, float]:
 
 
 def _of_table(table: Dict[str, Any], grown: Dict[str, int]) -> Dict[str, float]:
-    """Return the share of distinct keys for each location of rows, and the numbers of rows moved per batch."""
+    """Return the share of distinct keys by location of their rows, and the numbers of rows moved per batch."""
     name = table["name"]
     on_disk = table["disk_slots"] > 0
     at_home = table["home_rows"] > 0
-    fetched = min(grown["fetches"], grown["loads"])  # rows are fetched before their batches need them
+    fetched = min(grown["fetches"], grown["loads"])  # rows may be fetched before the batch that loads them
     shares: Dict[str, Optional[int]] = {
         "device": grown["hits"], "host": grown["loads"] - fetched if at_home else None,
         "disk": fetched if on_disk else None, "new": grown["misses"] - grown["loads"]}

@@ -8,10 +8,10 @@ from typing import Iterator
 def without_shared_thread_pool() -> Iterator[None]:
     """Prevent sessions of this block from determining the number of threads of later sessions.
 
-    The first session of a process creates one thread pool for all sessions. If ascpipe's session is the first session,
-    the program would train with one thread. TensorFlow reads the environment variable at the first session, and then
-    creates a thread pool for each session. If the program created a session before the block, the pool of that session
-    is used.
+    The first session of a process creates one thread pool for all sessions. If ascpipe's session came first, the
+    program would train with one thread. With the environment variable that this function sets, the first session makes
+    TensorFlow create a thread pool for each session. If the program created a session before the block, the pool of
+    that session is used.
     """
     name = "TF_OVERRIDE_GLOBAL_THREADPOOL"
     before = os.environ.get(name)

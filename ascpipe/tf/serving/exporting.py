@@ -1,4 +1,4 @@
-"""Exports: the context manager ``serving_tables``, and exports of Estimators.
+"""Export of models: the context manager ``serving_tables``, and exports of Estimators.
 
 In a graph that this module marks, lookups read table files (``served_tables.py``).
 """
@@ -43,7 +43,7 @@ class Format(NamedTuple):
     updates: Optional[Updates] = None
 
     def tables(self, prefix: str, folder: str, files: Files) -> ServedTables:
-        """Return the tables of a checkpoint for one graph. The arguments are the arguments of ``ServedTables``."""
+        """Return the tables of a checkpoint for one graph. The arguments are the same as for ``ServedTables``."""
         if self.updates is not None:
             return WatchedTables(prefix, folder, files, self.updates)
         if self.ops == ASCPIPE:
@@ -51,17 +51,17 @@ class Format(NamedTuple):
         return StockTables(prefix, folder, files, self.dtype)
 
 
-#: Builder of a SavedModel that is being written -> files. The graphs of all modes of the model share these files.
+#: Builder of a SavedModel that is being written -> its files, which the graphs of all modes share.
 _files_of: MutableMapping[Any, Files] = weakref.WeakKeyDictionary()
 
-#: Estimator -> format of the export that is running.
+#: Estimator -> format of its export in progress.
 _format_of: MutableMapping[Any, Format] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
 def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0], watch: Optional[str] = None,
                    every_s: float = EVERY_S) -> Iterator[None]:
-    """Context manager in which lookups of the default graph read the tables of a checkpoint, without a daemon.
+    """Make lookups of the default graph read the tables of a checkpoint within the block, without a daemon.
 
     In the block, build the model with placeholders as inputs and with ``is_train=False``. Restore the variables from
     the same checkpoint, and export the model. The op that runs when the SavedModel is loaded must be
@@ -69,18 +69,18 @@ def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0], w
 
     Args:
         prefix: prefix of the checkpoint, ``dir/base-step``. The first lookup verifies the checkpoint.
-        ops: ops of the lookups. "ascpipe" is the default, and needs the op library of ascpipe on the server. "stock"
-            are TensorFlow's own ops, which read the tables into memory when the model is loaded.
-        dtype: dtype of the rows with ``ops="stock"``: "float32", "float16" or "int8", or a ``tf.DType`` of these.
-        watch: directory of ``export_delta`` on the server, or None. The exported model applies the updates in the
-            directory to its tables, when it is loaded and while it is used. Needs ``ops="ascpipe"``.
+        ops: ops of the lookups. "ascpipe" (the default) needs the op library of ascpipe on the server. "stock" selects
+            TensorFlow's own ops, which read the tables into memory when the model is loaded.
+        dtype: dtype of the rows with ``ops="stock"``: "float32", "float16" or "int8", or the ``tf.DType``.
+        watch: directory on the server with the files that ``export_delta`` wrote, or None. The exported model applies
+            these updates to its tables when it is loaded and while it is used. This requires ``ops="ascpipe"``.
         every_s: interval in seconds at which the directory is read.
 
     Raises:
         CheckpointPathError: the path is not allowed.
         EnvironmentError: ``init`` was not called.
-        RuntimeError: the default graph has tables. The graph has ops of ascpipe at the end of a block with
-            ``ops="stock"``.
+        RuntimeError: the default graph already has tables, or ``ops`` is "stock" and the graph contains ops of ascpipe
+            at the end of the block.
         ValueError: ``ops`` or ``dtype`` is unknown, or ``watch`` or ``every_s`` is not allowed.
     """
     exported = _format(ops, dtype, watch, every_s)
@@ -94,7 +94,7 @@ def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0], w
 def export_saved_model(estimator: Any, export_dir_base: Any, serving_input_receiver_fn: Callable[[], Any], *,
                        ops: str = ASCPIPE, dtype: Any = DTYPES[0], watch: Optional[str] = None,
                        every_s: float = EVERY_S, **options: Any) -> bytes:
-    """Call ``estimator.export_saved_model``, and choose the ops and the dtype of the exported tables.
+    """Call ``estimator.export_saved_model`` with the given ops and dtype of the exported tables.
 
     The arguments ``ops``, ``dtype``, ``watch`` and ``every_s`` are the same as in ``serving_tables``.
 
@@ -109,7 +109,7 @@ def export_saved_model(estimator: Any, export_dir_base: Any, serving_input_recei
 
     Raises:
         EnvironmentError: ``init`` was not called.
-        RuntimeError: ``ops`` is "stock", and the exported graph has ops of ascpipe.
+        RuntimeError: ``ops`` is "stock", and the exported graph contains ops of ascpipe.
         ValueError: ``ops`` or ``dtype`` is unknown, or ``watch`` or ``every_s`` is not allowed.
         Exception: an error of ``estimator.export_saved_model``.
     """
@@ -123,7 +123,7 @@ def export_saved_model(estimator: Any, export_dir_base: Any, serving_input_recei
 
 
 def _format(ops: str, dtype: Any, watch: Optional[str], every_s: float) -> Format:
-    """Return the format of arguments. Raise ``ArgumentError`` if an argument is not allowed."""
+    """Return the ``Format`` for the arguments. Raise ``ArgumentError`` if an argument is not allowed."""
     Choice(ASCPIPE, STOCK).check("ops", ops)
     name = dtype.name if isinstance(dtype, tf.DType) else dtype
     Choice(*DTYPES).check("dtype", name)
@@ -162,8 +162,8 @@ def _export_directory(base: Any) -> bytes:
     """Replacement for ``get_timestamped_export_dir`` that returns a different directory on each rank.
 
     Returns:
-        ``base/SECOND``. SECOND is the first second, starting with the current time, for which ``SECOND % ranks ==
-        rank`` and the directory does not exist.
+        ``base/SECOND``. SECOND is the first timestamp in seconds, starting with the current time, for which ``SECOND %
+        ranks == rank`` and the directory does not exist.
     """
     known = Process.current().configuration if Process.is_initialised() else None
     if known is None or known.rank_size == 1:
@@ -181,8 +181,8 @@ def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, An
                     **kwargs: Any) -> Any:
     """Replacement for ``Estimator._add_meta_graph_for_mode``. Lookups in the exported graph read table files.
 
-    TensorFlow's method creates the graph and then calls the input receiver of the mode. This function wraps the input
-    receivers.
+    TensorFlow's method creates the graph and then calls the input receiver of the mode. Therefore, this function wraps
+    the input receivers.
     """
     if not Process.is_initialised():
         return patches.ADD_META_GRAPH.plain(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)

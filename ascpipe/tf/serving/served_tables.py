@@ -1,4 +1,4 @@
-"""Tables of graphs for export. Their lookups read files that ascpipe writes from a checkpoint.
+"""Tables of exported graphs, whose lookups read files that are written from a checkpoint.
 
 See docs/how-to/saved_models.md. ``exporting.py`` marks the graphs.
 """
@@ -31,7 +31,7 @@ class Written(NamedTuple):
 
     Attributes:
         rows: number of keys.
-        seal: CRC-32 of the content. The exported graph contains the number and compares it with the files.
+        seal: CRC-32 of the content. The exported graph contains this checksum and compares it with the files.
         names: names of the files.
     """
 
@@ -68,9 +68,10 @@ class ServedTables(Served, abc.ABC):
         """Return the rows of ids. The ids of a FeatureSpec are read from ``request.batch``.
 
         Raises:
-            RuntimeError: a FeatureSpec has no ``batch``, or the files were closed.
-            KeyError: ``batch`` does not have the feature.
-            ValueError: the ids are not numbers, or a row has a value that the dtype of the export does not have.
+            RuntimeError: ``batch`` is missing for a FeatureSpec, or the files were closed.
+            KeyError: ``batch`` does not contain the feature.
+            ValueError: the ids are not numbers, or a row has a value that cannot be represented in the dtype of the
+                export.
             NotBuiltYetError: this is a training lookup.
             CheckpointError: the checkpoint is missing, damaged or unverified, or does not match the table, or the file
                 cannot be written.
@@ -107,7 +108,7 @@ class ServedTables(Served, abc.ABC):
         return self._checkpoint.dense_prefix
 
     def version(self) -> tf.Tensor:
-        """Return the training step of the rows as an int64 scalar; -1 if the checkpoint has no step."""
+        """Return the training step of the rows as an int64 scalar, or -1 if the checkpoint has no step."""
         step = self._opened().step
         return tf.constant(-1 if step is None else step, tf.int64, name="served_version")
 
@@ -125,9 +126,9 @@ class ServedTables(Served, abc.ABC):
         self._written = []
 
     def close(self) -> None:
-        """Close the checkpoint. A second call is allowed.
+        """Close the checkpoint.
 
-        Later, the first lookup of another table raises ``RuntimeError``.
+        This method may be called repeatedly. Afterwards, the first lookup of another table raises ``RuntimeError``.
         """
         self._closed = True
         if self._checkpoint is not None:
@@ -147,7 +148,7 @@ class ServedTables(Served, abc.ABC):
         """Create the ops that open the files of a table.
 
         Args:
-            paths: string scalars, the paths of the files. A server replaces them by the paths of its files.
+            paths: string scalars, the paths of the files. They are replaced by the paths of the files on a server.
 
         Returns:
             The argument of ``_rows``, and the ops that run when the model is loaded.
@@ -161,7 +162,7 @@ class ServedTables(Served, abc.ABC):
         Args:
             opened: result of ``_open``.
             default_row: float32, [] or [dim]. It is the row of a key that is not in the files.
-            initial: if it is not None, such a key has the initial row that this shape describes instead.
+            initial: shape of the table whose initial rows are used instead of ``default_row``, or None.
         """
 
     @abc.abstractmethod
@@ -191,7 +192,7 @@ class ServedTables(Served, abc.ABC):
     def _returns_initial_rows(self, table: Table, unseen: Unseen) -> bool:
         """Return whether lookups return initial rows for keys that are not in the table file.
 
-        The result depends on thresholds of the checkpoint and of this graph.
+        This depends on the thresholds in the checkpoint and in this graph.
         """
         if unseen is not Unseen.INITIAL_UNLESS_ADMITTING:
             return unseen is Unseen.INITIAL

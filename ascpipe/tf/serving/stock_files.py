@@ -31,7 +31,7 @@ INDEX = ".index"  #: suffix of the first file of a TensorFlow checkpoint
 
 DTYPES = ("float32", "float16", "int8")  #: dtypes of rows
 
-_PART_BYTES = 32 << 20  # rows that are written together
+_PART_BYTES = 32 << 20  # bytes of rows that are written together
 _MAX_INT8 = 127
 
 
@@ -41,7 +41,9 @@ def names_of(dtype: str) -> List[str]:
 
 
 def write_stock_files(checkpoint: Checkpoint, table: str, folder: str, dtype: str) -> Written:
-    """Write the keys that evaluation lookups find, and their embeddings. It needs 16 bytes per key and 200 MiB.
+    """Write the keys that evaluation lookups find, and their embeddings.
+
+    This needs 16 bytes of memory per key, and 200 MiB.
 
     Args:
         checkpoint: an open, verified checkpoint. A delta is merged with its ancestors.
@@ -65,7 +67,7 @@ def write_stock_files(checkpoint: Checkpoint, table: str, folder: str, dtype: st
                     disk.sync(fd)
     except BaseException:
         for path in glob.glob(glob.escape(stem) + ".*"):
-            with contextlib.suppress(OSError):  # keep the first error
+            with contextlib.suppress(OSError):  # the first error is raised
                 os.unlink(path)
         raise
     return Written(len(keys), seal, tuple(names))
@@ -77,7 +79,7 @@ def _write(checkpoint: Checkpoint, spec: TableSpec, keys: np.ndarray, stem: str,
         writer = _Writer(graph, parts, dtype)
         with tf.compat.v1.Session(graph=graph) as session:
             try:
-                # TensorFlow has no empty hash tables. In an empty table, key 0 has the number of the row of zeros.
+                # TensorFlow does not support empty hash tables. In an empty table, key 0 refers to the row of zeros.
                 listed = keys if keys.size else np.zeros(1, np.int64)
                 writer.write(session, ["keys"], [listed], 0, len(listed))
                 start = 0
@@ -91,7 +93,10 @@ def _write(checkpoint: Checkpoint, spec: TableSpec, keys: np.ndarray, stem: str,
 
 
 class _Writer:
-    """Writes slices of tensors to parts, TensorFlow checkpoints that are merged at the end."""
+    """Writer of slices of tensors.
+
+    The slices are written to several TensorFlow checkpoints, which are merged at the end.
+    """
 
     def __init__(self, graph: tf.Graph, folder: str, dtype: str) -> None:
         self._folder = folder
@@ -156,10 +161,12 @@ def _parts(checkpoint: Checkpoint, spec: TableSpec, dtype: str) -> Iterator[List
 
 
 def encoded(table: str, keys: np.ndarray, rows: np.ndarray, dtype: str) -> Tuple[np.ndarray, ...]:
-    """Return rows as ``dtype``, and for int8 also the scales, float32[n]. The value of an element is int8 times scale.
+    """Return rows as ``dtype``, and for int8 also the scales, float32[n].
 
-    The error of a float16 element is at most 2^-11 of its magnitude, or 2^-25 if that is larger. The error of an int8
-    element is at most 1/253 of the largest magnitude in its row.
+    An int8 element is multiplied by its row's scale.
+
+    The rounding error of a float16 element is at most 2^-11 of its magnitude, or 2^-25 if this is larger. The rounding
+    error of an int8 element is at most 1/253 of the largest magnitude in its row.
 
     Args:
         table, keys: name of the table and keys of the rows, for errors.
@@ -172,7 +179,7 @@ def encoded(table: str, keys: np.ndarray, rows: np.ndarray, dtype: str) -> Tuple
         return (rows,)
     largest = np.abs(rows).max(axis=1)
     limit = float(np.finfo(np.float16 if dtype == "float16" else np.float32).max)
-    with np.errstate(invalid="ignore"):  # NaN is not below the limit
+    with np.errstate(invalid="ignore"):  # the comparison is False for NaN
         bad = np.flatnonzero(~(largest <= limit))
     if bad.size:
         raise ServingError("Table {!r} was not exported with {} rows: the row of key {} has the value {}, but the "
@@ -186,7 +193,7 @@ def encoded(table: str, keys: np.ndarray, rows: np.ndarray, dtype: str) -> Tuple
 
 
 def require_stock_ops(definition: Any) -> None:
-    """Raise ``ServingError`` if a ``GraphDef`` has ops of ascpipe, in the graph or in its functions."""
+    """Raise ``ServingError`` if a ``GraphDef`` or one of its functions contains ops of ascpipe."""
     nodes = itertools.chain(definition.node, *(function.node_def for function in definition.library.function))
     found = sorted({"{} ({!r})".format(node.op, node.name) for node in nodes if node.op.startswith("Asc")})
     if found:

@@ -1,7 +1,8 @@
-"""Initial rows of keys, computed by ops of TensorFlow. The bits are equal to ``tfops/src/core/initial_rows.cc``.
+"""Initial rows of keys, computed by ops of TensorFlow.
 
-All numbers are int64 or float64, and each op of the graph rounds once, as the C++ code does. The arithmetic of int64
-wraps around, so it has the bits of uint64.
+The result is bitwise equal to ``tfops/src/core/initial_rows.cc``. All numbers are int64 or float64, and each op of the
+graph rounds once, like the C++ code. int64 arithmetic wraps around, so its results have the same bits as in uint64
+arithmetic.
 """
 from typing import Sequence
 
@@ -47,8 +48,8 @@ def initial_rows(shape: TableShape, keys: tf.Tensor) -> tf.Tensor:
     else:
         p = (tf.cast(_shifted(bits, 12), tf.float64) + 0.5) * 2.0 ** -52
         if shape.kind == TRUNCATED_NORMAL:
-            # p is never below the limit. Without tf.maximum, Grappler would add the constants of this sum and of
-            # _inverse_normal first, which rounds differently.
+            # p is never below the limit, so tf.maximum does not change it. Without tf.maximum, Grappler would first add
+            # the constants of this sum and of _inverse_normal, which rounds differently.
             p = tf.maximum(_BELOW_MINUS_TWO + _WITHIN_TWO * p, _BELOW_MINUS_TWO)
         values = shape.a + shape.b * _inverse_normal(p)
     return tf.cast(values * shape.scale, tf.float32)
@@ -67,7 +68,7 @@ def _mix(x: tf.Tensor) -> tf.Tensor:
 
 
 def _shifted(x: tf.Tensor, bits: int) -> tf.Tensor:
-    """Return ``x >> bits`` as for uint64."""
+    """Return ``x >> bits``, with ``x`` interpreted as uint64."""
     right = tf.bitwise.right_shift(x, tf.constant(bits, tf.int64))
     return tf.bitwise.bitwise_and(right, tf.constant((1 << 64 - bits) - 1, tf.int64))
 

@@ -1,6 +1,7 @@
-"""Exported tables whose lookups are ops of TensorFlow. When the model is loaded, keys and rows are read into memory.
+"""Exported tables whose lookups are ops of TensorFlow.
 
-A hash table maps keys to numbers of rows. The rows are a local variable, whose initializer reads the files.
+Keys and rows are read into memory when the model is loaded. A hash table maps keys to row numbers. The rows are in a
+local variable, whose initializer reads the files.
 """
 import re
 from typing import List, NamedTuple, Optional, Tuple
@@ -21,7 +22,7 @@ class OpenedTable(NamedTuple):
     """Ops of a table.
 
     Attributes:
-        numbers: handle of the hash table from keys to numbers of rows.
+        numbers: handle of the hash table from keys to row numbers.
         rows: variables with the tensors of ``names_of``.
         size: number of keys. The row with this number contains zeros.
     """
@@ -44,7 +45,10 @@ class StockTables(ServedTables):
 
     def combined(self, table_name: str, rows: tf.Tensor, ids: Ids, weights: Optional[Ids], combiner: str,
                  max_norm: Optional[float]) -> tf.Tensor:
-        """Return one row for each bag of ids, as ``tf.nn.embedding_lookup_sparse`` does. Empty bags have zeros."""
+        """Return one row for each bag of ids, like ``tf.nn.embedding_lookup_sparse``.
+
+        The result for an empty bag is zeros.
+        """
         bags.require_bags(table_name, ids, weights)
         if max_norm is not None:
             rows = tf.clip_by_norm(rows, max_norm, axes=[1])
@@ -105,7 +109,7 @@ class StockTables(ServedTables):
                     return tf.broadcast_to(default_row, [tf.shape(missing)[0], dim])
                 return initial_rows(initial, tf.gather_nd(flat, missing))
 
-            # Without tf.cond, the many ops of initial rows would also run if no key is missing.
+            # Without tf.cond, the many ops that compute initial rows would run even if no key is missing.
             rows = tf.cond(tf.equal(tf.size(missing), 0), lambda: rows,
                            lambda: tf.tensor_scatter_nd_update(rows, missing, values()))
         rows = tf.reshape(rows, tf.concat([tf.shape(keys), [dim]], axis=0))
@@ -133,7 +137,7 @@ def _is_zero(row: tf.Tensor) -> bool:
 
 
 def _checked_weights(table_name: str, ids: Ids, weights: Ids) -> tf.Tensor:
-    """Return the values of weights. The graph raises an error if the positions of weights and ids differ."""
+    """Return the values of weights. The returned op fails if the positions of weights and ids differ."""
     if weights.places is ids.places:
         return weights.values
     with tf.control_dependencies([tf.compat.v1.assert_equal(

@@ -1,4 +1,4 @@
-"""Exported tables that a server updates from a directory of ``export_delta``, and the version that it serves."""
+"""Exported tables that a server updates with the files of ``export_delta``, and the version that it serves."""
 import logging
 from typing import Any, List, NamedTuple, Optional, Tuple
 
@@ -40,12 +40,13 @@ class ServedUpdates(NamedTuple):
     """Tensors of ``served_updates``, all scalars.
 
     Attributes:
-        step: int64, training step of the current version. A lookup in the same step may read a newer or older version.
-        sequence: int64, sequence of the last update, which is in the name of its file. 0 if none was applied.
+        step: int64, training step of the current version. A lookup in the same run may read a newer or older version.
+        sequence: int64, sequence number of the last update, which is part of its file name. 0 if no update was applied.
         applied: int64, number of updates that were applied.
         refused: int64, number of updates that were refused.
-        kept_keys: int64, number of keys of updates in memory.
-        problem: string, text of the last refusal, or of an error of the directory, with its code; or empty.
+        kept_keys: int64, number of updated keys in memory.
+        problem: string, message, with its code, of the last refused update or of an error in reading the directory.
+            Otherwise empty.
     """
 
     step: tf.Tensor
@@ -62,7 +63,7 @@ class _Watch(NamedTuple):
     Attributes:
         handle: handle of the tables.
         start: op that applies the updates when the model is loaded. It waits for the ops that open the tables.
-        snapshot: version for the lookups of one step.
+        snapshot: version that the lookups of one step read.
         step: training step of this version.
     """
 
@@ -94,7 +95,7 @@ class WatchedTables(AscpipeTables):
         """Check the complete graph of the model. Log its trainable variables, because updates do not change them."""
         super().check(graph)
         names = [variable.op.name for variable in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
-                 if 0 not in variable.shape.as_list()]  # a variable without rows stands for the table of a column
+                 if 0 not in variable.shape.as_list()]  # a variable with 0 rows represents the table of a column
         if names:
             _log.warning("the exported model applies updates to its tables only. Its %s (%s%s) keep the values of %s. "
                          "Export the model again to serve newer values (docs/how-to/serving_updates.md)",
@@ -139,10 +140,11 @@ class WatchedTables(AscpipeTables):
 
 
 def served_version() -> tf.Tensor:
-    """Return the training step of the rows that the default graph serves, to add it to the outputs of a model.
+    """Return the training step of the rows that the default graph serves.
 
-    If the model is exported with ``watch``, all lookups of one ``session.run`` read the rows of this step. In a graph
-    that is not exported, the step is -1, so that a model function may call it in each mode.
+    Add the result to the outputs of a model. If the model is exported with ``watch``, all lookups of one
+    ``session.run`` read the rows of this step. In a graph that is not exported, the step is -1. A model function may
+    therefore call this function in each mode.
 
     Returns:
         An int64 scalar.
@@ -152,7 +154,7 @@ def served_version() -> tf.Tensor:
 
 
 def served_updates() -> ServedUpdates:
-    """Return counters of the updates that a server has applied and refused, to add them to the outputs of a model.
+    """Return counters of the updates that a server has applied and refused. Add them to the outputs of a model.
 
     Raises:
         RuntimeError: the default graph is not exported with ``watch``.

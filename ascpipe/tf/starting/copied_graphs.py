@@ -1,4 +1,4 @@
-"""Checks that refuse copies of graphs, because a copy contains ops of tables, but neither tables nor a pipeline."""
+"""Checks that refuse copies of graphs. A copy contains ops of tables, but neither tables nor a pipeline."""
 import re
 from typing import Any
 
@@ -8,7 +8,7 @@ from ascpipe.errors import TableUseError
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.graph_state import GraphState
 
-_PLANS = ("AscNextPlan", "AscProvisionalPlan")  #: types of the ops that lookups depend on
+_PLANS = ("AscNextPlan", "AscProvisionalPlan")  #: types of ops on which lookups depend
 _TABLE = re.compile(r"([^/]+?)_(?:(?:training|evaluation)(?:_plan)?|unmodified)/")
 _EXPORT = "To serve the model, export it with its tables as a SavedModel (docs/how-to/saved_models.md)"
 
@@ -47,7 +47,7 @@ def _imported(op_name: str) -> TableUseError:
 
 @patches.FREEZE.by
 def _extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
-    """Replacement for ``extract_sub_graph``, which all aliases of ``convert_variables_to_constants`` call."""
+    """Replacement for ``extract_sub_graph``, which is called by all aliases of ``convert_variables_to_constants``."""
     found = patches.FREEZE.plain(graph_def, dest_nodes)
     for node in found.node:
         if node.op in _PLANS:

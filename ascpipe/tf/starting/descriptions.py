@@ -19,7 +19,7 @@ from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, KnownTable, Stre
 def with_homes(shape: TableShape, slots: Sequence[OptimizerSlot]) -> TableShape:
     """Return the shape of a table with ``row_floats`` set. A home row includes the embedding and the optimizer slots.
 
-    For an expansion table, also set the maximum number of home rows, which only memory limits.
+    For an expansion table, also set the maximum number of home rows, which is limited only by memory.
     """
     shape = shape._replace(row_floats=shape.dim + sum(slot.width for slot in slots))
     if not shape.expands:
@@ -56,8 +56,8 @@ def stream_shape(state: GraphState, stream: Stream) -> StreamShape:
 def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence[StreamShape]) -> str:
     """Return the properties that must be equal on all ranks at the start, as lines "ITEM<tab>VALUE".
 
-    Ranks compare updates of tables and collectives in each step. Directories, sizes of rows on disk and available
-    memory may differ between ranks, because results do not depend on them.
+    Table updates and collectives are compared in each step. Directories, sizes of rows on disk and available memory may
+    differ between ranks, because results do not depend on them.
     """
     lines: List[Tuple[str, Any]] = [("ascpipe", ascpipe.__version__), ("tables", [table.name for table in tables])]
     for table in tables:
@@ -71,7 +71,7 @@ def signature(state: GraphState, tables: Sequence[TableShape], streams: Sequence
 def collectives(graph: tf.Graph) -> str:
     """Return the Horovod ops of a graph, one per line, in the format of ``signature``.
 
-    Ranks compare these lines, because they would wait forever for an op that is missing on a rank.
+    The ranks compare these lines. Otherwise, they would wait forever for an op that is missing on one rank.
     """
     return "\n".join(sorted("collective {}\t{}".format(_horovod_name(op), op.type) for op in graph.get_operations()
                             if op.type.startswith("Horovod")))
@@ -95,10 +95,10 @@ def _one_line(value: Any) -> str:
 
 
 def _horovod_name(op: tf.Operation) -> str:
-    """Return the name that Horovod uses to match an op of several ranks."""
+    """Return the name by which Horovod matches the ops of several ranks."""
     try:
         return op.name.rsplit("/", 1)[-1] if op.get_attr("ignore_name_scope") else op.name
-    except ValueError:  # the op does not have this attribute
+    except ValueError:  # the op has no such attribute
         return op.name
 
 

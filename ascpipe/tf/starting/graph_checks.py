@@ -35,7 +35,10 @@ def warn_of_unknown_tables(state: GraphState) -> None:
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:
-    """Warn if a dataset prefetches fewer than ``wanted`` batches. Plans then cannot use the keys of later batches."""
+    """Warn if a dataset prefetches fewer than ``wanted`` batches.
+
+    Plans then cannot take the keys of later batches into account.
+    """
     for stream in state.streams():
         hosted = [name for name in stream.table_names() if name in state.tables and state.tables[name].shape.home_rows]
         if stream.channel != TRAIN or not hosted:
@@ -73,7 +76,7 @@ def _require_one_stream_per_channel(state: GraphState) -> None:
 def _require_whole_batches(state: GraphState) -> None:
     """Raise ``GraphModificationError`` for ``get_next_as_optional``.
 
-    TensorFlow does not check that modified datasets return more tensors.
+    TensorFlow does not check the number of tensors that it returns for a modified dataset.
     """
     for iterator in state.requests.extensions:
         for op in iterator.outputs[0].consumers():

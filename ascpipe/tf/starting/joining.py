@@ -16,21 +16,21 @@ from ascpipe.tf.running.shapes import KnownTable, StreamShape
 from ascpipe.tf.starting.descriptions import known_tables, slot_specs, stream_shape, table_message, with_homes
 from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
 
-#: Advice for programs that use only feature columns. With Estimators, ascpipe does this automatically.
+#: Advice for programs that use only feature columns. With Estimators, ascpipe itself does what the advice says.
 _CURE_FOR_COLUMNS = ("Between graphs whose columns differ, call asc.shutdown() and asc.use_for_feature_columns(), and "
                      "restore the checkpoint")
 
-#: (name, value in the pipeline, value in the graph)
+#: (name of a property, value in the pipeline, value in the graph)
 Fact = Tuple[str, Any, Any]
 
 
 def join(pipeline: Pipeline, state: GraphState) -> None:
     """Connect another graph to the tables of a pipeline, and add the new tables of the graph to the pipeline.
 
-    If an error is raised, trained tables are unchanged. A training stream shares the ring of an earlier training
-    stream that contains all tables of the new stream. An evaluation stream shares the ring of an evaluation stream with
-    the same features. All tickets of a ring have a single order. Therefore, earlier batches of one graph must be
-    trained or dropped before later batches of another graph are trained.
+    If an error is raised, trained tables are unchanged. A training stream shares the ring of an earlier training stream
+    that contains all its tables. An evaluation stream shares the ring of an evaluation stream with the same features.
+    The tickets of a ring have one common order. Therefore, earlier batches of one graph must be trained or dropped
+    before later batches of another graph are trained.
 
     Raises:
         ValueError, NotBuiltYetError, AscpipeError: the same errors as in ``start_asc_pipeline``.
@@ -62,7 +62,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
 def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
     """Raise ``NotBuiltYetError`` if a table has keys but no optimizer slots, because no earlier graph trains it.
 
-    ``begun`` contains the numbers of the tables that the new graph is the first to train.
+    ``begun`` contains the numbers of tables that the new graph trains and no earlier graph trains.
     """
     with hold(alone=False) as held:
         for name, table in pipeline.tables.items():
@@ -75,7 +75,7 @@ def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
 
 
 def _ring_for(pipeline: Pipeline, shape: StreamShape, trained: Set[int]) -> Optional[StreamShape]:
-    """Return an earlier stream whose ring the new stream can share, or None if the new stream needs a new ring."""
+    """Return an earlier stream whose ring the new stream can share, or None if a new ring is necessary."""
     if shape.channel != TRAIN:
         return next((known for known in pipeline.streams if _kind(known) == _kind(shape)), None)
     for known in pipeline.streams:
@@ -140,7 +140,7 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
 def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
     """Return the properties that must be equal for training.
 
-    The seed is omitted, because a restore may have changed it.
+    The seed is not included, because a restore may have changed it.
     """
     before = known.shape
     now = table.shape

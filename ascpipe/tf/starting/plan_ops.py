@@ -1,4 +1,4 @@
-"""Completion of a graph whose optimizer slots are known: final plan ops replace the provisional plan ops."""
+"""Replacement of the provisional plan ops of a graph by final plan ops, when its optimizer slots are known."""
 from typing import Dict, List, Sequence
 
 import tensorflow as tf
@@ -39,8 +39,8 @@ def complete_graph(state: GraphState) -> None:
         # The initializer resets the table only in graphs that train it.
         training = (name, TRAIN) in state.lookups
         internals.set_flag(table.variable.initial_value.op, "training", value=training)
-        # The flag lets the variable share the memory of its initial value, which is the table. A copy would be out of
-        # date after another graph has trained the table.
+        # With this flag, the variable shares the memory of its initial value, which is the table. A copy would be
+        # outdated after another graph has trained the table.
         internals.set_flag(table.variable.initializer, "_grappler_relax_allocator_constraints", value=True)
     # The eviction op is built here, because a managed session finalizes the graph.
     eviction_op(state)
@@ -50,8 +50,7 @@ def complete_graph(state: GraphState) -> None:
 def _refuse_restore(table: Table) -> None:
     """Make TensorFlow's restore of a table variable fail, because the restore would read rows without their keys.
 
-    If the program creates the Saver later, its restore replaces the memory of the variable. The plan op then raises an
-    error.
+    A Saver that is created later can still replace the memory of the variable. The plan op then raises an error.
     """
     for assign in internals.reference_of(table.variable).consumers():
         if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
@@ -82,7 +81,7 @@ def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
 def _attachment(state: GraphState) -> Attachment:
     """Return ops that connect the variables of a session to the memory of the tables.
 
-    The variables need not be initialized.
+    The variables do not need to be initialized.
     """
     attached = []
     graph = next(iter(state.tables.values())).variable.graph

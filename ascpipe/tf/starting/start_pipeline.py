@@ -49,19 +49,19 @@ _log = logging.getLogger(__name__)
 _START_LINE = "ascpipe: daemon {0} (pid {1}) feeds {2}; to watch it: ascpipe top --name {0}\n"
 _DASHBOARD_LINE = "ascpipe: dashboard of daemon {0}: {1}\n"
 
-#: Sessions that ran a graph with lookups before its start. TensorFlow keeps the ops that existed at that time.
+#: Sessions that ran a graph with lookups before its pipeline started. They keep the ops that existed at that time.
 _ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
 
 
 def start_asc_pipeline() -> None:
-    """Declare that the default graph has all its tables. The first run of a session starts the pipeline of the graph.
+    """Declare that the default graph contains all its tables. The first run of a session starts the graph's pipeline.
 
     Until that run, the program may add lookups, apply gradients and create Savers, but not create tables. The pipeline
-    starts earlier if a session finalizes the graph, or if the program saves, restores or evicts. A second call for a
-    graph has no effect. A call for a graph that is built for export has no effect.
+    starts earlier if a session finalizes the graph, or if the program saves, restores or evicts. The call has no effect
+    if it was already made for the graph, or if the graph is built for export.
 
-    Until ``terminate_config_initializer``, other graphs join the pipeline if this function is called for them. Examples
-    are the graphs of an Estimator. Joining graphs share the trained tables and may add tables.
+    Until ``terminate_config_initializer``, other graphs, such as the graphs of an Estimator, join the pipeline when
+    this function is called for them. They share the trained tables and may add tables.
 
     Raises:
         EnvironmentError: ``init`` was not called.
@@ -133,7 +133,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
 
 
 def _note_reads(pipeline: Pipeline, state: GraphState) -> None:
-    """Note the datasets whose positions are in checkpoints."""
+    """Record the datasets whose positions are saved in checkpoints."""
     for stream in state.streams():
         if stream.channel == TRAIN:
             reads = pipeline.reads.setdefault(pipeline.rings[stream.number], [])
@@ -141,9 +141,9 @@ def _note_reads(pipeline: Pipeline, state: GraphState) -> None:
 
 
 def _accumulate(running: native.NativePipeline, state: GraphState) -> None:
-    """Set the number of batches of a cycle for each training table (ADR 58), starting with the next batch."""
+    """Set the number of batches per cycle for each training table (ADR 58), starting with the next batch."""
     if Process.current().configuration.rank_size > 1:
-        return  # accumulate() refuses several ranks
+        return  # accumulate() does not support several ranks
     for name, channel in state.lookups:
         if channel == TRAIN:
             known = GradientState.of(state).accumulated.get(name)
@@ -162,7 +162,7 @@ def _mark_started(state: GraphState, graph: tf.Graph) -> None:
 
 
 def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
-    native.ops()  # raises an error for a missing library before a daemon is started
+    native.ops()  # if the library is missing, raise the error before a daemon is started
     ranks = process.configuration.rank_size
     streams = [stream_shape(state, stream) for stream in state.streams()]
     tables = [with_homes(table.shape, state.slots.get(table.table_name, ())) for table in state.tables.values()]
@@ -193,7 +193,7 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
                 running.add_local_stream(stream, ring.stream, segments.streams[ring.stream])
         running.start()
         session = segment.map(*segments.session)
-        link.close_segments()  # all are mapped, and a forked child would keep the descriptors and the memory
+        link.close_segments()  # all segments are mapped, and a forked child would keep the descriptors and the memory
         undo.pop_all()
     _log.info("pipeline of %s and %s runs, daemon %s (pid %d)", counted(len(tables), "table"),
               counted(len(streams), "stream"), link.name, link.daemon_pid)
@@ -247,11 +247,11 @@ def check_new_ops(graph: tf.Graph) -> None:
 
 
 def _warn_of_early_run(session: Any) -> None:
-    """Warn if lookups will fail because a session ran too early. The session may still run ops without lookups."""
+    """Warn if lookups will fail because a session ran too early. Ops without lookups still work in this session."""
     state = GraphState.known(session.graph)
     if state is None:
         return
-    patches.SESSION_CALL.put_on(session)  # the patch also shortens errors of ops after ``shutdown``
+    patches.SESSION_CALL.put_on(session)  # the patch also shortens op errors after ``shutdown``
     if not state.started:
         if state.lookups or state.requests.lookups:
             _ran_before.add(session)

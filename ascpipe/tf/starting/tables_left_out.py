@@ -1,4 +1,4 @@
-"""Warnings that norms, histograms or averages of all trainable variables do not include tables."""
+"""Warnings about norms, histograms and averages of all trainable variables, which do not include tables."""
 import logging
 from typing import Any, List, NamedTuple, Sequence, Set, Tuple
 
@@ -15,7 +15,8 @@ _READS = ("Identity", "ReadVariableOp", "Cast")
 #: Ops of TensorFlow whose output contains rows of an input.
 _BY_ROW = (*_READS, "Concat", "ConcatV2", "ExpandDims", "Gather", "GatherV2", "Pack", "Reshape", "Squeeze",
            "StridedSlice")
-#: Name scope of a layer's regularizer. Regularizers cause no warning, because a program selects their variables.
+#: Name scope of a layer's regularizer. There is no warning about regularizers, because a program selects their
+#: variables.
 _OF_A_LAYER = "Regularizer"
 
 
@@ -43,7 +44,7 @@ _AVERAGE = ("moving averages of all trainable variables exclude the rows of %s, 
 def warn_of_tables_left_out(state: GraphState) -> None:
     """Log a warning if norms, histograms or moving averages of all trainable variables omit the rows of tables.
 
-    Each kind of value causes one warning per process.
+    There is at most one warning per kind of value and process.
     """
     behind = StandIns.of(state).variables()
     trained = sorted(name for name, channel in state.lookups if channel == TRAIN and name not in behind)
@@ -68,7 +69,7 @@ def _warn(key: str, *message: Any) -> None:
 
 
 def _collected(graph: tf.Graph) -> List[Any]:
-    """Return the trainable variables except biases, because programs often omit biases.
+    """Return the trainable variables without biases, which programs often omit.
 
     If there are only biases, return the biases.
     """

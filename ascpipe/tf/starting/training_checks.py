@@ -1,4 +1,4 @@
-"""Checks that a graph trains its tables and uses rows only in the step that read the rows."""
+"""Checks that a graph trains its tables, and that it uses rows only in the step that read them."""
 from typing import Any, Dict, List, Set
 
 import tensorflow as tf
@@ -32,9 +32,9 @@ def require_safe_training(state: GraphState) -> None:
 
     Raises:
         TableUseError: an op uses rows of a table, row numbers or a gradient after the step that read the rows, or one
-            optimizer accumulates gradients of tables whose ids come from two datasets.
+            optimizer accumulates gradients of tables whose ids come from different datasets.
         UntrainedTableError, ColumnError: a loss depends on the rows of a table that no op updates.
-        RuntimeError: all training lookups of a table have no gradient in a program with the API of Rec SDK.
+        RuntimeError: in a program with Rec SDK's API, no training lookup of a table has a gradient.
     """
     uses = {name: TableUses(state, table) for name, table in state.tables.items()}
     for name, table in state.tables.items():
@@ -59,7 +59,7 @@ def _require_common_cycles(state: GraphState) -> None:
 
 
 def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
-    """Raise an error of ``require_safe_training`` if a table must be trained and no op trains it."""
+    """Raise an error of ``require_safe_training`` if no op trains a table that must be trained."""
     if not Process.current().is_plain:
         for (name, channel), lookup in state.lookups.items():
             if channel == TRAIN and not lookup.with_gradient and state.tables[name].trainable:
@@ -67,7 +67,7 @@ def require_trained(state: GraphState, uses: Dict[str, TableUses]) -> None:
                                        "If its rows must not change, look it up with is_train=False. Otherwise set "
                                        "is_grad=True in one lookup".format(name))
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
-        return  # the Estimator runs no training op in this mode
+        return  # the Estimator does not run a training op in this mode
     untrained = [table for name, table in state.tables.items() if not uses[name].updates()]
     behind = StandIns.of(state).variables()
     trains_something = bool(untrained) and _trains_something(state, uses)
@@ -88,8 +88,8 @@ def _require_trained_column(state: GraphState, variable: str, table: Table) -> N
     if not stand_in.trains:
         return
     is_differentiated = _is_differentiated(state, table)
-    # In a graph with an optimizer, a lookup that no loss depends on is a program error. If a loss depends on the lookup
-    # only through tf.stop_gradient, the program freezes the rows on purpose.
+    # In a graph with an optimizer, a lookup on which no loss depends is an error in the program. If a loss depends on
+    # the lookup only through tf.stop_gradient, the program freezes the rows on purpose.
     reads_beside = state.mode is None and stand_in.variable.graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)
     if is_differentiated or reads_beside and table.table_name not in stand_ins.unreached and _ends_of(
             state, table).isdisjoint(ops_feeding(_losses(state, table.variable.graph))):
@@ -127,7 +127,7 @@ def _losses(state: GraphState, graph: tf.Graph) -> List[tf.Tensor]:
         loss = waiting.pop()
         if loss.graph is graph:
             losses.append(loss)
-        else:  # the loss is in a function body, so captured tensors are treated as losses
+        else:  # the loss is in a function body, so the captured tensors are treated as losses
             waiting.extend(internals.captured_by(loss.graph))
     return losses
 

@@ -1,1 +1,1 @@
-"""Code that records the losses of a program, and enables the program's optimizers to train tables."""
+"""Record of a program's losses, and changes of TensorFlow's optimizers so that they train tables."""

@@ -1,4 +1,5 @@
-"""Gradients of feature columns. The rows of a table replace the variable that TensorFlow created for the column."""
+"""Gradients of feature columns, with the rows of a table instead of the variable that TensorFlow created for a column.
+"""
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
@@ -19,7 +20,7 @@ class _Source(NamedTuple):
     """Source of a gradient, and the tensor that replaces the source.
 
     Attributes:
-        tensor: variable or tensor of rows with respect to which the loss is differentiated.
+        tensor: variable or tensor of rows with respect to which the gradient is computed.
         variable: variable or tensor that the program passed.
         stand_in: stand-in of the variable, or None if no table contains the rows of the variable.
     """
@@ -30,11 +31,11 @@ class _Source(NamedTuple):
 
 
 def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
-    """Return the sources for ``tf.gradients``. The rows of tables replace the variables of columns.
+    """Return the sources for ``tf.gradients``, with rows of tables instead of the variables of columns.
 
     Args:
-        losses: tensors to differentiate.
-        sources: variables and tensors with respect to which to differentiate.
+        losses: tensors whose gradients are computed.
+        sources: variables and tensors with respect to which the gradients are computed.
     """
     given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
     graphs = {internals.outermost(each.graph) for each in given if isinstance(each, tf.Variable)}
@@ -77,8 +78,8 @@ def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
 def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: Callable[[List[Any]], Pairs]) -> Pairs:
     """Return pairs of gradients and variables for a graph with columns.
 
-    The gradient of a column is the gradient of the rows of its table. The pair contains the variable that TensorFlow
-    created, because programs select gradients by variables and names of variables.
+    The gradient of a column is computed with respect to the rows of its table. The pair contains the variable that
+    TensorFlow created, because programs select gradients by variables and their names.
 
     Args:
         wanted: variables, and tensors that contain rows of tables.
@@ -87,7 +88,7 @@ def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: 
     found = [StandIns.of(state).of_variable(each) for each in wanted]
     columns = [each for each in found if each is not None]
     if state.mode not in (None, tf.estimator.ModeKeys.TRAIN):
-        # Heads may request gradients in evaluation, but no session runs these gradients.
+        # Heads may request gradients in evaluation, but these gradients are never computed.
         others = [variable for variable, stand_in in zip(wanted, found) if stand_in is None]
         none = {id(each.variable): (tf.zeros_like(each.variable.initial_value), each.variable) for each in columns}
         return [*(compute(others) if others else []), *none.values()]
@@ -98,7 +99,7 @@ def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: 
         if stand_in is not None:
             require_trains(state, stand_in)
             sources.extend(_Source(rows, variable, stand_in) for rows in targets_of(state, stand_in))
-        elif id(variable) not in of_tables:  # a second gradient would train the same rows twice
+        elif id(variable) not in of_tables:  # a second gradient would train the same rows again
             sources.append(_Source(variable, variable, None))
     pairs = compute([source.tensor for source in sources])
     handles = handles_in(tf.compat.v1.get_default_graph())
@@ -116,9 +117,9 @@ def _pair(state: GraphState, source: _Source, gradient: Any, handles: Dict[int, 
 def of_column(gradient: Any) -> Any:
     """Return a gradient whose static shape hides the number of rows of the table.
 
-    With a known number of rows, TensorFlow would reject ops on the gradient and the stand-in variable, because the
-    stand-in has no rows. TensorFlow's error does not name the table. With the hidden number, the optimizer receives the
-    dense result and raises E253.
+    If the number were known, TensorFlow would reject ops on the gradient and the stand-in variable, which has 0 rows,
+    with an error that does not name the table. If the number is hidden, the optimizer receives the dense result and
+    raises E253.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
@@ -127,13 +128,13 @@ def of_column(gradient: Any) -> Any:
 
 
 def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
-    """Replace the variables of columns by rows of tables in pairs of gradients and variables. Return the pairs.
+    """Return pairs of gradients and variables, with rows of tables instead of the variables of columns.
 
     In evaluation and prediction, the function removes the pairs of columns.
 
     Raises:
         ColumnError: the gradient of a column is None although the loss depends on the column's table.
-        TableUseError: two pairs contain rows of the same table.
+        TableUseError: two pairs contain the rows of the same table.
     """
     found: Pairs = []
     stand_ins = StandIns.of(state)
@@ -160,7 +161,7 @@ def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
 def require_trains(state: GraphState, stand_in: StandIn) -> None:
     """Raise ``ColumnError`` if a session ran before the program requested gradients.
 
-    The first run makes a lookup without gradients an evaluation lookup.
+    At the first run, a lookup without gradients becomes an evaluation lookup.
     """
     name = stand_in.table.table_name
     if (name, TRAIN) not in state.lookups and (name, EVAL) in state.lookups and stand_in.trains:
@@ -170,10 +171,10 @@ def require_trains(state: GraphState, stand_in: StandIn) -> None:
 
 
 def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
-    """Return a list with the tensor that replaces a stand-in when a loss is differentiated.
+    """Return a list with the tensor that replaces a stand-in when gradients are computed.
 
-    It is the variable of the table, or the local rows of an expansion table. The list is empty if no lookup trains the
-    expansion table.
+    The tensor is the variable of the table, or the local rows of an expansion table. The list is empty if no lookup
+    trains the expansion table.
     """
     if not stand_in.table.shape.expands:
         return [stand_in.table.variable]
@@ -185,6 +186,6 @@ def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
 
 
 def handles_in(graph: tf.Graph) -> Dict[int, tf.Tensor]:
-    """Return a dict from the ``id()`` of local rows to the handles of these rows, for all expansion tables."""
+    """Return a dict from the ``id()`` of a local rows tensor to the handles of its rows, for all expansion tables."""
     return {id(local): handles for local, handles in zip(
         graph.get_collection(LOCAL_ROWS), graph.get_collection(HANDLES))}

@@ -1,8 +1,7 @@
-"""Record of the tensors that a program differentiates.
+"""Record of the tensors whose gradients a program computes.
 
-ascpipe uses the record to find tables that a loss depends on but no op updates.
-
-``tf.gradients``, ``tf.hessians`` and all optimizers call the function of TensorFlow that this module patches.
+The record is used to find tables on which a loss depends but which no op updates. ``tf.gradients``, ``tf.hessians`` and
+all optimizers call the function of TensorFlow that this module patches.
 """
 from typing import Any
 
@@ -33,9 +32,9 @@ def _gradient_of_tape(self: Any, target: Any, sources: Any, *args: Any, **kwargs
 
 
 def _merge(sources: Any) -> None:
-    """Merge the lookups of each table if a program of ``ascpipe.tf`` differentiates with respect to rows of tables.
+    """Merge the lookups of each table if a program of ``ascpipe.tf`` computes gradients with respect to rows of tables.
 
-    With the API of Rec SDK, programs must call ``do_merge_lookup``.
+    With Rec SDK's API, programs must call ``do_merge_lookup``.
     """
     if not Process.is_initialised() or not Process.current().is_plain:
         return

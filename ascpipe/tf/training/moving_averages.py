@@ -1,4 +1,4 @@
-"""Check that refuses moving averages of table variables. Such a variable has rows of other keys in each step."""
+"""Check that refuses moving averages of table variables, which contain rows of other keys in each step."""
 from typing import Any
 
 import tensorflow as tf

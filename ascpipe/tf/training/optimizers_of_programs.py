@@ -1,7 +1,7 @@
-"""Patches of TensorFlow's optimizers, so that these optimizers also train tables and the tables of feature columns.
+"""Patches that enable TensorFlow's optimizers to train tables, including the tables of feature columns.
 
-The variables of feature columns may be stand-ins for tables. The gradient of a stand-in is the gradient of rows of the
-table. A table optimizer applies this gradient with the formula of the program's optimizer.
+The variables of feature columns may be stand-ins for tables. The gradient of a stand-in is computed with respect to
+rows of the table, and is applied by a table optimizer with the same formula as the program's optimizer.
 """
 import functools
 import inspect
@@ -42,9 +42,9 @@ class Optimizer(tf.compat.v1.train.Optimizer):
 
     Args:
         dense: TensorFlow optimizer for variables.
-        sparse: TensorFlow optimizer for tables. It must update only the rows of a batch, or be Adam, which becomes
-            LazyAdam. A function without arguments that returns an optimizer of ``ascpipe.tf.optimizers`` is also
-            allowed. ascpipe calls the function once per graph.
+        sparse: TensorFlow optimizer for tables. It must update only the rows of a batch, or be Adam, which is replaced
+            by LazyAdam. A function without arguments that returns an optimizer of ``ascpipe.tf.optimizers`` is also
+            allowed, and is called once per graph.
         name: name of the op that applies gradients.
 
     Raises:
@@ -76,7 +76,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
     def apply_gradients(self, grads_and_vars: Iterable[Tuple[Any, Any]], global_step: Optional[tf.Variable] = None,
                         name: Optional[str] = None) -> tf.Operation:
         """Return an op that applies each gradient with the optimizer of the gradient's variable or table."""
-        if self._sparse is self._dense:  # a second call per step would count two steps
+        if self._sparse is self._dense:  # a second call would count the step twice
             return self._dense.apply_gradients(grads_and_vars, global_step, name or self._name)
         return _apply(self._dense.apply_gradients, self._sparse, list(grads_and_vars), global_step, name or self._name)
 
@@ -86,7 +86,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
 
 
 class _Form(NamedTuple):
-    """Description of the table optimizer that has the formula of a TensorFlow optimizer.
+    """Description of the table optimizer with the same formula as a TensorFlow optimizer.
 
     Attributes:
         arguments: names of the copied hyper-parameters in TensorFlow's constructor.
@@ -99,7 +99,7 @@ class _Form(NamedTuple):
     make_by_address: Optional[Callable[..., CustomizedOptimizer]]
 
 
-#: All arguments of the constructor. TensorFlow 2.15 has ``beta``, too.
+#: All arguments of the constructor. TensorFlow 2.15 also has ``beta``.
 _FTRL = tuple(name for name in inspect.signature(tf.compat.v1.train.FtrlOptimizer.__init__).parameters
               if name not in ("self", "name"))
 _ADAM = _Form(("lr", "beta1", "beta2", "epsilon"), lazy_adam.CustomizedLazyAdam, lazy_adam.CustomizedLazyAdamByAddress)
@@ -162,7 +162,7 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
     require_of_the_step(state, self.get_name(), pairs)
     pairs = with_occurrences(state, pairs)
     if any(_only_evaluates(state, target) for _, target in pairs) and all(gradient is None for gradient, _ in pairs):
-        return tf.no_op(name=name)  # in evaluation, no session runs the training op
+        return tf.no_op(name=name)  # in evaluation, the training op is never run
     if not isinstance(self, CustomizedOptimizer) and any(
             _needs_form(state, self, gradient, target) for gradient, target in pairs):
         return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
@@ -177,10 +177,10 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
 
 
 def _needs_form(state: GraphState, optimizer: tf.compat.v1.train.Optimizer, gradient: Any, target: Any) -> bool:
-    """Return whether a table optimizer must train a table instead of ``optimizer``.
+    """Return whether a table must be trained by a table optimizer instead of ``optimizer``.
 
-    Adam would change all rows, and the rows of expansion tables are not in variables. In graphs with columns, ascpipe
-    always uses a table optimizer with the same formula, if it exists.
+    Adam would change all rows, and the rows of expansion tables are not in variables. In graphs with columns, a table
+    optimizer with the same formula is always used, if it exists.
     """
     if gradient is None or not _is_of_table(target):
         return False
@@ -232,10 +232,10 @@ def _apply(apply_dense: Callable[..., Any], sparse: Any, pairs: Pairs, global_st
 
 
 def _for_tables(optimizer: Any) -> tf.compat.v1.train.Optimizer:
-    """Return the table optimizer for an optimizer of the program. It is created once per graph.
+    """Return the table optimizer for an optimizer of the program. One table optimizer is created per graph.
 
     Raises:
-        ColumnError, TableUseError: no table optimizer for expansion tables has the formula.
+        ColumnError, TableUseError: there is no table optimizer for expansion tables with the same formula.
     """
     made: Dict[Any, tf.compat.v1.train.Optimizer] = internals.stored_on(
         tf.compat.v1.get_default_graph(), "optimizers_for_tables", dict)
@@ -253,7 +253,7 @@ def _made(optimizer: Any) -> tf.compat.v1.train.Optimizer:
     form = _form_of(optimizer)
     expands = Process.current().configuration.use_dynamic_expansion
     if form is None and not expands:
-        return optimizer  # the optimizer updates rows of the batch in the variable of the table
+        return optimizer  # the optimizer itself updates the rows of the batch in the table's variable
     make = None if form is None else form.make_by_address if expands else form.make
     if form is None or make is None:
         raise _refusal(optimizer, "{} has no form for tables that grow, asc.init(use_dynamic_expansion=True). Pass "
