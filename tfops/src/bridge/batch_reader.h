@@ -40,7 +40,7 @@ class BatchReader {
     std::vector<tensorflow::Tensor> tensors;
   };
 
-  // One batch, which a thread reads.
+  // A batch for a thread to read.
   struct Work {
     std::int64_t number;  // number of the batch in this iterator
     std::int64_t epoch;
@@ -64,7 +64,7 @@ class BatchReader {
   std::condition_variable changed_;
   bool is_started_ = false;
   std::int64_t pass_ = 0;
-  EpochPosition position_ = {0, 0};       // of the next batch that a thread takes
+  EpochPosition position_ = {0, 0};       // position of the next batch that a thread takes
   std::int64_t taken_ = 0;                // number of batches that threads have taken
   std::int64_t returned_ = 0;             // number of batches that Next has returned
   bool is_end_ = false;                   // no batch is left to take

@@ -1,4 +1,4 @@
-// Common helpers of the C interface.
+// Common functions of the C interface.
 //
 // Every call with an `err` argument returns 0 if it succeeds. Otherwise the call writes a UTF-8 text to err[err_bytes]
 // and returns a TensorFlow error code.

@@ -1,4 +1,5 @@
-// C interface for several ranks (ascpipe/tf/running/native.py). Rank 0 sends requests, and the other ranks answer.
+// C interface for programs with several ranks (ascpipe/tf/running/native.py). Rank 0 sends requests, and the other
+// ranks answer.
 #include <cstdint>
 #include <cstring>
 #include <memory>

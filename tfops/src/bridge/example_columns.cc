@@ -216,7 +216,7 @@ class ExampleBatch {
   tensorflow::Allocator* const allocator_;
   const std::int64_t block_;
   std::vector<std::vector<Column>> columns_;  // by block and feature
-  std::vector<Tensor> defaults_;              // of dense features
+  std::vector<Tensor> defaults_;              // default values of dense features
   tensorflow::example::Result* const result_;
   std::atomic<bool> unusual_{false};
 };

@@ -31,8 +31,8 @@ class PendingClaim {
 
   // Makes the claim final. The batch then counts as trained.
   void Commit() const;
-  // Reverts the claim. TakeBack copies the rows that were moved out of their slots from the home rows back to the
-  // slots. The home rows have not changed since the moves.
+  // Reverts the claim. TakeBack copies the swapped-out rows from their home rows back to their slots. The home rows
+  // have not changed since the moves.
   void TakeBack() const;
   // Reverts a claim whose rows were not moved yet.
   void TakeBackUnmoved() const;

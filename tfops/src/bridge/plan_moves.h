@@ -27,8 +27,8 @@ class PlanMoves {
   // call CarryOut again. The batch may then have another plan. CarryOut neither waits nor allocates outputs. CarryOut
   // returns an error only if the record is damaged.
   tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx);
-  // Copies the rows that were moved out of their slots from the home rows back to the slots. The home rows have not
-  // changed since the moves.
+  // Copies the swapped-out rows from their home rows back to their slots. The home rows have not changed since the
+  // moves.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }
 
  private:

@@ -30,7 +30,7 @@ struct PlanRequest {
   int output = 0;      // index of the output with the slots
   int restore = 1;     // index of the first output that is a restore index
   bool rings = true;   // ring the table worker at DONE; otherwise the caller rings it
-  bool pends = false;  // with several ranks, a claim or read is final only when all ranks have finished it
+  bool pends = false;  // with several ranks, a claim or read is final only after all ranks have finished it
   std::shared_ptr<const FixedRows> rows;  // rows that an evaluation reads; null: rows of the live table
 };
 

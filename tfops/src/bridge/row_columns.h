@@ -51,7 +51,7 @@ class RowColumns {
   tensorflow::Status GatherDense(std::size_t feature, const std::vector<RowRun>& rows, tensorflow::Tensor* out) const;
   tensorflow::Status GatherSparse(std::size_t feature, const std::vector<RowRun>& rows,
                                   tensorflow::Allocator* allocator, Sparse* out) const;
-  // Converts the values at `at` and writes them to `out`, beginning with element `first`.
+  // Converts the values at the positions `at`, and writes the results to `out`, beginning with element `first`.
   tensorflow::Status Convert(std::size_t feature, const ArrowValues& values, const std::vector<std::int64_t>& at,
                              std::int64_t first, tensorflow::Tensor* out) const;
 

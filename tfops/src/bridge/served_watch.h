@@ -1,4 +1,4 @@
-// Tables of a session that are updated from a directory while they are looked up.
+// Tables of a session that are updated from a directory while lookups read the tables.
 #ifndef ASCPIPE_BRIDGE_SERVED_WATCH_H_
 #define ASCPIPE_BRIDGE_SERVED_WATCH_H_
 

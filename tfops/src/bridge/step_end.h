@@ -66,8 +66,8 @@ class StepEnd : public tensorflow::ResourceBase {
   // change.
   void Pends(PendingRead read);
   void HasRead();
-  // Returns false if the step trains or uses batches of several streams. The reads of such a step must all see the same
-  // state, so they cannot be repeated.
+  // Returns false if the step trains or uses batches of several streams. All reads of such a step must see the same
+  // state, so the reads cannot be repeated.
   bool MayPutReadsAside() const;
   // Releases the step's share of the lease. Later, ReadAgain requests the same rows again.
   void PutReadsAside();

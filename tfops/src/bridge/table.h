@@ -59,8 +59,8 @@ class Table {
   const DeviceTable& device() const { return *device_; }
   const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
   const TableSizes& sizes() const { return sizes_; }
-  // Returns true for an expansion table, which has only home rows. The device table of an expansion table has one row,
-  // because the variable needs a row. This row belongs to no key.
+  // Returns true for an expansion table, which has only home rows. The device table of an expansion table has one row
+  // that belongs to no key, because the variable needs a row.
   bool is_expansion() const { return sizes_.device_rows == 0; }
   // Returns the home rows that have memory now.
   HomeRows home() const;
@@ -74,8 +74,8 @@ class Table {
   // Sets the directories of the row files, for error messages. Call SetDirectories before a step uses the table.
   void SetDirectories(std::string directories) { directories_ = std::move(directories); }
   const std::string& directories() const { return directories_; }
-  std::int64_t most_disk_rows() const { return disk_rows_; }  // at home and on disk together; 0: no rows on disk
-  bool AwaitsRows(std::int64_t frame) const;  // whether the plan of a training frame waits for rows from disk
+  std::int64_t most_disk_rows() const { return disk_rows_; }  // maximum at home and on disk; 0: no rows on disk
+  bool AwaitsRows(std::int64_t frame) const;  // returns true if the plan of a training frame waits for rows from disk
   ReaderEpochs& epochs(int reader) { return *epochs_[reader]; }
   DiskReads& disk_reads(int reader) { return *disk_reads_[reader]; }
   // Makes `owner` the exclusive user of disk_reads. Returns false if there is another owner, or if the disk worker has

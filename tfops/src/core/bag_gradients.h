@@ -30,7 +30,7 @@ struct SumPart {
 void ZeroPart(const SumPart& part, std::int64_t rows, std::int64_t dim, float* sums);
 
 // Adds the gradient of position i to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order. The function
-// changes only rows of the part. Missing positions and positions with place -1 are skipped. `places` is
+// changes only rows of the part. Positions whose restore index or element of `places` is -1 are skipped. `places` is
 // int32[place_count], and `sums` is float[valid, dim]. Returns the first i whose restore index is outside [-1,
 // place_count), or -1.
 std::int64_t AddBagGradients(const std::int32_t* places, std::int64_t place_count, const BagGradient& lookup,

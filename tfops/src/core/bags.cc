@@ -174,7 +174,7 @@ ASC_INLINE std::int64_t Combine(const BagRows& rows, const Bags& bags, std::int6
   return -1;
 }
 
-// Returns the gradient of a bag's divisor. It is equal for all positions of the bag.
+// Returns the gradient of a bag's divisor. The gradient is equal for all positions of the bag.
 ASC_INLINE float GradientOfDivisor(SumOrder order, const float* grad, const float* sum, float divisor,
                                    std::int64_t dim) {
   return LaneSum(order, dim, [=](std::int64_t i) ASC_INLINED { return grad[i] * (-sum[i] / divisor / divisor); });

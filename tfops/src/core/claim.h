@@ -34,9 +34,9 @@ struct ClaimWords {
 struct ClaimVerdict {
   enum Kind { kWait, kError, kReady };
   Kind kind;
-  layout::WaitsFor waits_for;  // for kWait
+  layout::WaitsFor waits_for;  // reason of kWait
   bool wants;                  // for kWait: publish the wanted ticket to the table worker
-  CoreStatus error;            // for kError
+  CoreStatus error;            // error of kError
 
   static ClaimVerdict Wait(layout::WaitsFor reason, bool wants) { return {kWait, reason, wants, CoreStatus()}; }
   static ClaimVerdict Refuse(CoreStatus error) { return {kError, layout::kWaitNone, false, std::move(error)}; }

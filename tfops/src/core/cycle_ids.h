@@ -38,7 +38,7 @@ class CycleIds {
   // Sets the number of batches in a cycle of a table, starting with the next batch. The table has no cycles if `steps`
   // is 1. `table` is an index in the ring.
   void SetSteps(int table, std::int64_t steps);
-  // Returns whether any table has cycles.
+  // Returns true if any table has cycles.
   bool Any() const;
   // Sets the number of batches that were trained before the next batch. Call SetBefore after a checkpoint was
   // restored. `open` is the last batch that a step may still use, or 0.
@@ -54,7 +54,7 @@ class CycleIds {
   // the cycle to the batch. `open` is the first earlier batch that a step may still use, or `sequence` if there is no
   // such batch.
   CyclePlace Pass(std::int64_t sequence, std::int64_t open, Batch* batch);
-  // Records that a step used this batch. This batch and all earlier batches stay counted.
+  // Records that a step used this batch. Drop no longer removes this batch or earlier batches from the count.
   void Use(std::int64_t sequence) { used_ = sequence > used_ ? sequence : used_; }
   // Reduces the count by the unused batches after batch `sequence`. The next batch gets the number of the first removed
   // batch.

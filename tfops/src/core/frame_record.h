@@ -18,7 +18,7 @@ namespace ascpipe {
 struct FrameRecord {
   layout::Frame frame = {};             // number, ticket, offset, length and timestamp
   std::vector<layout::Part> parts;      // [tables]: counts of ids and features, and offsets of the arrays
-  std::vector<layout::Spec> specs;      // of the features of all parts
+  std::vector<layout::Spec> specs;      // specs of the features of all parts
   std::vector<std::size_t> first_spec;  // [tables]: the first spec of each part
   CyclePlace cycle;                     // position of the batch in the cycles of gradient accumulation
   ReadPosition read;                    // position of the dataset after the batch

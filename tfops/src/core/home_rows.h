@@ -59,7 +59,7 @@ inline std::int64_t HomeOf(std::int32_t code) {
   return std::int64_t{layout::kSlotHome} - (code >= 0 ? code - layout::kSlotFrozen : code);
 }
 
-// Computes the handles and places of the rows of a plan. `codes`, `handles` and `places` have `count` elements. If key
+// Computes `handles` and `places` for the rows of a plan. `codes`, `handles` and `places` have `count` elements. If key
 // i has no row, handles[i] is 0 and places[i] is kSlotNone. Otherwise places[i] is i, or i + kSlotFrozen if the code
 // includes kSlotFrozen. Returns the index of the first code of a row without memory, or -1. Elements after this index
 // are not written.

@@ -60,7 +60,7 @@ void SayLine(const std::string& line) {
   }
   text += '\n';
   const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
-  static_cast<void>(written);  // there is no other place to report a failure
+  static_cast<void>(written);  // a failure cannot be reported
 }
 
 std::int64_t LateWaits::WaitedNs(std::int64_t began_ns, std::int64_t now_ns) const {

@@ -86,8 +86,8 @@ class RingView {
   // Numbers of the oldest frame in use (head) and of the next frame (tail).
   std::int64_t head() const { return own_->head.load(); }
   std::int64_t tail() const { return own_->tail.load(); }
-  // The two functions below set the private positions. Call them before the shared positions change, so that steps see
-  // every frame that workers see.
+  // SetHead and SetTail set the private positions. Call these functions before the shared positions change, so that
+  // steps see every frame that workers see.
   void SetHead(std::int64_t number) const { own_->head.store(number); }
   void SetTail(std::int64_t number) const { own_->tail.store(number); }
 

@@ -42,8 +42,9 @@ inline void CopyFloats(float* to, const float* from, std::int64_t count) {
 constexpr std::int64_t kLineFloats = 16, kMostPrefetched = 64;
 
 // True if non-temporal stores are available. Use these stores for rows that are not read soon: the stores do not fetch
-// the overwritten cache lines, and do not evict lines that are in use. Call PastTheCache after such copies. It is a
-// fence. Without the fence, other threads may not see the copies, even after a lock or an atomic store.
+// the overwritten cache lines, and do not evict lines that are in use. Call PastTheCache after such copies.
+// PastTheCache is a fence. Without the fence, other threads may not see the copies, even after a lock or an atomic
+// store.
 #ifdef __SSE2__
 constexpr bool kCopiesPastTheCache = true;
 

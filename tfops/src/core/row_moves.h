@@ -1,4 +1,4 @@
-// Row moves of one plan. The step executes them while the state of the plan is CLAIMED, and then sets the state to
+// Row moves of one plan. The step executes the moves while the state of the plan is CLAIMED, and then sets the state to
 // DONE.
 #ifndef ASCPIPE_CORE_ROW_MOVES_H_
 #define ASCPIPE_CORE_ROW_MOVES_H_
@@ -29,7 +29,7 @@ struct StateRows {
 // Arrays of one table. The row moves of a plan change these arrays.
 struct MovedTable {
   const std::string* name = nullptr;
-  std::int64_t device_rows = 0;  // for an expansion table: the number of its home rows
+  std::int64_t device_rows = 0;  // for an expansion table, the number of its home rows
   HomeRows home;                 // empty for a table without home rows
   const InitialRows* initial = nullptr;
   const std::vector<StateRows>* state = nullptr;  // [0] is the embeddings, the next elements are optimizer slots

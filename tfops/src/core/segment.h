@@ -1,4 +1,4 @@
-// Shared-memory segments. The supervisor creates them and passes their descriptors to other processes.
+// Shared-memory segments. The supervisor creates the segments and passes their descriptors to other processes.
 #ifndef ASCPIPE_CORE_SEGMENT_H_
 #define ASCPIPE_CORE_SEGMENT_H_
 

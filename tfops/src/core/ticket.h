@@ -16,7 +16,7 @@
 
 namespace ascpipe {
 
-// Object through which tickets access the ring and the bells when they are closed. All tickets of a stream share one
+// Gives a ticket access to the ring and the bells while the ticket is being closed. All tickets of a stream share one
 // gate. A ticket tensor may outlive the ring, so the ring is unmapped only when all tickets are closed and no thread is
 // inside the gate.
 class TicketGate {
@@ -75,8 +75,8 @@ class Ticket {
     why_ = std::move(why);
     return Leave(kFailed);
   }
-  const std::string& why() const { return why_; }         // for a failed ticket
-  const FrameRecord& record() const { return *record_; }  // for a ticket that has or had a frame
+  const std::string& why() const { return why_; }         // reason; only for a failed ticket
+  const FrameRecord& record() const { return *record_; }  // only for a ticket that has or had a frame
 
   void Ref() { references_.fetch_add(1); }
   void Unref() {

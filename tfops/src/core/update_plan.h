@@ -13,14 +13,14 @@ namespace ascpipe {
 
 // Identification of the served version.
 struct ServedAt {
-  std::int64_t sequence = 0;  // of the last update; 0: no update was applied or found to be older
+  std::int64_t sequence = 0;  // sequence of the last update that was applied or found to be older; 0: none
   std::int64_t step = -1;
   std::string id;
 };
 
 struct UpdatePlan {
   std::vector<std::size_t> apply;  // updates to apply, in this order
-  std::int64_t sequence = 0;       // sequence of the last update that the served version contains already, if greater
+  std::int64_t sequence = 0;       // last update that the served version already contains, if above at.sequence
   std::int64_t refused = -1;       // first update that does not follow the version before it; -1: none
 };
 

@@ -87,7 +87,7 @@ class UpdateWatch {
   std::mutex updating_;                   // held while updates are applied; protects the next three members
   std::map<std::string, Stamp> refused_;  // names of files that are not read again unless they change
   std::int64_t out_of_order_ = -1;        // sequence of the last update that was refused because of its order
-  bool is_readable_ = true;               // whether the directory could be read
+  bool is_readable_ = true;               // true if the directory could be read
 
   mutable std::mutex mutex_;  // protects the members below
   std::condition_variable stop_requested_;

@@ -29,8 +29,8 @@ class Wait {
   // The waiter calls Left when the wait is over, after success or an error. The waiter polls no other wait during the
   // call.
   virtual void Left() {}
-  // Finish is called once, after Left. It is called by the waiter thread, or by the thread that calls Add after Stop.
-  // `status` is the status of Poll, or the reason for aborting the wait.
+  // Finish is called once, after Left. The caller is the waiter thread, or a thread that calls Add after Stop. `status`
+  // is the status of Poll, or the reason for aborting the wait.
   virtual void Finish(const CoreStatus& status) = 0;
 
   // Cancels the wait. Any thread may call Cancel when the step is cancelled.

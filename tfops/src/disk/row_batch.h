@@ -85,7 +85,7 @@ class RowBatch {
   RowFile* const file_;
   const BatchKind kind_;
   const DiskBatch asked_;
-  std::vector<Place> order_;  // by slot
+  std::vector<Place> order_;  // sorted by slot
   std::vector<BlockOperation> operations_;
 };
 

@@ -109,7 +109,7 @@ class Datasets {
     return function != nullptr && ParsesRecord(*function);
   }
 
-  // Returns true if `batch` reads a map that parses records, and no other batch is between them.
+  // Returns true if `batch` reads a map that parses records, without another batch dataset between the map and `batch`.
   bool FollowsParsing(const Node* batch) const {
     for (const Node* at = Source(batch, 0).node; at != nullptr && at->num_inputs() > 0; at = Source(at, 0).node) {
       if (at->output_type(0) != tensorflow::DT_VARIANT || IsBatch(at)) return false;

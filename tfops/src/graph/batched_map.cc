@@ -183,7 +183,7 @@ class MapBatching {
     return OkStatus();
   }
 
-  // Adds a constant: a scalar, or an empty vector if there is no text.
+  // Adds a string constant: a scalar, or an empty vector if `texts` is empty.
   Status Texts(const Node& beside, const std::vector<std::string>& texts, NodeBuilder::NodeOut* out) {
     tensorflow::Tensor value(tensorflow::DT_STRING,
                              texts.empty() ? tensorflow::TensorShape({0}) : tensorflow::TensorShape());

@@ -1,4 +1,4 @@
-// Order of the nodes of a graph, and the conditionals that decide whether a node runs.
+// Computes the order of a graph's nodes, and the conditionals that decide whether a node runs.
 #ifndef ASCPIPE_GRAPH_GRAPH_ORDER_H_
 #define ASCPIPE_GRAPH_GRAPH_ORDER_H_
 

@@ -22,7 +22,7 @@ namespace {
 constexpr char kOnPool[] = "use_inter_op_parallelism";
 constexpr char kFunction[] = "f";
 constexpr char kExecutor[] = "_executor";  // attribute of a called function that selects its executor
-// Executor of TensorFlow that runs one op after another. All ops must be synchronous.
+// Name of the TensorFlow executor that runs one op after another. All ops must be synchronous.
 constexpr char kInOrder[] = "SINGLE_THREADED_EXECUTOR";
 
 // Returns true if a function submits ids and does nothing else that takes noticeable time.

@@ -1,4 +1,4 @@
-// Helpers of the C interface of training data.
+// Common functions of the C interface of training data.
 //
 // Every call with an `err` argument returns 0 if it succeeds. Otherwise the call writes a UTF-8 text to err[err_bytes]
 // and returns the number of a TensorFlow error code.

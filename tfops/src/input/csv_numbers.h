@@ -2,8 +2,8 @@
 // safe_strto64, safe_strtof and safe_strtod in tf.io.decode_csv.
 //
 // The functions Short... parse numbers in the common forms at the beginning of a text, and return a pointer to the
-// first byte after the number. They return null if there is no number or if the number has another form. The other
-// functions parse a whole text in all forms.
+// first byte after the number. These functions return null if there is no number or if the number has another form. The
+// other functions parse a whole text in all forms.
 #ifndef ASCPIPE_INPUT_CSV_NUMBERS_H_
 #define ASCPIPE_INPUT_CSV_NUMBERS_H_
 

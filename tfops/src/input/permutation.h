@@ -1,4 +1,4 @@
-// Pseudo-random permutation of the numbers below n. It needs no memory for the numbers.
+// Pseudo-random permutation of the numbers below n. The permutation is computed, so it needs no memory for the numbers.
 //
 // The construction is a Feistel network over the smallest power of two that is at least n and 64 (Luby, Rackoff 1988:
 // "How to construct pseudorandom permutations from pseudorandom functions"), with halves of equal size or of sizes that

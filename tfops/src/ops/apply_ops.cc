@@ -123,7 +123,7 @@ power: At most 0.
 rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
-// AscUpdate is not stateful. The op has another name for each set of fetches, and a session would keep a stateful
+// AscUpdate is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
 // kernel for each name.
 REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")

@@ -19,8 +19,8 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscGate is not stateful. The op has another name for each set of fetches, and a session would keep a stateful kernel
-// for each name.
+// AscGate is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
+// kernel for each name.
 REGISTER_OP("AscGate")
     .Input("has_batch: bool")
     .Input("components: T")
@@ -67,8 +67,8 @@ REGISTER_OP("AscNothing")
 Returns an empty tensor of each type.
 )doc");
 
-// AscLocalKeys is not stateful. The op has another name for each set of fetches, and a session would keep a stateful
-// kernel for each name.
+// AscLocalKeys is not stateful. The op has a different name for each set of fetches, and a session would keep a
+// stateful kernel for each name.
 REGISTER_OP("AscLocalKeys")
     .Input("ticket: int64")
     .Input("owned: int64")

@@ -43,7 +43,7 @@ table: Number of the table, at most 254.
 dim: Length of an embedding.
 )doc");
 
-// AscNameRows is not stateful. The op has another name for each set of fetches, and a session would keep a stateful
+// AscNameRows is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
 // kernel for each name.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")

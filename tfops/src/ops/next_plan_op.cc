@@ -56,8 +56,8 @@ shapes: Known shapes of the restore indexes; [] for none.
 slot_widths: For an expansion table, whose n_state is 1: the length of each optimizer slot in a home row.
 )doc");
 
-// AscPlans is not stateful. The op has another name for each set of fetches, and a session would keep a stateful kernel
-// for each name.
+// AscPlans is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
+// kernel for each name.
 REGISTER_OP("AscPlans")
     .Input("ticket: int64")
     .Input("state: Ref(n_state * float)")

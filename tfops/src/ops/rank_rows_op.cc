@@ -11,7 +11,7 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscForward is not stateful. The op has another name for each set of fetches, and a session would keep a stateful
+// AscForward is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
 // kernel for each name.
 REGISTER_OP("AscForward")
     .Input("owned: int64")

@@ -1,4 +1,4 @@
-// AscReadDataset reads files of training data.
+// AscReadDataset creates a dataset that reads files of training data.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,7 +14,7 @@
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
-// TensorFlow 2.15 copies a pointer that it has not set.
+// TensorFlow 2.15 copies an uninitialized pointer.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include "tensorflow/core/framework/dataset.h"
@@ -112,7 +112,7 @@ class ReadDataset : public DatasetBase {
   std::string DebugString() const override { return "AscReadDatasetOp::Dataset"; }
   const std::shared_ptr<const ReadSettings>& settings() const { return settings_; }
 
-  // These functions are virtual in only one of the versions of TensorFlow.
+  // Each of these functions is virtual in only one of the two TensorFlow versions.
   Status InputDatasets(std::vector<const DatasetBase*>*) const { return OkStatus(); }
   Status CheckExternalState() const { return OkStatus(); }
 
@@ -146,7 +146,7 @@ class ReadDataset::Iterator : public tensorflow::data::DatasetIterator<ReadDatas
   }
 
  protected:
-  // Each of these functions is virtual in one of the versions of TensorFlow.
+  // Each of these functions is virtual in only one of the two TensorFlow versions.
   Status SaveInternal(tensorflow::data::SerializationContext*, tensorflow::data::IteratorStateWriter*) {
     return Unsaved();
   }

@@ -5,8 +5,8 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscTurn is not stateful. The op has another name for each set of fetches, and a session would keep a stateful kernel
-// for each name.
+// AscTurn is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
+// kernel for each name.
 REGISTER_OP("AscTurn")
     .Input("ticket: int64")
     .Attr("table: int")

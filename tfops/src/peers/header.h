@@ -26,7 +26,7 @@ const char* NameOf(PeerKind kind);
 
 // Phase of a request of rank 0.
 enum class AskPhase : std::int32_t {
-  kSave,     // each rank executes the text between two steps and sends only kBusy until it has finished
+  kSave,     // each rank executes the request between two steps and sends only kBusy until it has finished
   kChange,   // like kSave, but tables change: evaluations that have read the tables fail
   kCollect,  // each rank sends its answers
   kEnd,      // like kCollect; the text contains the result

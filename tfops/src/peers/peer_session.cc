@@ -263,7 +263,7 @@ PeerActions PeerSession::Conclude(const std::vector<PeerHeader>& headers, const 
 }
 
 PeerState PeerSession::After(const PeerVerdict& verdict, const PeerRequest& request, const PeerHeader& ask) const {
-  if (DoesItsPart()) return state_;  // until Resume
+  if (DoesItsPart()) return state_;  // the state stays until Resume is called
   switch (verdict.kind) {
     case VerdictKind::kTurn:
       return PeerState::kTurn;

@@ -72,7 +72,7 @@ struct PeerAction {
   bool has_rows = false;
   PeerAsk ask;
 };
-using PeerActions = std::vector<PeerAction>;  // in the order of execution
+using PeerActions = std::vector<PeerAction>;  // in the order in which the caller must execute the actions
 
 // Next action of the thread.
 struct PeerMove {
@@ -102,10 +102,10 @@ class PeerSession {
     Duration wait_timeout, idle_after, warn_after, end_after;  // see Peers::Settings
   };
 
-  // State outside the session, which the caller reads.
+  // State outside the session, which the caller passes to Next.
   struct Around {
     Time now;
-    Time progressed;                // when a busy rank last made progress
+    Time progressed;                // time at which a busy rank last made progress
     std::int64_t processor_ns = 0;  // processor time of this process; set if WatchesStep()
     bool has_steps = false;         // a step of the program runs; set if this rank is broken
   };
@@ -114,7 +114,7 @@ class PeerSession {
   struct Step {
     std::int64_t ticket = 0;
     std::string collectives;         // collectives of the program; empty: none
-    Time since, computed;            // when it started, and when it last used a processor
+    Time since, computed;            // time of the start, and time at which the step last used a processor
     std::int64_t processor_ns = -1;  // processor time at `computed`; -1: unknown
   };
 
@@ -200,8 +200,8 @@ class PeerSession {
   Step step_;                    // kStep
   std::set<std::int64_t> open_;  // numbers of the requests without a kEnd yet
   Time turned_, broken_since_;
-  Time quiet_;  // when the last exchange ended
-  Time told_;   // when a line about a wait was last printed
+  Time quiet_;  // time at which the last exchange ended
+  Time told_;   // time at which a line about a wait was last printed
 };
 
 }  // namespace ascpipe

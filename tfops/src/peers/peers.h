@@ -61,7 +61,7 @@ class Peers {
     double end_after_s = 5;   // time after a failure until the engine is shut down, if a step of the program still runs
     std::string signature;    // must be equal on all ranks (peers/likeness.h)
     std::string collectives;  // Horovod ops in the program's graph, in the same format
-    layout::Exchanges* figures = nullptr;                   // in shared memory, or null
+    layout::Exchanges* figures = nullptr;                   // statistics in shared memory, or null
     std::shared_ptr<SpanRing<layout::ExchangeSpan>> spans;  // ring of recorded exchanges; null: not recorded
     // Function that is called when batches of other streams may be claimed, or when rank 0 has received an answer.
     std::function<void()> on_change;

@@ -28,7 +28,7 @@ struct PeerVerdict {
   VerdictKind kind = VerdictKind::kFail;
   int stream = 0;        // kTurn: the stream that is next
   std::string cause;     // kFail, kPoison: what each rank did; kAgain: why ranks fail, "" if none does
-  bool is_busy = false;  // kAgain: rank 0 has sent kBusy or kAsk, so it has started nothing else
+  bool is_busy = false;  // kAgain: true if rank 0 has sent kBusy or kAsk, so rank 0 has started nothing else
 
   bool failed() const { return kind == VerdictKind::kFail || kind == VerdictKind::kPoison; }
 };

@@ -170,7 +170,7 @@ class ReadRules {
     return false;
   }
 
-  // Returns true if nothing needs the cut any more, because only sums use it and these sums read in place.
+  // Returns true if the cut is no longer needed, because only sums use the cut and all these sums read in place.
   bool IsCutOut(int cut) const {
     const Uses& uses = step_.cuts[At(cut)].uses;
     return !uses.empty() && std::all_of(uses.begin(), uses.end(), [this](const Use& use) {

@@ -49,7 +49,7 @@ using Uses = std::vector<Use>;
 struct Lookup {
   Item item = 0;
   Value rows = -1, slots = -1, default_row = -1;
-  int table = -1;  // number of the table if `slots` may contain codes of home rows, as in evaluation; else -1
+  int table = -1;  // number of the table if `slots` may contain codes of home rows (in evaluation); otherwise -1
   bool is_copy = false;
   Items updates;      // updates of the variable
   Items evaluations;  // evaluation plans that produce the slots
@@ -105,7 +105,7 @@ struct Sum {
   Value slots = -1;
   Value rows = -1;    // only with a max_norm
   Items updates;      // updates of these rows
-  Items evaluations;  // as in Lookup
+  Items evaluations;  // evaluation plans that produce the slots
   std::vector<SumFeature> features;
 
   bool has_bags() const;
