@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::int64_t kFarBytes = 1 << 12;  // a longer gap between two reads is not read
+constexpr std::int64_t kFarBytes = 1 << 12;  // a longer gap between two reads is skipped
 
 }  // namespace
 
@@ -64,7 +64,8 @@ CoreStatus ContentBuffer::Fill(std::size_t count) {
   return CoreStatus();
 }
 
-// Makes room for `count` bytes at the position. A larger buffer occupies only as much memory as it gets bytes.
+// Makes room for `count` bytes at the position. A larger buffer occupies memory only for the bytes that are read into
+// it.
 CoreStatus ContentBuffer::Reserve(std::size_t count) {
   if (count <= capacity_) {
     if (begin_ > 0) std::memmove(buffer_.get(), buffer_.get() + begin_, available());

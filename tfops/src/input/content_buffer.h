@@ -18,13 +18,13 @@ namespace ascpipe {
 // buffer. An object is used by one thread at a time.
 class ContentBuffer {
  public:
-  // Takes the ownership of an open file. `compression` is not kDetect. No other method is called before Open.
+  // Takes ownership of an open file. `compression` must not be kDetect. Call Open before any other method.
   CoreStatus Open(std::unique_ptr<DataFile> file, Compression compression);
 
   const DataFile& file() const { return *file_; }
   Compression compression() const { return compression_; }
   bool is_plain() const { return compression_ == Compression::kNone; }
-  std::int64_t position() const { return position_; }  // in the content
+  std::int64_t position() const { return position_; }  // position in the content
 
   // The content at the position, of which `available` bytes are in memory.
   const char* at() const { return kept_ != nullptr ? kept_ + position_ : buffer_.get() + begin_; }
@@ -70,7 +70,7 @@ class ContentBuffer {
   std::size_t capacity_ = 0;
   std::size_t begin_ = 0, filled_ = 0;  // the content at position_ is in [begin_, filled_) of the buffer
   std::size_t read_ahead_ = 0;          // number of bytes that the next read requests beyond the bytes that are needed
-  std::int64_t expected_end_ = 0;       // of the bytes that will be needed; unknown unless it is after the position
+  std::int64_t expected_end_ = 0;       // end of the bytes that will be needed; unknown unless it is after the position
 };
 
 }  // namespace ascpipe

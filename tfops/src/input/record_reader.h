@@ -1,4 +1,4 @@
-// Interface of the readers of training data: a file as a sequence of records.
+// Interface of the readers of training data, which read a file as a sequence of records.
 #ifndef ASCPIPE_INPUT_RECORD_READER_H_
 #define ASCPIPE_INPUT_RECORD_READER_H_
 
@@ -13,7 +13,7 @@
 
 namespace ascpipe {
 
-enum class RecordKind : int { kTfRecord = 0, kText = 1 };  // numbers of RecordFormat::kind
+enum class RecordKind : int { kTfRecord = 0, kText = 1 };  // values of RecordFormat::kind
 
 inline RecordFormat TfRecordFormat() { return {static_cast<int>(RecordKind::kTfRecord), 0, 0, 0}; }
 inline RecordFormat TextFormat(char delimiter, bool use_quotes, bool has_header) {
@@ -25,40 +25,39 @@ inline bool IsText(const RecordFormat& format) { return format.kind == static_ca
 // Returns kE332 if no reader has this format.
 CoreStatus CheckFormat(const RecordFormat& format);
 
-// Returns a description for error texts, for example `text (delimiter ",", quotes, no header)`.
+// Returns a description for error messages, for example `text (delimiter ",", quotes, no header)`.
 std::string Described(const RecordFormat& format);
 
-// Returns the number of bytes of each record that are not counted by the lengths of an index.
+// Returns the number of bytes per record that the lengths in an index do not include.
 std::int64_t FrameBytes(const RecordFormat& format);
 
 // Position of a record in the content of a file.
 struct RecordPlace {
   std::int64_t number;  // counted from 0, without the header of a text file
-  std::int64_t offset;  // of the first byte
-  std::int64_t bytes;   // of everything up to the next record
+  std::int64_t offset;  // offset of the first byte
+  std::int64_t bytes;   // number of bytes up to the next record
 };
 
-// The reader has one open file. Each error has the file, the record number and the byte offset. After an error, the
-// position is unchanged. An object is used by one thread at a time.
+// The reader has one open file. Each error message contains the file, the record number and the byte offset. After an
+// error, the position is unchanged. Only one thread at a time may use an object.
 class RecordReader {
  public:
-  // Opens a file. kDetect reads the first bytes to find out the compression.
+  // Opens a file. With kDetect, the first bytes of the file determine the compression.
   static CoreStatus Open(const std::string& path, const RecordFormat& format, Compression compression,
                          std::unique_ptr<RecordReader>* reader);
   virtual ~RecordReader() = default;
 
-  // Reads and checks the next record. `data` is valid until the next call. At the end of the file, sets `is_end` and
-  // nothing else.
+  // Reads and checks the next record. `data` is valid until the next call. At the end of the file, sets only `is_end`.
   virtual CoreStatus Next(RecordPlace* place, ByteRange* data, bool* is_end) = 0;
 
-  // Skips the next record. As little of it as possible is read and checked.
+  // Skips the next record. Reads and checks as little of the record as possible.
   virtual CoreStatus Skip(RecordPlace* place, bool* is_end) = 0;
 
-  // Reads the record at a place from an index. Next then returns the record after it. Compressed files
-  // cannot be read at a place. After the last of several calls, call file().CheckUnchanged().
+  // Reads the record at a position from an index. Next then returns the following record. Compressed files do not
+  // support random access. After the last of several calls, call file().CheckUnchanged().
   virtual CoreStatus ReadAt(const RecordPlace& place, ByteRange* data) = 0;
 
-  // Announces that all bytes up to `offset` will be read, and no bytes after it, so that ReadAt reads them at once.
+  // Announces that only the bytes up to `offset` will be read. ReadAt then reads ahead to `offset`, but not beyond it.
   void Expect(std::int64_t offset) { content_.Expect(offset); }
 
   // Reads from `content`, which has all bytes of the plain file as long as the reader exists. ReadAt then returns data
@@ -75,7 +74,7 @@ class RecordReader {
  protected:
   explicit RecordReader(const RecordFormat& format) : format_(format) {}
 
-  // Returns kE333 if the file has no bytes at the place, or if it is compressed.
+  // Returns kE333 if `place` is outside the file, or if the file is compressed.
   CoreStatus CheckPlace(const RecordPlace& place, std::int64_t least, std::int64_t most) const;
 
   void Jump(const RecordPlace& place) {
@@ -89,7 +88,7 @@ class RecordReader {
 
   const RecordFormat format_;
   ContentBuffer content_;
-  std::int64_t number_ = 0;  // of the next record
+  std::int64_t number_ = 0;  // number of the next record
 };
 
 }  // namespace ascpipe

@@ -9,10 +9,11 @@
 namespace ascpipe {
 namespace {
 
-// Reading a gap of this size takes about as long as another call of the system.
+// Reading a gap of this size takes about as long as another system call.
 constexpr std::int64_t kGapBytes = 4096;
 
-// Returns the end of the bytes that one read fetches, beginning with place `first`. `places` has ascending offsets.
+// Returns the end offset of the bytes that one read fetches, beginning with places[first]. `places` has ascending
+// offsets.
 std::int64_t EndOfSpan(const std::vector<RecordPlace>& places, std::size_t first) {
   std::int64_t end = places[first].offset + places[first].bytes;
   for (std::size_t next = first + 1; next < places.size() && places[next].offset <= end + kGapBytes; ++next) {
@@ -181,7 +182,7 @@ CoreStatus RecordSetReader::FindPlaces(std::size_t file, const Wanted* wanted, s
   places_.resize(count);
   CoreStatus status;
   for (std::size_t begin = 0, end; begin < count && status.ok(); begin = end) {
-    // A run of consecutive records is found by one search in the index.
+    // One search in the index finds all records of a consecutive run.
     end = begin + 1;
     while (end < count && wanted[end].number == wanted[end - 1].number + 1) ++end;
     status = set_.indexes_[file]->Find(wanted[begin].number - set_.firsts_[file],

@@ -25,17 +25,17 @@ class RecordSet {
     RecordFormat format = TfRecordFormat();
   };
 
-  // Opens the indexes. Fails if an index does not belong to its file, like RecordIndex::Open.
+  // Opens the indexes. Returns an error if an index does not belong to its file, like RecordIndex::Open.
   static CoreStatus Open(std::vector<Source> sources, std::unique_ptr<RecordSet>* set);
 
   std::int64_t records() const { return firsts_.back(); }
 
-  // Number of records of a window, or 0 if all files are plain. If a file is compressed, records should be read in the
-  // order of windows, and in any order within a window. A window has about kWindowBytes.
+  // Returns the number of records of a window, or 0 if all files are plain. If a file is compressed, windows should be
+  // read in order. Records within a window may be read in any order. A window has about kWindowBytes.
   static constexpr std::int64_t kWindowBytes = std::int64_t{1} << 25, kMostInWindow = 1 << 16;
   std::int64_t window() const { return window_; }
 
-  // Describes the place of a record for messages: its number in its file, the path, and the byte offset.
+  // Describes the position of a record for messages: the number in its file, the path, and the byte offset.
   std::string Describe(std::int64_t record) const;
 
  private:
@@ -47,10 +47,10 @@ class RecordSet {
   CoreStatus Add(const Source& source);
   CoreStatus FindWindow();
 
-  // Number of the file that has a record, and number of the first record of a file.
+  // FileOf returns the number of the file that contains a record. FirstOf returns the number of a file's first record.
   std::size_t FileOf(std::int64_t record) const;
   std::int64_t FirstOf(std::size_t file) const { return firsts_[file]; }
-  // Opens a file again. Fails if the file has changed since Open.
+  // Opens a file again. Returns an error if the file has changed since Open.
   CoreStatus OpenReader(std::size_t file, std::unique_ptr<RecordReader>* reader) const;
 
   std::vector<Source> sources_;
@@ -73,10 +73,10 @@ class RecordSetReader {
   CoreStatus Read(const std::vector<std::int64_t>& numbers, std::vector<ByteRange>* records);
 
  private:
-  // Part of the batch in the order of the files.
+  // A part of the batch, in the order of the files.
   struct Wanted {
     std::int64_t number;
-    std::size_t place;  // in `numbers`
+    std::size_t place;  // index in `numbers`
   };
 
   // Reads records of one plain file.
