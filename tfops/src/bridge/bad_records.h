@@ -13,8 +13,7 @@ namespace ascpipe {
 // Counts and logs a skipped record.
 void SkipRecord(const ReadSettings& settings, std::int64_t number, const std::string& why);
 
-// Handles a record that does not have the features of the dataset. Skips the record or returns an error, depending on
-// `settings`.
+// Skips a record that does not have the features of the dataset, or returns an error, depending on `settings`.
 tensorflow::Status OnUnfitRecord(const ReadSettings& settings, std::int64_t number, const std::string& why);
 
 // Returns the error of a batch in which no record has the features of the dataset. `first` is the number of one of the

@@ -13,8 +13,7 @@ namespace ascpipe {
 tensorflow::Status ReadCombiner(const std::string& name, Combiner* combiner);
 
 // Sets splits, count, positions and weights of *bags. `splits` is int64[bags + 1] and ascends from 0 to `positions`,
-// the number of ids. `weights` is float[positions] or null. The caller keeps `splits` and `weights` alive while it uses
-// *bags.
+// the number of ids. `weights` is float[positions] or null. `splits` and `weights` must stay valid while *bags is used.
 tensorflow::Status ReadBags(const std::string& op, const tensorflow::Tensor& splits, const tensorflow::Tensor* weights,
                             std::int64_t positions, Bags* bags);
 

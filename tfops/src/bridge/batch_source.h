@@ -16,11 +16,11 @@
 
 namespace ascpipe {
 
-// Each thread has a separate object.
+// Each thread must use a separate object.
 class BatchSource {
  public:
-  // `settings` and `is_stopped` must exist as long as the source. `plan` is the plan of a pass. Read returns soon when
-  // `is_stopped` is set.
+  // `settings` and `is_stopped` must stay valid as long as the source exists. `plan` is the plan of a pass. Read
+  // returns soon when `is_stopped` is set.
   static std::unique_ptr<BatchSource> Make(const ReadSettings& settings, const BatchPlanArguments& plan,
                                            const std::atomic<bool>* is_stopped);
   virtual ~BatchSource() = default;

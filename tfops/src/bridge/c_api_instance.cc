@@ -25,8 +25,8 @@ ASC_EXPORT int asc_instance_bytes(std::int64_t rows, std::int64_t dim, std::int6
   return Answer(CoreStatus(), err, err_bytes);
 }
 
-// Adds a table of `rows` rows. The caller fills *keys (int64[rows]) and *embeddings (float[rows, dim]) before it calls
-// asc_instance_index.
+// Adds a table of `rows` rows. The caller must fill *keys (int64[rows]) and *embeddings (float[rows, dim]) before it
+// calls asc_instance_index.
 ASC_EXPORT int asc_instance_add(std::int64_t instance, int table, const char* name, std::int64_t rows, std::int64_t dim,
                                 std::int64_t** keys, float** embeddings, char* err, int err_bytes) {
   std::shared_ptr<Instance> found;

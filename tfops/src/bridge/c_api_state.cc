@@ -164,7 +164,7 @@ ASC_EXPORT int asc_disk_end(std::int64_t hold, int table, std::int64_t epoch, ch
   });
 }
 
-// Reads rows on disk, or writes them if `writes` is 1. `rows` is float[count, row floats]. Only loads write rows.
+// Reads rows on disk, or writes them if `writes` is 1. `rows` is float[count, row floats]. Only loads may write rows.
 ASC_EXPORT int asc_disk_rows(std::int64_t hold, int table, int writes, std::int64_t count, const std::int64_t* keys,
                              const std::int32_t* slots, const std::int32_t* generations, float* rows, char* err,
                              int err_bytes) {

@@ -1,4 +1,4 @@
-// Differences between the C++ interfaces of TensorFlow 1.15 and 2.15. No other file depends on the version of
+// Differences between the C++ interfaces of TensorFlow 1.15 and 2.15. Only this file may depend on the version of
 // TensorFlow.
 #ifndef ASCPIPE_BRIDGE_COMPATIBILITY_H_
 #define ASCPIPE_BRIDGE_COMPATIBILITY_H_

@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// State of a table after a load, in addition to its entries and rows.
+// State of a table after a load, except its entries and rows.
 struct LoadedTable {
   std::int64_t entries;    // argument of BeginLoad; -1: the load was aborted and the table is empty
   std::int64_t time;       // greatest timestamp of a trained batch
@@ -58,8 +58,8 @@ class Hold {
   // this process. The locations are not reused for other rows.
   std::int64_t BeginReading(Table* table);
   void EndReading(Table* table, std::int64_t epoch);
-  // Reads or writes rows on disk, and waits for the disk worker. `rows` is float[count, row floats]. Only loads write
-  // rows.
+  // Reads or writes rows on disk, and waits for the disk worker. `rows` is float[count, row floats]. Only loads may
+  // write rows.
   CoreStatus MoveRows(Table* table, layout::RequestKind kind, const DiskPlace* places, std::int64_t count, float* rows);
 
   // Changes a table like AscCut, on request of rank 0. Cut needs an exclusive hold.

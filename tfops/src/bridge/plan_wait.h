@@ -37,7 +37,7 @@ struct PlanRequest {
 class PlanWait;
 
 // Policy of a PlanWait. Decides when the wait is over, and executes the action that follows. Only one thread at a time
-// uses a policy.
+// may use a policy.
 class PlanPolicy {
  public:
   virtual ~PlanPolicy() = default;

@@ -11,7 +11,7 @@
 namespace ascpipe {
 
 // A reading announces its epoch before it requests row locations from the table worker. The epoch stays announced until
-// all rows are copied. Only one thread at a time uses a RowReading.
+// all rows are copied. Only one thread at a time may use a RowReading.
 class RowReading {
  public:
   explicit RowReading(Table* table) : table_(table) {}
@@ -33,7 +33,7 @@ class RowReading {
   tensorflow::Status CopyAsked();
   // Requests the next rows on disk and rings the disk worker. Returns false if all rows are copied.
   bool Ask(Pipeline* pipeline);
-  // Ends the reading and returns the copies.
+  // Withdraws the epoch, releases the read buffer, and returns the copies.
   std::shared_ptr<const StepRows> End();
 
  private:

@@ -38,7 +38,7 @@ class StepEnd : public tensorflow::ResourceBase {
   // Records a ticket that the step uses. Returns an error for a second ticket of the same table and stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
   // A step must not both train and change tables, because the order of training and change would be undefined. Waits
-  // call the four functions below in Poll.
+  // must call the four functions below in Poll.
   bool MayTrain() const { return !cuts_; }
   bool MayCut() const { return !trains_; }
   void Trains() { trains_ = true; }
@@ -54,7 +54,7 @@ class StepEnd : public tensorflow::ResourceBase {
   void BeginHandles(Table* table, std::int64_t ticket);
 
   // Records that the other ranks wait for an exchange of this batch. Only programs with several ranks use Owes. If the
-  // step ends before the exchange, its destructor notifies the other ranks.
+  // step ends before the exchange, the destructor of StepEnd notifies the other ranks.
   void Owes(const PeerHeader& header);
   void OwesNothing();
   // Adds a claim that becomes final with Commit. The end of the step reverts claims that are still pending.

@@ -132,7 +132,8 @@ class Table {
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
 
-  // The wait that last requested the plan of its ticket from the table worker. Only the waiter thread uses this member.
+  // The wait that last requested the plan of its ticket from the table worker. Only the waiter thread may use this
+  // member.
   Wait* wanter = nullptr;
 
  private:

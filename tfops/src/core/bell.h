@@ -34,7 +34,8 @@ inline void Ring(layout::Bell* bell) {
   if (LoadAcquire(&bell->waiting) != layout::kAwake) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Wakes the owner if it sleeps, but not if it pauses. Publishers that do not wait for the owner call this function.
+// Wakes the owner if it sleeps, but not if it pauses. Call this function from publishers that do not wait for the
+// owner.
 inline void RingUnlessPausing(layout::Bell* bell) {
   FullFence();
   if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load

@@ -17,7 +17,7 @@ class Blocks {
  public:
   using Work = std::function<void(std::int64_t begin, std::int64_t end)>;
 
-  // `work` must stay valid until Await has returned. A thread that calls Take after that finds no block.
+  // `work` must stay valid until Await has returned. A thread that calls Take later finds no block.
   Blocks(std::int64_t total, std::int64_t block, const Work* work) : total_(total), block_(block), work_(work) {}
 
   // Processes blocks until none is left. Any thread may call Take.

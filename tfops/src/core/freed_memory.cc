@@ -15,9 +15,9 @@ constexpr int kLeastMapping = 32 << 20;
 // Value of M_TRIM_THRESHOLD. glibc trims a heap if more memory than this value is free at its end. A thread's heap is
 // never that large.
 constexpr int kMostKept = 256 << 20;
-// Value of M_TOP_PAD. When a heap grows, it grows by this number of bytes more than requested. Its pages are allocated
-// on first write. glibc keeps an empty heap of a thread only if the previous heap has less free space than this value.
-// Therefore the value is the size of a whole heap.
+// Value of M_TOP_PAD. When a heap grows, it grows by this number of bytes more than requested. Pages of a heap are
+// allocated on first write. glibc keeps an empty heap of a thread only if the previous heap has less free space than
+// this value. Therefore the value is the size of a whole heap.
 constexpr int kGrowth = 64 << 20;
 
 constexpr const char* kVariables[] = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"};

@@ -2,7 +2,7 @@
 //
 // If ring_bytes is not set, a ring reserves address space for its maximum size. At first, it allocates memory only for
 // the beginning of the arena. The thread that places a frame allocates more memory when a batch needs more space. Only
-// one thread at a time places frames in a ring.
+// one thread at a time may place frames in a ring.
 #ifndef ASCPIPE_CORE_RING_GROWTH_H_
 #define ASCPIPE_CORE_RING_GROWTH_H_
 

@@ -15,7 +15,7 @@ inline bool IsTrained(std::int32_t slot) {
   return static_cast<std::uint32_t>(slot) < static_cast<std::uint32_t>(layout::kSlotFrozen);
 }
 
-// Assigns the numbers 0, 1, 2, ... to the slots of trainable rows. Returns how many such slots there are. `slots` and
+// Assigns the numbers 0, 1, 2, ... to the slots of trainable rows. Returns the number of these slots. `slots` and
 // `places` are int32[n]. `places` receives the number of each slot, or -1 if the row is not trainable. `indices` is
 // int32[n] and receives the slots of trainable rows.
 std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places, std::int32_t* indices);

@@ -40,8 +40,8 @@ class TableFile : public RowTable {
   // Returns DATA_LOSS for a damaged file. Returns FAILED_PRECONDITION for a file with another seal or version.
   static CoreStatus Open(const std::string& path, std::uint32_t seal, const Share& share,
                          std::unique_ptr<TableFile>* file);
-  // Opens a part of the file `fd`. The file must not end before the part. The caller keeps `fd`. `path` is only for
-  // errors.
+  // Opens a part of the file `fd`. The file must not end before the part. The caller keeps ownership of `fd`. `path` is
+  // only for errors.
   static CoreStatus OpenPart(const std::string& path, int fd, const Part& part, const Share& share,
                              std::unique_ptr<TableFile>* file);
   ~TableFile() override;

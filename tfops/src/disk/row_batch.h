@@ -51,7 +51,7 @@ class RowBatch {
   const std::vector<BlockOperation>& operations() const { return operations_; }
 
   // Executes an operation and stores the results of its requests: 0, an errno, or a Damage. `buffer` is
-  // uint8[kMostWriteBytes] and page-aligned. Each thread must pass its own buffer.
+  // uint8[kMostWriteBytes] and page-aligned. Each thread must pass a separate buffer.
   OperationFigures Run(const BlockOperation& operation, CallersMemory* memory, std::uint8_t* buffer) const;
 
   // Store sets the result of all requests of an operation. FailGood sets the result of all requests of the batch whose

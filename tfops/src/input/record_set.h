@@ -62,7 +62,7 @@ class RecordSet {
   std::unique_ptr<KeptFiles> kept_;
 };
 
-// Reads records of a set. Each reader opens the files separately, and only one thread at a time uses a reader.
+// Reads records of a set. Each reader opens the files separately, and only one thread at a time may use a reader.
 class RecordSetReader {
  public:
   explicit RecordSetReader(const RecordSet& set);

@@ -23,7 +23,7 @@ struct RowRun {
 };
 
 // Between two batches, at most two row groups are in memory: the last row group of the batch, and the next row group,
-// which a thread decodes in advance. Only one thread at a time uses an object.
+// which a thread decodes in advance. Only one thread at a time may use an object.
 class RowGroupReader {
  public:
   // A waiting Read returns when `is_stopped` is set.
@@ -31,7 +31,7 @@ class RowGroupReader {
                  const std::atomic<bool>* is_stopped)
       : groups_(std::move(groups)), plan_(plan), is_stopped_(is_stopped) {}
 
-  // Returns the rows of a part of an epoch's sequence. The caller frees `runs` before the next call.
+  // Returns the rows of a part of an epoch's sequence. The caller must free `runs` before the next call.
   CoreStatus Read(std::int64_t epoch, SequencePart part, std::vector<RowRun>* runs);
 
   // Starts to decode the row group that follows the last row group in the order of the plan.

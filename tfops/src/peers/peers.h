@@ -161,7 +161,7 @@ class Peers {
   std::uint64_t change_hash_ = 0;
   std::shared_ptr<Reply> reply_;  // reply of the exchange in flight, or null
 
-  // Only the thread of Peers uses the members below.
+  // Only the thread of Peers may use the members below.
   PeerFigures figures_;
   std::int64_t sequence_ = 0;  // number of the last exchange
   bool has_signed_ = false;    // true if the signature was sent
