@@ -29,7 +29,8 @@ def lines():
     for metric in METRICS.values():
         if metric.name in PARTS:
             title, common = PARTS[metric.name]
-            with_labels = ", with the label{} {}".format("s" * (len(common) > 1), " and ".join(map("`{}`".format, common))) if common else ""
+            labels = " and ".join(map("`{}`".format, common))
+            with_labels = ", with the label{} {}".format("s" * (len(common) > 1), labels) if common else ""
             yield from ("", "{}{}:".format(title, with_labels), "", "| name | meaning |", "|---|---|")
         assert metric.labels[:len(common)] == common, metric.name
         names = ", ".join(map("`{}`".format, (metric.name, *metric.labels[len(common):])))
