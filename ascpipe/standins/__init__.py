@@ -76,7 +76,7 @@ _INSTEAD = {
 
 
 def stand_in(package: str) -> None:
-    """Set the names of a package, and register the modules below the package for import."""
+    """Set the names of a package, and register its submodules for import."""
     below = {module: homes for module, homes in HOMES.items() if module.startswith(package + ".")}
     import_hints.install(package, _INSTEAD, below)
     import_hints.fill(sys.modules[package], HOMES[package])

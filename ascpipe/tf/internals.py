@@ -268,7 +268,7 @@ def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: 
 
 
 def settings_of(optimizer: tf.compat.v1.train.Optimizer, names: Sequence[str]) -> List[Any]:
-    """Return the constructor arguments of a TensorFlow optimizer in the order of ``names``."""
+    """Return the values of a TensorFlow optimizer's constructor arguments, in the order of ``names``."""
     return [getattr(optimizer, "_" + name) for name in names]
 
 
@@ -324,7 +324,7 @@ def makes_variables_by_itself(state_manager: Any) -> bool:
 
 
 def sparse_input(given: Any) -> tf.SparseTensor:
-    """Convert a feature to the SparseTensor that columns read. Missing ids in a dense tensor are dropped."""
+    """Convert a feature to the SparseTensor that columns read, without the missing ids of a dense tensor."""
     return feature_column_v2._to_sparse_input_and_drop_ignore_values(given)
 
 

@@ -1,4 +1,4 @@
-"""All attributes of TensorFlow that ascpipe replaces, and the code that replaces and restores the attributes.
+"""List of all attributes of TensorFlow that ascpipe replaces, and code that replaces and restores them.
 
 ``import mx_rec`` and ``init`` apply the patches. Patches of a ``Feature`` are applied when the program first uses the
 feature. ``shutdown`` and ``terminate_config_initializer`` undo all patches.

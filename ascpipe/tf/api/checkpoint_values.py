@@ -20,7 +20,7 @@ _NO_ROWS = ("tf.train.init_from_checkpoint() sets only initializers of variables
 
 @patches.INIT_FROM_CHECKPOINT.by
 def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Set the initializers of variables like TensorFlow. In an Estimator, the rows of their tables are loaded later.
+    """Set the initializers of variables. In an Estimator, also register the table rows to load later.
 
     Raises:
         ColumnError: the map contains a variable with a table, and the function is called outside an Estimator. An

@@ -42,7 +42,7 @@ class Changes(NamedTuple):
 
 def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[int],
               tables: Dict[str, TableState]) -> Optional[Tip]:
-    """Return the ``Tip`` of the save on which a delta can be based.
+    """Return the ``Tip`` of the save that can be the parent of a delta.
 
     If there is no such save, log the reason for a full checkpoint, and return None.
     """

@@ -27,7 +27,7 @@ def follow(pipeline: Pipeline) -> asking.Follower:
 
 
 class _Saves:
-    """Handler of requests to save this rank's slice of a checkpoint."""
+    """Handlers of requests to save this rank's slice of a checkpoint."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline

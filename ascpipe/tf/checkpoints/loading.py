@@ -236,7 +236,7 @@ def _load(pipeline: Pipeline, held: Hold, load: Load) -> None:
     name = load.shape.name
     rows, candidates = load.counts(pipeline)
     if rows + candidates == 0 and not any(number in stream.tables for stream in pipeline.streams):
-        return  # the table is in no stream, so it has no worker and no rows
+        return  # the table is in no stream, so it has neither a worker nor rows
     held.begin_load(number, rows + candidates, rows)
     at = held.table(number)
     try:

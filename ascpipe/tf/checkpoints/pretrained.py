@@ -46,7 +46,7 @@ def load_started(session: tf.compat.v1.Session, before: Mapping[str, int]) -> No
         tf.errors.OpError: a table has too little space.
     """
     after = starts(session.graph) if before else before
-    if after == before:  # true in nearly all runs
+    if after == before:  # the usual case
         return
     state = GraphState.of(session.graph)
     pipeline = Process.current().running_pipeline()

@@ -30,7 +30,7 @@ _KNOWN_BYTES = 25  # key, count and timestamp (8 bytes each), and 1 byte for whe
 
 
 class Packed(NamedTuple):
-    """Arrays as base64 in a request. ``rows`` is None if the request deletes keys."""
+    """Base64-encoded arrays of a request. ``rows`` is None if the request deletes keys."""
 
     keys: str
     rows: Optional[str]
@@ -134,7 +134,7 @@ class RowRequests:
         return {READ: self._find, ROWS: self._rows, PART: self._prepare, CHANGE: self._change, FREEZE: self._freeze}
 
     def _find(self, number: int, request: Mapping[str, Any]) -> str:
-        """Store keys. After the last keys, read the rows of all keys together, because each read scans the table."""
+        """Store a part of the keys. After the last part, read all rows together, because each read scans the table."""
         if request["is_first"]:
             self._keys.clear()
             self._read = None
@@ -160,7 +160,10 @@ class RowRequests:
                                  read.timestamps[part], {}))
 
     def _prepare(self, number: int, request: Mapping[str, Any]) -> str:
-        """Store a part. After the last part, write the edited copy, and return the number of keys that it deletes."""
+        """Store a part of a change.
+
+        After the last part, write the edited copy, and return the number of deleted keys.
+        """
         pipeline = self._pipeline
         name = request["table"]
         if request["is_first"]:
@@ -223,7 +226,7 @@ def _array(text: str, dtype: Any) -> np.ndarray:
 
 
 def _packed(found: TableRows) -> str:
-    """Return the keys, rows, ``found``, counts and timestamps as base64."""
+    """Encode the keys, rows, ``found``, counts and timestamps as base64."""
     return base64.b64encode(b"".join(array.tobytes() for array in found[:5])).decode()
 
 

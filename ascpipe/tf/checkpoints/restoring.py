@@ -123,7 +123,7 @@ def _replace(pipeline: Pipeline, checkpoint: Checkpoint, loads: Sequence[Load], 
                 loading.load_tables(pipeline, held, loads)
                 loading.require_loaded(others, checkpoint.prefix)
         loading.note_loaded(pipeline, held, checkpoint, what["rings"])
-        if _are_renamed(loads):  # tables with other names do not have the contents of this checkpoint
+        if _are_renamed(loads):  # the tables do not have the same names as in the checkpoint
             pipeline.loaded = None
             pipeline.begin_history()
 

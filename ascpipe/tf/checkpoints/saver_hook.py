@@ -79,7 +79,7 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
 
 
 def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
-    """Raise ``CheckpointPathError`` if a graph has tables and no checkpoint can be saved as ``dir/base``."""
+    """Raise ``CheckpointPathError`` if a graph has tables and a checkpoint cannot be saved as ``dir/base``."""
     state = GraphState.known(graph) if Process.is_initialised() else None
     if state is None or not state.tables:
         return
@@ -140,7 +140,7 @@ class _Timer:
 
 
 class _SaverWithArguments:
-    """Wrapper of a hook's saver that adds arguments to ``save``.
+    """Wrapper of a hook's saver that passes additional arguments to ``save``.
 
     Args:
         saver: function that returns the saver. A hook finds the saver when its session begins.

@@ -191,7 +191,7 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
 
 
 def wait_for_save() -> None:
-    """Wait until the checkpoint of the background save is durable and the ``checkpoint`` file contains its name.
+    """Wait until the background save's checkpoint is durable and its name is in the ``checkpoint`` file.
 
     Raises:
         NotSavedError, NotPublishedError, tf.errors.OpError: the save has failed. The error is raised only once. This

@@ -1,4 +1,4 @@
-"""Copies of tables in temporary files, and edited copies that replace the contents of a table."""
+"""Copies of tables in temporary files, and edited copies that can replace a table's contents."""
 import contextlib
 import tempfile
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -88,7 +88,7 @@ class EditedTable:
         self._edit = edit
         self._widths = [spec.dim, *(slot.width for slot in spec.slots)]
         counted = copy.counted
-        is_counted, at = find(edit.keys, counted.keys)  # keys of the edit are no longer keys that are only counted
+        is_counted, at = find(edit.keys, counted.keys)  # edited keys get a row or are deleted, so they are no longer only counted
         self._counted = KeyBlock(*(values[~is_counted] for values in counted))
         is_new = np.ones(len(edit.keys), bool)
         gone = [(counted.keys[is_counted], counted.timestamps[is_counted])]

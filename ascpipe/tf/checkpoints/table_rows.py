@@ -1,4 +1,4 @@
-"""Functions that read the trained state of a table as blocks of keys and rows, and write rows from a checkpoint."""
+"""Functions that read the trained state of a table in blocks of keys and rows, and write rows of a checkpoint."""
 import contextlib
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
@@ -125,7 +125,7 @@ def _has_row(entries: np.ndarray) -> np.ndarray:
 
 
 def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]:
-    """Return the rows of entries, divided into arrays by columns.
+    """Return the rows of entries as several arrays, which contain successive columns.
 
     A row in the device table is read there, because it is newer than the home row.
     """

@@ -93,7 +93,7 @@ def _sources(bundle: Bundle, state: GraphState) -> List[Source]:
 
 
 def _names(graph: tf.Graph) -> Dict[str, str]:
-    """Return the plain name of each of Adam's beta powers whose name in this graph differs from plain TensorFlow.
+    """Return the plain TensorFlow name of each of Adam's beta powers that has another name in this graph.
 
     TensorFlow has one pair of powers per Adam optimizer. With tables, the tables' optimizer has another pair with the
     same values, and TensorFlow numbers the names of all pairs.

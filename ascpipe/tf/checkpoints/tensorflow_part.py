@@ -1,4 +1,4 @@
-"""TensorFlow's part of a checkpoint. This part contains no rows of tables.
+"""TensorFlow's part of a checkpoint, which contains no rows of tables.
 
 If there are no variables, this part contains only a mark, an int32 with value 0. The mark is necessary because
 TensorFlow does not build a saver without variables.
@@ -29,7 +29,7 @@ _RESTORING = "Restoring parameters from "  #: start of TensorFlow's log message
 
 @dataclasses.dataclass
 class _Asked:
-    """Items of a saver before ascpipe replaced them. The object is stored on the saver.
+    """The items that a saver would save if ascpipe did not replace them. The object is stored on the saver.
 
     Attributes:
         is_known: True if the saver was built after ``init``.
@@ -43,7 +43,7 @@ class _Asked:
 
 
 def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> None:
-    """Build a saver like TensorFlow. The graph may have only tables, and variables may be created later.
+    """Build a saver of a graph that may have only tables, and whose variables may be created later.
 
     A saver without variables saves and restores a mark, so that TensorFlow's files exist as usual. A second build
     includes variables that were created after the first build.
@@ -77,7 +77,7 @@ def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> N
 
 
 def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
-    """Rebuild a saver that found no variables. The saver then includes variables that were created later.
+    """Rebuild a saver that was built without variables, so that it includes variables that were created later.
 
     Raises:
         ValueError: there are neither tables nor variables.
@@ -120,7 +120,7 @@ def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) ->
 
 @contextlib.contextmanager
 def logged_as(prefix: str) -> Iterator[None]:
-    """Within the block, TensorFlow logs ``prefix`` instead of the path from which it restores the verified files."""
+    """Make TensorFlow log ``prefix`` instead of the path from which it restores the verified files."""
     thread = threading.get_ident()
 
     def rename(record: logging.LogRecord) -> bool:
@@ -177,7 +177,7 @@ class _Mark(saveable_object.SaveableObject):
 
 
 class _MarkBuilder(plain_saver.BulkSaverBuilder):
-    """Builder whose restore reads no tensor, because a checkpoint with variables does not contain the mark."""
+    """Builder whose restore op reads no tensor, because a checkpoint with variables does not contain the mark."""
 
     def bulk_restore(self, filename_tensor: tf.Tensor, saveables: Any, preferred_shard: int,
                      restore_sequentially: bool) -> List[tf.Tensor]:

@@ -14,7 +14,7 @@ FINGERPRINT = 0
 
 
 class Hashed(NamedTuple):
-    """A string feature that is read as ids. ``hashed`` creates it.
+    """A string feature that is read as ids. ``hashed`` creates this object.
 
     Attributes:
         key: name of the feature in the records.
@@ -147,7 +147,7 @@ def _merged(parsed: Dict[str, Any], spec: Any) -> tf.SparseTensor:
 
 
 def _text(key: Union[str, bytes]) -> str:
-    """Return the name of a feature as text. TensorFlow also accepts names in bytes, which need not be UTF-8."""
+    """Return the name of a feature as text. TensorFlow also accepts names as bytes, which may be invalid UTF-8."""
     return key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
 
 

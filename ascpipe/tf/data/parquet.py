@@ -47,7 +47,7 @@ def parquet_features(features: Optional[Mapping[str, Any]], paths: Sequence[str]
 
 
 def _wanted(attributes: Dict[str, Any]) -> Sequence[_Wanted]:
-    """Return the values that the features of a dataset op need."""
+    """Return the columns that the features of a dataset op need."""
     found = []
     for key, dtype, shape in zip(attributes["dense_keys"], attributes["dense_types"], attributes["dense_shapes"]):
         name = _name(key)

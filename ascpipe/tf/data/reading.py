@@ -136,7 +136,7 @@ def _dataset(attributes: Dict[str, Any], described: RecordFeatures, specs: Seque
 
 
 def _named(found: Sequence[DataFile]) -> str:
-    """Return a text that names files in error messages."""
+    """Return a description of files for error messages."""
     more = len(found) - 1
     return found[0].path + (" and {} more file{}".format(more, "s" if more > 1 else "") if more else "")
 
@@ -168,7 +168,7 @@ def _described(found: Sequence[DataFile], features: Optional[Mapping[str, Any]],
 
 
 def _indexes(found: Sequence[DataFile], record_format: Format) -> List[str]:
-    """Return the paths of the indexes of the files. Build missing indexes. Parquet files need none."""
+    """Return the paths of the files' indexes, and build missing indexes. Parquet files need no index."""
     indexes = []
     for one in found if record_format != formats.PARQUET else ():
         opened, is_new = indexed(one.path, record_format=record_format)

@@ -1,4 +1,4 @@
-"""``ascpipe.tf.feature_column``, feature columns whose embeddings and weights are tables.
+"""``ascpipe.tf.feature_column``, feature columns whose embeddings and weights are in tables.
 
 ``ascpipe.tf.use_for_feature_columns`` supports TensorFlow's columns.
 """

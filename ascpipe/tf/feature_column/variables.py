@@ -70,7 +70,7 @@ def _shared_column(self: Any, *args: Any, **kwargs: Any) -> Any:
     if not made or state is None or made[0].op.name not in StandIns.of(state):
         with plan.making():
             return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
-    # TensorFlow compares the shape of the existing variable, which has no rows, with the full shape.
+    # TensorFlow compares the full shape with the shape of the existing variable, which has 0 rows.
     with internals.with_shape(made[0], (plan.buckets, plan.dim)):
         return patches.SHARED_COLUMN.plain(self, *args, **kwargs)
 
@@ -135,7 +135,7 @@ class _Plan:
         self._sizes: Optional[TableSizes] = None
 
     def is_requested(self) -> bool:
-        """Return True if the program requests a table for this column, or has called ``use_for_feature_columns``."""
+        """Return True if the program requests a table for this column, or called ``use_for_feature_columns``."""
         return sizes_given(self.column, self.name) is not None or (
             Process.is_initialised() and Columns.of(Process.current()).choice is not None)
 
@@ -170,7 +170,7 @@ class _Plan:
         return reason is None
 
     def leave(self, variable_name: str) -> None:
-        """Record that a layer of TensorFlow 2 keeps the variable, if the program requests tables for large columns."""
+        """Record that the variable of a layer of TensorFlow 2 is not replaced, if the program requests tables."""
         columns = Columns.of(Process.current()) if Process.is_initialised() else None
         if columns is not None and columns.choice is not None and self.buckets >= columns.choice.min_buckets:
             columns.told.setdefault(variable_name, "its layer is a layer of TensorFlow 2; use "

@@ -73,7 +73,7 @@ def key_of(batch: Any, spec: FeatureSpec) -> Union[str, int, None]:
 
 
 def add_ticket(batch: Any, ticket: tf.Tensor) -> Any:
-    """Return a batch with the ticket, so that TensorFlow does not prune the op that submits the ids.
+    """Add the ticket to a batch, so that TensorFlow does not prune the op that submits the ids. Return the new batch.
 
     The position of the ticket depends on the type of the batch:
 

@@ -1,4 +1,4 @@
-"""Search for the output of an iterator that contains the ticket of a stream.
+"""Search for the outputs of iterators that contain the tickets of streams.
 
 The search follows the graph from ``IteratorGetNext`` to the datasets of the iterator and into the functions of ``map``.
 The datasets of a one-shot iterator are in its factory function. An error is raised for dataset stages after the
@@ -133,7 +133,7 @@ class DatasetGraph:
         for iterator, is_read in iterators.items():
             for read in by_iterator[iterator] if is_read else ():
                 others = [other.name for other in readers[read.source] if other is not iterator]
-                if others and read.obstacle is None:  # the iterator that reads first would start at the position
+                if others and read.obstacle is None:  # only the iterator that reads first would start at the position
                     read = read._replace(obstacle="a second iterator of the dataset ({})".format(others[0]))
                 found.append(read)
         return list(dict.fromkeys(found))

@@ -89,7 +89,7 @@ def new_lookup(table: Table, channel: int, stream: Stream, ticket: tf.Tensor) ->
 
 
 def lookup_of(handles: Any) -> ExpansionLookup:
-    """Return the lookup whose op returned ``handles``. Raise ``ValueError`` if no lookup returned the object."""
+    """Return the lookup that returned the tensor ``handles``. Raise ``ValueError`` if there is no such lookup."""
     if isinstance(handles, tf.Tensor):
         op = origin_of(handles)
         for lookup in GraphState.of(op.graph).lookups.values():

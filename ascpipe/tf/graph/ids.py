@@ -1,4 +1,4 @@
-"""Uniform view of dense, sparse and ragged ids as values and positions.
+"""Common representation of dense, sparse and ragged ids, as values and their positions.
 
 Sparse and ragged ids can be converted to a dense form. Some positions of the dense form have no id.
 """

@@ -49,7 +49,7 @@ class OptimizerSlot(NamedTuple):
 
 
 def optimizer_slots(table: Table, home_slots: Mapping[str, HomeSlots]) -> List[OptimizerSlot]:
-    """Return the optimizer slots of a table, in the order of slots in a home row.
+    """Return the optimizer slots of a table, in the order of the slots in a home row.
 
     Errors are the same as in ``slot_variables``.
 
@@ -75,7 +75,7 @@ def names_of_variables(tables: Iterable[Table]) -> Set[str]:
 
 
 def slot_variables(table: Table) -> List[OptimizerSlot]:
-    """Return a table's slot variables with one element or vector per row, in order of creation.
+    """Return a table's slot variables that have one element or vector per row, in order of creation.
 
     Raises:
         ValueError: a slot variable is not float32[rows, width], is a resource variable, or is not initialized with one

@@ -1,4 +1,4 @@
-"""Functions that find the lookups from which the row numbers of a table's gradient (``grad.indices``) come.
+"""Functions that trace the row numbers of a table's gradient (``grad.indices``) back to the lookups.
 
 Row numbers are slots. A slot may belong to another key in the next step, so an update may use only row numbers from
 lookups of the same step.

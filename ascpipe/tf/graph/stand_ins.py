@@ -40,7 +40,7 @@ class StandIns(Dict[str, StandIn]):
         return internals.stored_on(state, "stand_ins", StandIns)
 
     def of_variable(self, variable: Any) -> Optional[StandIn]:
-        """Return the stand-in of a variable, or None if the object is not the variable of a stand-in."""
+        """Return the stand-in to which a variable belongs, or None if there is no such stand-in."""
         return self.get(variable.op.name) if isinstance(variable, tf.Variable) else None
 
     def variables(self) -> Dict[str, str]:

@@ -66,7 +66,7 @@ class TableLookup:
 
     def embedding(self, spec: FeatureSpec, default_row: Optional[tf.Tensor], batch: Any, *,
                   values_alone: bool = False) -> tf.Tensor:
-        """Return the rows of a feature's ids, float[shape of the ids, dim].
+        """Return the rows of a feature's ids, a float tensor with the shape of the ids followed by dim.
 
         Args:
             default_row: float, [] or [dim], for keys without a row. None means zeros.

@@ -217,7 +217,7 @@ class TableUses:
         if any(given.name in self._rows for given in op.inputs) or op.type in _COPIES or self._is_ours(op):
             return False
         if op.type.startswith("Scatter") and tensor.name in self._gradients:
-            return False  # the indices are not row numbers. They may be keys, for example
+            return False  # the indices are not row numbers (they may be keys)
         return op.type.startswith(_KEEPS) or any(map(internals.is_reference, op.inputs))
 
     def _tensor(self, name: str) -> tf.Tensor:
@@ -248,10 +248,7 @@ def _rows_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
 
 
 def _spread(found: Dict[str, tf.Tensor], outputs: Any) -> None:
-    """For each tensor in ``found``, add ``outputs(op, tensor)`` of each consumer ``op``.
-
-    Repeat this for added tensors.
-    """
+    """Add ``outputs(op, tensor)`` for each consumer ``op`` of each tensor in ``found``, including added tensors."""
     waiting = list(found.values())
     while waiting:
         tensor = waiting.pop()

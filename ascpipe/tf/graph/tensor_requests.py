@@ -30,7 +30,7 @@ class Extension(NamedTuple):
 
 @dataclasses.dataclass
 class TensorLookup:
-    """One ``sparse_lookup`` of a tensor of ids.
+    """One ``sparse_lookup`` of an id tensor.
 
     Attributes:
         request: arguments of the lookup.
@@ -67,7 +67,7 @@ class TensorLookup:
 
 
 class Requests:
-    """Lookups of tensors in one graph, and the results of the graph modification.
+    """Lookups of id tensors in one graph, and the results of the graph modification.
 
     Attributes:
         lookups: lookups in order of creation.

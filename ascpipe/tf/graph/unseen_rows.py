@@ -12,7 +12,7 @@ from ascpipe.tf.running.shapes import NO_TABLE, TableShape
 
 
 class Unseen(enum.Enum):
-    """Kind of row that evaluation and exported models return for a key without a row.
+    """Kind of result that evaluation and exported models return for a key without a row.
 
     Attributes:
         DEFAULT_ROW: the program's default value, or zeros if there is no default value.
@@ -51,7 +51,7 @@ def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, slots: tf.
 
 
 def initial_where_missing(shape: TableShape, rows: tf.Tensor, keys: tf.Tensor, found: tf.Tensor) -> tf.Tensor:
-    """Return a copy of ``rows`` that contains the initial row for each key that is False in ``found``."""
+    """Return a copy of ``rows`` with the initial row for each key whose item in ``found`` is False."""
     with tf.name_scope("with_initial_rows"), tf.device("/device:CPU:0"):
         return tf.stop_gradient(native.ops().asc_with_initial_rows(
             rows=rows, keys=as_keys(keys), found=found, **_arguments(shape)))

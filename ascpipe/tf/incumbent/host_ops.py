@@ -46,7 +46,7 @@ class HostOps:
     @checked(embedding_dim=Integer(1), embedding_type=Choice(1), name=Text(1, 255, optional=True))
     def embedding_lookup_by_address(addr: Any, embedding_dim: int, embedding_type: int = 1,
                                     name: Optional[str] = None) -> tf.Tensor:
-        """Return the first elements of rows of an expansion table. ``addr`` contains the handles of the rows.
+        """Read the first elements of rows of an expansion table. ``addr`` contains the handles of the rows.
 
         The op fails at run time for an invalid handle.
 

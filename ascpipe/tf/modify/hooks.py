@@ -81,7 +81,7 @@ class _Slicer(tf.estimator.SessionRunHook):
 
 
 class LookupSubgraphSlicerHook(_Slicer):
-    """Hook that moves ops that compute ids completely into the dataset, if they have one of the given types.
+    """Hook that completely moves ops of the given types into the dataset, if the ops compute ids.
 
     Ops that compute ids are always copied into the dataset. With this hook, all consumers of the selected ops read the
     outputs from the batch, so the outputs are computed only once. Names of moved ops begin with ``sliced/``. List this

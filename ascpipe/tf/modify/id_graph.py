@@ -40,7 +40,7 @@ class IdGraph(NamedTuple):
 
 
 def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGraph:
-    """Return the ops that compute tensors, including control inputs.
+    """Return the ops that compute the given tensors, including their control inputs.
 
     The search does not continue beyond tensors whose names are in ``given``.
     """
@@ -100,7 +100,7 @@ def _refusal_reason(op: tf.Operation) -> Optional[str]:
 
 def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scope: str, *,
               finds_tables: bool = False) -> List[tf.Tensor]:
-    """Copy the ops that compute tensors into the default graph. This graph must be the body of a dataset's function.
+    """Copy the ops that compute the given tensors into the default graph, the body of a dataset's function.
 
     The copies are placed in a separate function, which the default graph calls. If the copies were placed directly in
     the dataset's function, TensorFlow would add control dependencies to them, and would not recognize their branches
@@ -147,7 +147,7 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
 
 
 def _found(table: tf.Operation) -> tf.Tensor:
-    """Create an op that finds a lookup table of the session by its shared name."""
+    """Create an op that returns the session's lookup table with the same shared name."""
     attributes = {name: value for name, value in table.node_def.attr.items() if not name.startswith("_")}
     op = tf.compat.v1.get_default_graph().create_op(table.type, [], [tf.resource], attrs=attributes, name="table")
     return op.outputs[0]

@@ -23,7 +23,7 @@ from ascpipe.tf.validation import boolean, checked
 
 
 def get_target_batch(is_training: bool) -> Any:
-    """Return the result of the ``get_next()`` whose batches a channel looks up, or None if there are no lookups.
+    """Return the result of the ``get_next()`` that a channel's lookups use, or None without lookups.
 
     The function uses the default graph. If the default graph has no lookups, it uses the graph that was modified last.
     """

@@ -204,7 +204,7 @@ class _Accumulated(CustomizedOptimizer):
                         _scattered(self.get_slot(variable, GRADIENT_COUNT), "update", gradient.indices, none))
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
-        """Return the gradient sum times the factor, for each row that had a gradient in the cycle."""
+        """Return the gradient sum multiplied by the factor, for each row that had a gradient in the cycle."""
         total = self.get_slot(variable, GRADIENT_SUM)
         count = self.get_slot(variable, GRADIENT_COUNT)
         shape = tf.constant(variable.shape.as_list())
@@ -235,7 +235,7 @@ class _Accumulated(CustomizedOptimizer):
 
 
 class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
-    """Optimizer that accumulates gradients of tables that grow.
+    """Optimizer that accumulates the gradients of expansion tables.
 
     In a home row, the sum is stored after the state of the optimizer that applies it.
     """

@@ -80,7 +80,7 @@ def _refusal_reason(state: GraphState, table: Table, origin: tf.Tensor) -> Optio
 
 
 def _is_of_local_rows(state: GraphState, table: Table, gradient: tf.Tensor) -> bool:
-    """Return whether a tensor is computed from the batch's rows of an expansion table or from their gradient."""
+    """Return whether a tensor is computed from an expansion table's local rows or from their gradient."""
     lookup = state.lookups.get((table.table_name, TRAIN))
     if not isinstance(lookup, ExpansionLookup):
         return False

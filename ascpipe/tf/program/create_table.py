@@ -206,7 +206,7 @@ def _require_consistent(name: str, device: int, host: int, ssd: int) -> None:
 
 
 def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str, ...]:
-    """Return absolute paths of directories for rows on disk. Create a test file in each directory to check it."""
+    """Return absolute paths of directories for rows on disk. Check each directory by creating a test file."""
     found = []
     for path in paths:
         directory = os.path.abspath(path)
@@ -251,7 +251,7 @@ def _padding_keys(keys: Union[int, Sequence[int], None]) -> Tuple[int, ...]:
 
 
 def _device_rows(graph: tf.Graph, shape: TableShape, collection: str) -> tf.Variable:
-    """Create the ref variable of a table. It ignores the program's variable scope, partitioner and custom getter."""
+    """Create the ref variable of a table, ignoring the program's variable scope, partitioner and custom getter."""
     # The name of a table may begin with an underscore, but the name of an op may not.
     name = "table" + shape.name if shape.name.startswith("_") else shape.name
     with outside_scopes(graph):

@@ -144,7 +144,7 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
 
 
 def _positions(channel: int, datasets: DatasetGraph, ids: List[tf.Tensor]) -> List[tf.Tensor]:
-    """Return the dataset position of a batch in a list.
+    """Return a list with the dataset position of a batch.
 
     The list is empty if the graph has no dataset that reads files. The op that reads the position searches the memory
     of the given tensors. If the ids are computed, only another tensor of the batch has the position, for example the
@@ -180,7 +180,7 @@ def _find_by_spec(batch: Any, specs: List[FeatureSpec]) -> List[Found]:
 
 
 def _require_own_ids(batch: Any, specs: List[FeatureSpec]) -> None:
-    """Raise ``FeatureError`` if two features of a table use the same ids, unless both name the ids by ``index_key``."""
+    """Raise ``FeatureError`` if two features of a table use the same ids, unless both features set ``index_key``."""
     taken: Dict[Tuple[str, Union[str, int]], FeatureSpec] = {}
     for spec in specs:
         key = batch_structure.key_of(batch, spec)

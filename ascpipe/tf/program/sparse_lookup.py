@@ -90,7 +90,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
 
 
 def look_up(request: LookupRequest) -> tf.Tensor:
-    """Return the rows of a request. In a graph that is built for export, the rows are read from the checkpoint.
+    """Look up the rows of a request. In a graph that is built for export, the rows are read from the checkpoint.
 
     Errors are the same as in ``sparse_lookup``.
     """
@@ -141,7 +141,7 @@ def _look_up_feature(state: GraphState, request: LookupRequest, spec: FeatureSpe
 
 
 def only_feature(table: Table, ids: Any) -> Union[FeatureSpec, Ids]:
-    """Return the FeatureSpec or the ids of an argument. If the argument is a list, use its only element.
+    """Return the FeatureSpec or ids that were passed, possibly as the only element of a list.
 
     Raises:
         ValueError: the list does not have exactly one element.

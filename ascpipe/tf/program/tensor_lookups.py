@@ -80,7 +80,7 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
 
 
 def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
-    """Raise ``TableLookupError`` if the body of a loop or function computes the ids.
+    """Raise ``TableLookupError`` if the ids are computed in the body of a loop or function.
 
     Such ids are not known before the step.
     """

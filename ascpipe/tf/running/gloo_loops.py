@@ -14,7 +14,7 @@ from typing import Collection, List, Sequence, Set
 #: System call numbers of epoll_wait and epoll_pwait.
 _WAITS = {"x86_64": {"232", "281"}, "aarch64": {"22"}}.get(platform.machine(), set())
 _LOOKS = 3
-_BETWEEN_S = 0.004  # pause between two looks, after which an event loop that was awake waits again
+_BETWEEN_S = 0.004  # pause after which an event loop that was running waits again
 
 
 def threads() -> Set[int]:

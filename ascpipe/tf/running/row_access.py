@@ -5,7 +5,7 @@ import numpy as np
 
 
 class TableRows(NamedTuple):
-    """Keys of a table with their rows, as they are between two training steps.
+    """Keys of a table with their rows, in the state between two training steps.
 
     Attributes:
         keys: int64[n].

@@ -76,7 +76,7 @@ class StreamShape(NamedTuple):
 
 
 class Thresholds(NamedTuple):
-    """Thresholds of the admission and eviction of a table.
+    """Admission and eviction thresholds of a table.
 
     Attributes:
         access: number of occurrences at which a key gets a row. With 0, admission is on and every key gets a row. With

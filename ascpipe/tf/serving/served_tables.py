@@ -27,7 +27,7 @@ from ascpipe.tf.running.shapes import TableShape
 
 
 class Written(NamedTuple):
-    """Files of a table that were written to the directory of the assets.
+    """Files of a table that were written to the assets directory.
 
     Attributes:
         rows: number of keys.

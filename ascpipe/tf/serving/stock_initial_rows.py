@@ -61,7 +61,7 @@ def _constant(*values: int) -> tf.Tensor:
 
 
 def _mix(x: tf.Tensor) -> tf.Tensor:
-    """Return the mixing function of splitmix64."""
+    """Return the result of splitmix64's mixing function."""
     for bits, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = tf.bitwise.bitwise_xor(x, _shifted(x, bits)) * _constant(factor)
     return tf.bitwise.bitwise_xor(x, _shifted(x, 31))

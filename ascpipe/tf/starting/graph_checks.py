@@ -26,7 +26,7 @@ def require_startable(state: GraphState) -> None:
 
 
 def warn_of_unknown_tables(state: GraphState) -> None:
-    """Warn if features belong to tables that do not exist. These features are not submitted."""
+    """Warn about features that are not submitted because their tables do not exist."""
     for stream in state.streams():
         for feature in stream.features:
             if feature.spec.table_name not in state.tables:

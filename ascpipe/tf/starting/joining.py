@@ -16,7 +16,7 @@ from ascpipe.tf.running.shapes import KnownTable, StreamShape
 from ascpipe.tf.starting.descriptions import known_tables, slot_specs, stream_shape, table_message, with_homes
 from ascpipe.tf.starting.graph_checks import warn_of_short_run_ahead
 
-#: Advice for programs that use only feature columns. With Estimators, ascpipe itself does what the advice says.
+#: Advice for programs that use only feature columns. With Estimators, ascpipe follows this advice automatically.
 _CURE_FOR_COLUMNS = ("Between graphs whose columns differ, call asc.shutdown() and asc.use_for_feature_columns(), and "
                      "restore the checkpoint")
 
@@ -96,7 +96,7 @@ def _different_grouping(what: str) -> NotBuiltYetError:
 
 
 def _kind(shape: StreamShape) -> StreamShape:
-    """Return a stream without its numbers, because streams with different numbers may share a ring."""
+    """Return a copy of a stream without its numbers, because streams with different numbers may share a ring."""
     return shape._replace(number=0, names=tuple(name.rsplit("_", 1)[0] for name in shape.names))
 
 
@@ -138,7 +138,7 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
 
 
 def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
-    """Return the properties that must be equal for training.
+    """Return the properties of a table that must be equal for training.
 
     The seed is not included, because a restore may have changed it.
     """

@@ -21,7 +21,7 @@ _OF_A_LAYER = "Regularizer"
 
 
 class _Computed(NamedTuple):
-    """Kind of value that programs compute from variables.
+    """Kind of value that programs compute from all trainable variables.
 
     Attributes:
         what: name of the value.

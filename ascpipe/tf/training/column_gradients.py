@@ -56,7 +56,7 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
 
 
 def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
-    """Apply ``of_column`` to gradients of columns, and return all gradients. Record tables without a gradient.
+    """Return the gradients, with ``of_column`` applied to gradients of columns. Record tables without a gradient.
 
     Args:
         sources: variables and tensors that the program passed.
@@ -109,17 +109,16 @@ def gradients_by_rows(state: GraphState, loss: Any, wanted: List[Any], compute: 
 def _pair(state: GraphState, source: _Source, gradient: Any, handles: Dict[int, tf.Tensor]) -> Tuple[Any, Any]:
     if gradient is not None:
         return gradient if source.stand_in is None else of_column(gradient), source.variable
-    if source.stand_in is not None:  # not trained, like a variable that the loss does not depend on
+    if source.stand_in is not None:  # not trained, like a variable on which the loss does not depend
         StandIns.of(state).unreached.add(source.stand_in.table.table_name)
     return None, handles.get(id(source.tensor), source.tensor)
 
 
 def of_column(gradient: Any) -> Any:
-    """Return a gradient whose static shape hides the number of rows of the table.
+    """Return a gradient whose static shape does not contain the table's number of rows.
 
     If the number were known, TensorFlow would reject ops on the gradient and the stand-in variable, which has 0 rows,
-    with an error that does not name the table. If the number is hidden, the optimizer receives the dense result and
-    raises E253.
+    with an error that does not name the table. Instead, the optimizer receives the dense result and raises E253.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient

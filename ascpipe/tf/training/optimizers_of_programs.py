@@ -81,7 +81,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
         return _apply(self._dense.apply_gradients, self._sparse, list(grads_and_vars), global_step, name or self._name)
 
     def get_slot(self, var: tf.Variable, name: str) -> Any:
-        """Return a slot variable of a dense variable."""
+        """Return an optimizer slot of a dense variable."""
         return self._dense.get_slot(var, name)
 
 

@@ -126,7 +126,7 @@ def npu_run_config_init(run_config: Optional[tf.estimator.RunConfig] = None) -> 
 
 
 def npu_hooks_append(hooks_list: Optional[List[Any]] = None) -> List[Any]:
-    """Return the hooks. With several ranks, append a hook that broadcasts the dense variables of rank 0."""
+    """Return the hooks. With several ranks, the result includes a hook that broadcasts rank 0's dense variables."""
     hooks = [] if hooks_list is None else hooks_list
     return [*hooks, BroadcastGlobalVariablesHook()] if ranks.launched() and ranks.get_rank_size() > 1 else hooks
 

@@ -41,7 +41,7 @@ def set_iteration_per_loop(sess: Any, train_op: Union[tf.Operation, tf.Tensor],
 
 
 class IterationPerLoop:
-    """Like ``set_iteration_per_loop``, with separate calls that create the op and set the number of iterations.
+    """Alternative to ``set_iteration_per_loop``, with separate methods to create the op and to set the iterations.
 
     Managed sessions finalize the graph, so the program must create the op before the session.
     """
