@@ -53,7 +53,7 @@ class Patch:
     Args:
         module: module of TensorFlow. It is imported only when needed, because not every program uses Estimators.
         path: path of the attribute in the module, for example ``Class.method``.
-        purpose: purpose of the replacement.
+        purpose: reason for the replacement.
         feature: feature that needs the patch, or None if every program needs the patch.
         of_graphs: if True, replace a method on each graph with tables, not on the class.
         is_new: True if TensorFlow has no such attribute.

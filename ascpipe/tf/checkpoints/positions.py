@@ -28,7 +28,7 @@ def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Di
 
     The result omits streams whose dataset does not read files, and streams that have not trained a batch yet. If the
     position of a dataset is unknown, the reason is logged once. If an iterator was initialized from several datasets,
-    the result contains the position of the dataset that was trained last. A log message then says so once.
+    the result contains the position of the dataset that was trained last. This case is logged once, too.
 
     Args:
         rings: numbers of the rings of training streams, by stream name in checkpoints.

@@ -70,7 +70,7 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
         restore_dense: function that restores the dense variables. It is called once, while no step trains.
         attach: function that attaches the session's variables to the live tables, or to the instance with a given
             number. It is called before variables and tables are changed.
-        allowed: differences that are allowed.
+        allowed: differences between the checkpoint and the program that are not errors.
 
     Returns:
         Table name -> number of rows.

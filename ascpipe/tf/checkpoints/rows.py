@@ -63,8 +63,8 @@ def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to:
             ``"keep"`` for the row of the checkpoint.
         to: ``dir/base-step`` of the new checkpoint, which must not exist. None means ``dir/base-imported-step``, or
             ``dir/base-imported2-step`` and so on.
-        pad: True to append zeros to rows that are shorter than the rows of the table. Optimizer slots of the same width
-            are padded with their initial value. If False, shorter rows are an error.
+        pad: True to append zeros to rows that are shorter than the rows of the table. Optimizer slots that are as wide
+            as a row are padded with their initial value. If False, shorter rows are an error.
         truncate: True to drop the last floats of longer rows and of their optimizer slots.
 
     Returns:

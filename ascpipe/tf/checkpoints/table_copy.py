@@ -88,7 +88,7 @@ class EditedTable:
         self._edit = edit
         self._widths = [spec.dim, *(slot.width for slot in spec.slots)]
         counted = copy.counted
-        is_counted, at = find(edit.keys, counted.keys)  # edited keys get a row or are deleted, so they are no longer only counted
+        is_counted, at = find(edit.keys, counted.keys)  # no longer only counted after the edit
         self._counted = KeyBlock(*(values[~is_counted] for values in counted))
         is_new = np.ones(len(edit.keys), bool)
         gone = [(counted.keys[is_counted], counted.timestamps[is_counted])]

@@ -45,9 +45,10 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
          on_bad_record: str = _ERROR, transform: Optional[Union[str, Function]] = None) -> Any:
     """Return a ``tf.data.Dataset`` of the batches of TFRecord, CSV, TSV or Parquet files.
 
-    Each element is a dict with the features of one batch. The features have the form that ``tf.io.parse_example``
-    returns for TFRecord and Parquet files, and that ``tf.io.decode_csv`` returns for text files. Threads of this
-    process read the records, verify their checksums and parse them, ahead of the program.
+    Each element is a dict with the features of one batch. For TFRecord and Parquet files, the features have the same
+    form as the result of ``tf.io.parse_example``. For text files, they have the same form as the result of
+    ``tf.io.decode_csv``. Threads of this process read the records, verify their checksums and parse them, ahead of the
+    program.
 
     The order of the records is a function of the seed, the epoch and the number of ranks, so that every run reads the
     same batches. With several ranks, each rank reads its part of each global batch. A batch contains records of only

@@ -159,7 +159,7 @@ class _Accumulated(CustomizedOptimizer):
 
     def _apply_sparse_duplicate_indices(self, grad: tf.IndexedSlices, var: tf.Variable) -> tf.Operation:
         for origin in origins_of(grad.indices):
-            if origin.op.type == SUM:  # includes slots for keys of earlier batches in a cycle's last batch
+            if origin.op.type == SUM:  # in a cycle's last batch, also slots for keys of earlier batches
                 internals.set_flag(origin.op, "partial", value=True)
         self._sums.append((var, True))
         ones = tf.ones([tf.size(grad.indices), 1])

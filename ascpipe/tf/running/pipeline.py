@@ -78,15 +78,15 @@ class Pipeline:
         loaded: two training positions, or None before the first load. The first one is the position in the last loaded
             checkpoint. The second one is the position of this pipeline after that load.
         tips: newest saves of this pipeline, by ``deltas.name_of(directory, base)``.
-        wait_timeout_s: timeout in seconds of a wait for another rank. The timeout starts again with each progress of
-            that rank.
+        wait_timeout_s: timeout in seconds of a wait for another rank. The timeout starts again whenever that rank makes
+            progress.
         save_log_bytes: maximum bytes of memory in which a background save stores images of rows that change.
         read_ahead: recommended prefetch depth of datasets, in batches.
         reads: number of a ring -> datasets that read files and feed the training streams of all graphs.
         restores: on ranks other than 0, restores of which only one half has happened. The item is ("restore", path) if
             the program has restored the checkpoint and the tables are not loaded yet, and ("load", path) in the
             opposite case.
-        logged: warnings that were already logged and are logged only once.
+        logged: warnings that are logged only once and were already logged.
         follower: thread that executes requests of rank 0, or None on rank 0.
         live_rows: object that reads and changes rows between two steps.
         eviction_log: log of the keys that the program deletes, or None.

@@ -148,7 +148,7 @@ class ServedTables(Served, abc.ABC):
         """Create the ops that open the files of a table.
 
         Args:
-            paths: string scalars, the paths of the files. They are replaced by the paths of the files on a server.
+            paths: string scalars, the paths of the files. A server replaces them with the paths of its own files.
 
         Returns:
             The argument of ``_rows``, and the ops that run when the model is loaded.

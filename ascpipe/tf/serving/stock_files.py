@@ -67,7 +67,7 @@ def write_stock_files(checkpoint: Checkpoint, table: str, folder: str, dtype: st
                     disk.sync(fd)
     except BaseException:
         for path in glob.glob(glob.escape(stem) + ".*"):
-            with contextlib.suppress(OSError):  # the first error is raised
+            with contextlib.suppress(OSError):  # do not replace the first error
                 os.unlink(path)
         raise
     return Written(len(keys), seal, tuple(names))
@@ -163,7 +163,7 @@ def _parts(checkpoint: Checkpoint, spec: TableSpec, dtype: str) -> Iterator[List
 def encoded(table: str, keys: np.ndarray, rows: np.ndarray, dtype: str) -> Tuple[np.ndarray, ...]:
     """Return rows as ``dtype``, and for int8 also the scales, float32[n].
 
-    An int8 element is multiplied by its row's scale.
+    The value of an int8 element is the stored number multiplied by the scale of its row.
 
     The rounding error of a float16 element is at most 2^-11 of its magnitude, or 2^-25 if this is larger. The rounding
     error of an int8 element is at most 1/253 of the largest magnitude in its row.

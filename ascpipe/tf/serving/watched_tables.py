@@ -45,7 +45,7 @@ class ServedUpdates(NamedTuple):
         applied: int64, number of updates that were applied.
         refused: int64, number of updates that were refused.
         kept_keys: int64, number of updated keys in memory.
-        problem: string, message, with its code, of the last refused update or of an error in reading the directory.
+        problem: string, message of the last refused update or of an error in reading the directory, including its code.
             Otherwise empty.
     """
 
