@@ -96,7 +96,7 @@ def functions_in(path):
 
 
 def test_every_feature_names_tests_that_exist_where_it_says():
-    rows = re.findall(r"^- (.+)\n(?:  .*\n)*?  - tests: ((?:.+\n)(?:    .+\n)*)",
+    rows = re.findall(r"^- (.+)\n(?:  .*\n)*?  - (`tests(?:.+\n)(?:    .+\n)*)",
                       (tree.ROOT / "docs/reference/features.md").read_text(), re.M)
     wrong = []
     for feature, shown in rows:
