@@ -305,12 +305,15 @@ def test_columns_of_tables_that_grow_may_be_looked_up_twice(build):
             asc.shutdown()
 
 
-def test_the_norm_of_a_variable_is_0_and_one_warning_says_so(caplog):
+@pytest.mark.parametrize("starts", [False, True])
+def test_the_norm_of_a_variable_is_0_and_one_warning_says_so(starts, caplog):
     with tf.Graph().as_default(), columns.on("device"):
         features, iterator = p.batch(repeat=True)
         outputs = two_towers(features)
         norm = tf.add_n([tf.nn.l2_loss(each) for each in v1.trainable_variables()])
         train = p.gradient_descent().minimize(p.loss_of(outputs, features["label"]) + norm)
+        if starts:
+            asc.start()
         with programs.session() as session, caplog.at_level(logging.WARNING):
             session.run([iterator.initializer, v1.global_variables_initializer()])
             assert [session.run([norm, train])[0] for _ in range(2)] == [0, 0]

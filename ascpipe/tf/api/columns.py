@@ -1,9 +1,8 @@
 """``use_for_feature_columns``, which replaces variables of TensorFlow's feature columns by tables."""
 import dataclasses
-import logging
 import sys
 import textwrap
-from typing import Any, Dict, List, Mapping, Optional, Set
+from typing import Any, Mapping, Optional
 
 import tensorflow as tf
 
@@ -12,20 +11,12 @@ from ascpipe.tf import internals, patches
 from ascpipe.tf.api import lifecycle
 from ascpipe.tf.api.column_models import ColumnModels
 from ascpipe.tf.graph.graph_state import GraphState
-from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.column_choice import ColumnChoice, Columns, TableSizes
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY
 from ascpipe.tf.validation import Integer, PathText, Rule, Text, boolean, checked, wrong_type
 
-_log = logging.getLogger(__name__)
-
 MIN_BUCKETS = 10000
-#: Types of ops that return their input unchanged.
-_COPIES = ("Identity", "ReadVariableOp")
-#: Types of ops whose results are correct even if the rows of the variable are in a table.
-_HARMLESS = ("Assign", "AssignVariableOp", "IsVariableInitialized", "VarIsInitializedOp", "Save", "SaveSlices",
-             "SaveV2", "Shape", "ShapeN", "Size", "VariableShape", "HistogramSummary", "Switch", "RefSwitch")
 _WIDTH = 118  #: maximum width of printed lines
 
 
@@ -93,11 +84,10 @@ def _restart() -> None:
 
 def _start_columns(graph: tf.Graph) -> None:
     state = GraphState.of(graph)
-    if not state.marked:
+    if not state.started:  # the program may have called ``start``
         columns = Columns.of(Process.current())
         _require_columns(columns)
         _print_choice(columns)
-        _warn_of_reads(state)
     lifecycle.start_if_it_has_lookups(graph)
 
 
@@ -124,37 +114,3 @@ def _print_choice(columns: Columns) -> None:
             sys.stderr.write(textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False,
                                            break_on_hyphens=False) + "\n")
     sys.stderr.flush()
-
-
-def _warn_of_reads(state: GraphState) -> None:
-    """Log a warning about ops of the program, such as norms, that read a variable whose rows are in a table."""
-    normed: Set[str] = set()
-    others: Dict[str, Set[str]] = {}  # type of the op -> variables
-    for name, stand_in in StandIns.of(state).items():
-        for op in _readers(stand_in.variable):
-            if op.type == "L2Loss":
-                normed.add(name)
-            else:
-                others.setdefault(op.type, set()).add(name)
-    process = Process.current()
-    if normed and process.is_first("norms"):
-        _log.warning("The loss uses tf.nn.l2_loss of %s, whose rows are in tables. This norm is 0, so the rows are not "
-                     "regularized (deepctr: l2_reg_linear). TensorFlow would use the norm of all rows in each step",
-                     ", ".join(sorted(normed)))
-    if others and process.is_first("reads"):
-        _log.warning("Ops of the types %s use %s, whose rows are in tables, so these ops find no rows. Sums and "
-                     "averages (ExponentialMovingAverage) of these variables are empty, and assignments change no row",
-                     ", ".join(sorted(others)), ", ".join(sorted(set().union(*others.values()))))
-
-
-def _readers(variable: tf.Variable) -> List[tf.Operation]:
-    """Return the ops that read the value of a variable, except ops whose type is in ``_HARMLESS``."""
-    found = []
-    waiting = list(variable.op.outputs)
-    while waiting:
-        for op in waiting.pop().consumers():
-            if op.type in _COPIES:
-                waiting.extend(op.outputs)
-            elif op.type not in _HARMLESS:
-                found.append(op)
-    return found

@@ -63,7 +63,8 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
         over all ranks.
 
     Raises:
-        ValueError: an argument has the wrong type or is out of range, the size is missing, or the name is taken.
+        ValueError: an argument has the wrong type or is out of range, the size is missing, or the name is taken. The
+            variable scope has a regularizer or a constraint.
         TypeError: an argument is unknown. The error suggests a similar name.
         EnvironmentError: ``init`` was not called, or ``start`` was called for this graph.
     """
@@ -71,6 +72,7 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
     if not is_sized and GraphState.of(tf.compat.v1.get_default_graph()).served is None:
         raise TableError("Table {!r} has no size. Pass device_vocabulary_size, the number of rows that it holds at a "
                          "time, or let tables grow with asc.init(use_dynamic_expansion=True)".format(name))
+    tables.require_no_policy_of_scope(name)
     padding: Dict[str, Any] = {}
     if not isinstance(padding_keys, (list, tuple)) or padding_keys:
         padding = {"padding_keys": padding_keys, "padding_keys_mask": True, "padding_keys_len": 1}

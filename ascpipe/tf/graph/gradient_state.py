@@ -1,6 +1,6 @@
 """State of the gradients of one graph: losses, applied gradients and accumulation."""
 import dataclasses
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Set, Tuple
 
 import tensorflow as tf
 
@@ -29,6 +29,7 @@ class GradientState:
         losses: tensors whose gradients the program computed, by the tensor's name. If the graph of the tensor is a
             function body, the ``id()`` of the graph precedes the name.
         applied_sums: ops that sum gradients and whose results were passed to ``apply_gradients``.
+        given_sums: names of all ops that sum gradients and whose results the program passed to ``apply_gradients``.
         applied: orders of the graph's newest op before and after each ``apply_gradients``, as pairs.
         checked_order: order of the newest op at the last check of the uses of tables (``internals.newest_order``).
         home_slots: optimizer slots of expansion tables, by table name.
@@ -37,6 +38,7 @@ class GradientState:
 
     losses: Dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
     applied_sums: List[tf.Operation] = dataclasses.field(default_factory=list)
+    given_sums: Set[str] = dataclasses.field(default_factory=set)
     applied: List[Tuple[int, int]] = dataclasses.field(default_factory=list)
     checked_order: int = 0
     home_slots: Dict[str, HomeSlots] = dataclasses.field(default_factory=dict)

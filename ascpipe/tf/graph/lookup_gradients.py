@@ -3,6 +3,7 @@ from typing import Any, List, Optional, Sequence
 
 import tensorflow as tf
 
+from ascpipe.errors import TableUseError
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.table_lookup import TableLookup
 from ascpipe.tf.running import native
@@ -32,6 +33,18 @@ def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
         grads=[tf.convert_to_tensor(gradients[place]) for place in trained], dim=rows.shape[1].value,
         partial=len(trained) < count)
     return [tf.IndexedSlices(values, indices, tf.shape(rows)), *nothing]
+
+
+@tf.RegisterGradient("AscLookupGrad")
+def _gradient_of_gradient(op: tf.Operation, *gradients: Any) -> None:
+    """Raise ``TableUseError``: a loss that depends on the gradient of a table is not supported."""
+    state = GraphState.known(op.graph)
+    names = [] if state is None else [name for (name, _), lookup in state.lookups.items()
+                                      if any(op.inputs[0] is each for each in lookup.plan)]
+    raise TableUseError(
+        names[0] if names else op.name, "the program differentiates a gradient of the table, for "
+        "example in a gradient penalty. Differentiate a gradient of the rows that sparse_lookup() returned: penalty = "
+        "tf.reduce_sum(tf.square(tf.gradients(loss, rows)[0])). Nothing was trained")
 
 
 def _lookup_of(op: tf.Operation) -> Optional[TableLookup]:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ascpipe.layout.words import SLOT_FROZEN
 from ascpipe.tf import internals
+from ascpipe.tf.graph.ancestors import ops_feeding
 from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.rewiring import origin_of, outside_scopes
@@ -95,14 +96,24 @@ def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
 def read_occurrences(state: GraphState) -> None:
     """Rewire ops that were created after ``apply_gradients``, so that they read occurrences instead of sums.
 
+    Ops that read a gradient which the program does not apply are rewired, too, for example ops that display its norm.
     Call the function before a session runs these ops.
     """
-    if Process.current().configuration.rank_size > 1:
+    if Process.current().configuration.rank_size > 1 or not Process.current().is_plain:
         return
-    for summing in dict.fromkeys(GradientState.of(state).applied_sums):
+    for summing in dict.fromkeys([*GradientState.of(state).applied_sums, *_sums_not_applied(state)]):
         for op, tensor, image in _readers(state, summing):
             if not state.started or internals.order_of(op) > GradientState.of(state).checked_order:
                 _rewire_inputs(op, tensor, image())
+
+
+def _sums_not_applied(state: GraphState) -> List[tf.Operation]:
+    """Return the sums of gradients that no optimizer and no op of the program applies to a variable."""
+    known = GradientState.of(state).given_sums
+    return [op for graph in {table.variable.graph for table in state.tables.values()} for op in graph.get_operations()
+            if sums_each_row(op) and op.name not in known and not op.name.startswith("ascpipe/")
+            and not _has_all_occurrences(op) and not any(
+                internals.is_reference(tensor) for reader in _readers(state, op) for tensor in reader.op.inputs)]
 
 
 class _Reader(NamedTuple):
@@ -125,6 +136,7 @@ class _GradientOps:
         self._gradient = gradient
         self._sums = [origin.op for origin in origins_of(gradient.indices)
                       if sums_each_row(origin.op) and not _has_all_occurrences(origin.op)]
+        GradientState.of(state).given_sums.update(op.name for op in self._sums)
         self._is_linear = len(self._sums) == 1 and origin_of(gradient.indices) is self._sums[0] and (
             factors_of(gradient.values, self._sums[0]) is not None)
 
@@ -137,7 +149,7 @@ class _GradientOps:
         readers = [reader for summing in self._sums for reader in _readers(self._state, summing)]
         why_not = self._refusal_reason(readers)
         if why_not is not None:
-            if not self._is_linear or _reaches([reader.op for reader in readers], _tensors_of(pairs)):
+            if not self._is_linear or {reader.op for reader in readers} & set(ops_feeding(_tensors_of(pairs))):
                 self._warn(why_not)
             return self._gradient
         GradientState.of(self._state).applied_sums.extend(self._sums)
@@ -333,17 +345,3 @@ def _rewire_inputs(op: tf.Operation, before: tf.Tensor, after: tf.Tensor) -> Non
 def _tensors_of(pairs: Iterable[Tuple[Any, Any]]) -> List[tf.Tensor]:
     found = [gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient for gradient, _ in pairs]
     return [each for each in found if isinstance(each, tf.Tensor)]
-
-
-def _reaches(ops: Sequence[tf.Operation], tensors: Sequence[tf.Tensor]) -> bool:
-    ends = {tensor.op for tensor in tensors}
-    seen: Set[tf.Operation] = set()
-    waiting = list(ops)
-    while waiting:
-        op = waiting.pop()
-        if op in ends:
-            return True
-        if op not in seen:
-            seen.add(op)
-            waiting.extend(reader for output in op.outputs for reader in output.consumers())
-    return False

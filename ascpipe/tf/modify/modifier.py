@@ -13,6 +13,7 @@ from ascpipe.errors import CallOrderError, FeatureError, GraphModificationError,
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf.graph.dataset_graph import DatasetGraph
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec
+from ascpipe.tf.graph.fed_ids import note_ids
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.ids import Ids
 from ascpipe.tf.graph.rewiring import repoint
@@ -203,6 +204,8 @@ def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
             orphans.append(lookup)
             continue
         get_next = _source(ids, what)
+        note_ids(state, lookup.table.table_name, [
+            lookup.ids, *(tensor for each in ids.ops for tensor in [*each.outputs, *each.inputs])])
         op = state.datasets.iterator(get_next)
         if op not in found:
             found[op] = _Iterator(get_next, state.datasets)

@@ -180,6 +180,20 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     return tables[table_name]
 
 
+def require_no_policy_of_scope(name: str) -> None:
+    """Raise ``TableError`` if the variable scope has a regularizer or constraint, which TensorFlow would apply to rows.
+    """
+    scope = tf.compat.v1.get_variable_scope()
+    for what, value, instead in (("regularizer", scope.regularizer, "add factor * tf.nn.l2_loss(rows) to the loss, "
+                                  "where rows is the result of sparse_lookup()"),
+                                 ("constraint", scope.constraint, "clip the rows where the model reads them")):
+        if value is not None:
+            raise TableError("Table {!r} was created in the variable scope {!r}, which has a {}. A table is not a "
+                             "variable, so its rows would train without it. The table was not created. Create the "
+                             "table outside the scope, and {} (docs/how-to/tables_and_variables.md)".format(
+                                 name, scope.name, what, instead))
+
+
 _ARGUMENTS = tuple(inspect.signature(create_table).parameters)[:-1]
 
 

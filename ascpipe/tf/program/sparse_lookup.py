@@ -9,10 +9,11 @@ from ascpipe.errors import CallOrderError, FeatureError, TableLookupError
 from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.ancestors import ops_feeding
-from ascpipe.tf.graph.batch_structure import missing, require_ids, tensors_of
+from ascpipe.tf.graph.batch_structure import find_ids, missing, require_ids, tensors_of
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.expansion import new_lookup
 from ascpipe.tf.graph.features import CHANNEL_NAMES, FeatureSpec, Stream, checked_thresholds
+from ascpipe.tf.graph.fed_ids import note_ids
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.ids import GivenIds, Ids
 from ascpipe.tf.graph.lookup_request import LookupRequest
@@ -131,6 +132,7 @@ def _look_up_feature(state: GraphState, request: LookupRequest, spec: FeatureSpe
     require_fewer(table, request.channel, lookup.calls)
     lookup.count_call(request.send_count)
     rows = lookup.embedding(spec, request.default_value, request.batch, values_alone=request.values_alone)
+    note_ids(state, table.table_name, _ids_in(request.batch, spec))
     if request.evaluates_unseen:
         ids = require_ids(request.batch, spec, TableLookupError(_NO_BATCH.format(spec.label)))
         rows = completed(state, lookup, spec, rows, ids, request.unseen)
@@ -175,6 +177,18 @@ def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> 
                                "Increase the sizes, or decrease {}".format(
                                    table.table_name, argument, send_count, each, table.shape.device_rows,
                                    table.shape.home_rows, share, argument))
+
+
+def _ids_in(batch: Any, spec: FeatureSpec) -> List[tf.Tensor]:
+    """Return the ids of a feature in a batch. The list is empty if they are not found: a batch may have any structure.
+    """
+    if batch is None:
+        return []
+    try:
+        found = find_ids(batch, spec)
+    except FeatureError:
+        return []
+    return [] if found is None else tensors_of(found.given)
 
 
 def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:

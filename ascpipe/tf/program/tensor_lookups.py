@@ -7,6 +7,7 @@ differentiating a provisional op raises an error.
 from typing import Any, Collection, List, Tuple
 
 import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
 
 from ascpipe.errors import CallOrderError, ColumnError, MissingFromGraphError, TableLookupError
 from ascpipe.layout.words import EVAL, TRAIN
@@ -80,9 +81,9 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
 
 
 def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
-    """Raise ``TableLookupError`` if the ids are computed in the body of a loop or function.
+    """Raise ``TableLookupError`` if the ids are computed in the body of a loop or function, or in a branch of a condition.
 
-    Such ids are not known before the step.
+    Such ids are not known before the step. In a branch that is not taken, they have no value.
     """
     is_in_function = ids.graph is not table.variable.graph and internals.outermost(ids.graph) is table.variable.graph
     if is_in_function or internals.is_in_loop(ids.op):
@@ -92,6 +93,13 @@ def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
             "asc.sparse_lookup(table, ids), then tf.map_fn(function, rows)".format(
                 ids.name, table.table_name, "a function" if is_in_function else
                 "a loop (tf.while_loop, tf.map_fn, tf.scan or an RNN)"))
+    if control_flow_util.GetContainingCondContext(control_flow_util.GetOutputContext(ids.op)) is not None:
+        raise TableLookupError(
+            "The ids {!r} of table {!r} are computed in a branch of tf.cond or tf.case, so they have no value in a "
+            "batch that takes another branch. Nothing was added to the graph. Compute the ids before the conditional, "
+            "and look them up before it or in the branch. If the branches differ only in the ids, pass the result of "
+            "the conditional: asc.sparse_lookup(table, tf.cond(condition, lambda: ids, lambda: others))".format(
+                ids.name, table.table_name))
 
 
 def do_merge_lookup(is_train: bool = True) -> None:

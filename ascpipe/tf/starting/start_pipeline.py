@@ -21,6 +21,7 @@ from ascpipe.tf.checkpoints import pretrained
 from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.checkpoints.live_rows import LiveRows
 from ascpipe.tf.clean_up import end_quietly
+from ascpipe.tf.graph.fed_ids import refuse_fed_ids
 from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.occurrences import read_occurrences
@@ -28,6 +29,7 @@ from ascpipe.tf.program.tensor_lookups import decide_unseen
 from ascpipe.tf.running import horovod, native, op_errors
 from ascpipe.tf.running.pipeline import Pipeline, ring_messages
 from ascpipe.tf.running.process import Process
+from ascpipe.tf.starting.column_reads import warn_of_column_reads
 from ascpipe.tf.starting.copied_graphs import require_no_copy
 from ascpipe.tf.starting.descriptions import (
     collectives,
@@ -110,6 +112,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     read_occurrences(state)
     require_safe_training(state)
     warn_of_tables_left_out(state)
+    warn_of_column_reads(state)
     state.slots = slots_of_training_tables(state)
     decide_unseen(state, _admitting(process, state))
     if process.pipeline is not None:
@@ -216,6 +219,7 @@ def _do_call(self: Any, *arguments: Any) -> Any:
         start_marked(self.graph)
         if Process.is_initialised():
             require_no_copy(self.graph)
+            refuse_fed_ids(self.graph, arguments)
         _warn_of_early_run(self)
         started = pretrained.starts(self.graph)
         result = patches.SESSION_CALL.plain(self, *arguments)

@@ -1,0 +1,48 @@
+"""Check that refuses to feed ids. A dataset submits the ids of a batch before the step that looks them up."""
+from typing import Any, Dict, Iterable, Iterator, Sequence
+
+import tensorflow as tf
+from tensorflow.python.client import session as session_module
+
+from ascpipe.errors import GraphModificationError
+from ascpipe.tf import internals
+from ascpipe.tf.graph.graph_state import GraphState
+
+
+def note_ids(state: GraphState, table_name: str, tensors: Iterable[tf.Tensor]) -> None:
+    """Record tensors that must not be fed: the ids of a table in a batch, and tensors from which they are computed."""
+    known = _tables_of(state)
+    for tensor in tensors:
+        known.setdefault(tensor.name, table_name)
+
+
+def refuse_fed_ids(graph: tf.Graph, arguments: Sequence[Any]) -> None:
+    """Raise ``GraphModificationError`` if a run feeds ids of a lookup, or tensors from which they are computed.
+
+    The lookup would read the rows of the ids of the dataset, and other ops of the step would read the fed ids.
+
+    Args:
+        arguments: arguments of the call with which a session runs a step. A dict contains the fed values.
+    """
+    for name in _fed(arguments):
+        state = GraphState.known(graph)
+        table = None if state is None else _tables_of(state).get(name)
+        if table is not None:
+            raise GraphModificationError(
+                "Tensor {!r} was fed, but the ids of table {!r} come from it. The dataset has submitted the ids of the "
+                "batch before the step, so the lookup would read the rows of other ids than the fed ids. Nothing was "
+                "run. Read the ids from a tf.data.Dataset, for example from_generator "
+                "(docs/tutorial/from-tensorflow.md, Placeholders)".format(name, table))
+
+
+def _tables_of(state: GraphState) -> Dict[str, str]:
+    """Return a dict from the name of a tensor that must not be fed to the name of a table."""
+    return internals.stored_on(state, "fed_ids", dict)
+
+
+def _fed(arguments: Sequence[Any]) -> Iterator[str]:
+    for each in arguments:
+        if isinstance(each, dict):
+            for output in each:
+                yield "{}:{}".format(tf.compat.as_text(session_module.tf_session.TF_OperationName(output.oper)),
+                                     output.index)
