@@ -81,7 +81,7 @@ def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.
 
 
 def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
-    """Raise ``TableLookupError`` if the ids are computed in the body of a loop or function, or in a branch of a condition.
+    """Raise ``TableLookupError`` if the ids are computed in the body of a loop or function, or in a branch.
 
     Such ids are not known before the step. In a branch that is not taken, they have no value.
     """
