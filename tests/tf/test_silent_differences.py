@@ -124,6 +124,15 @@ def test_a_table_in_a_scope_with_a_policy_for_variables_is_refused(policy):
         table()
 
 
+def test_a_program_of_the_incumbent_is_warned_of_a_policy_for_variables(caplog):
+    with programs.ascpipe():
+        with v1.variable_scope("model", regularizer=tf.nn.l2_loss):
+            programs.table("user")
+        programs.table("item")
+    (line,) = [line for line in caplog.messages if "variable scope" in line]
+    assert "Table 'user' was created in the variable scope 'model', which has a regularizer" in line
+
+
 # ---- gradients
 
 def shown(kind):

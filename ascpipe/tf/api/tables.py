@@ -72,7 +72,9 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
     if not is_sized and GraphState.of(tf.compat.v1.get_default_graph()).served is None:
         raise TableError("Table {!r} has no size. Pass device_vocabulary_size, the number of rows that it holds at a "
                          "time, or let tables grow with asc.init(use_dynamic_expansion=True)".format(name))
-    tables.require_no_policy_of_scope(name)
+    policy = tables.policy_of_scope(name)
+    if policy is not None:
+        raise TableError(policy + ". The table was not created")
     padding: Dict[str, Any] = {}
     if not isinstance(padding_keys, (list, tuple)) or padding_keys:
         padding = {"padding_keys": padding_keys, "padding_keys_mask": True, "padding_keys_len": 1}

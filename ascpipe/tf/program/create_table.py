@@ -164,6 +164,9 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
             _log.warning("Table %r holds only one key at a time, because device_vocabulary_size is 1 (the default). "
                          "Set it to at least the number of distinct keys of a batch", table_name)
         process.expect_pipeline()
+        policy = None if process.is_plain else policy_of_scope(table_name)  # ascpipe.tf raises an error
+        if policy is not None:
+            _log.warning("%s", policy)
         first = row_initializer(emb_initializer, table_name, width, graph.seed)
         number = _number(process, table_name, list(tables))
         shape = TableShape(number, table_name, width, _share(device_vocabulary_size, ranks), first.seed, first.kind,
@@ -180,18 +183,20 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
     return tables[table_name]
 
 
-def require_no_policy_of_scope(name: str) -> None:
-    """Raise ``TableError`` if the variable scope has a regularizer or constraint, which TensorFlow would apply to rows.
+def policy_of_scope(name: str) -> Optional[str]:
+    """Return a text about a regularizer or constraint of the variable scope, which TensorFlow would apply to rows.
+
+    Return None if the scope has neither.
     """
     scope = tf.compat.v1.get_variable_scope()
     for what, value, instead in (("regularizer", scope.regularizer, "add factor * tf.nn.l2_loss(rows) to the loss, "
                                   "where rows is the result of sparse_lookup()"),
                                  ("constraint", scope.constraint, "clip the rows where the model reads them")):
         if value is not None:
-            raise TableError("Table {!r} was created in the variable scope {!r}, which has a {}. A table is not a "
-                             "variable, so its rows would train without it. The table was not created. Create the "
-                             "table outside the scope, and {} (docs/how-to/tables_and_variables.md)".format(
-                                 name, scope.name, what, instead))
+            return ("Table {!r} was created in the variable scope {!r}, which has a {}. A table is not a variable, so "
+                    "its rows train without it. Create the table outside the scope, and {} "
+                    "(docs/how-to/tables_and_variables.md)".format(name, scope.name, what, instead))
+    return None
 
 
 _ARGUMENTS = tuple(inspect.signature(create_table).parameters)[:-1]
