@@ -158,6 +158,19 @@ TEST(FilesAreKeptUpToALimitOfTheProcessAndTheirMemoryIsFreed) {
   CHECK(fourth.Find(0, *small, 1) == nullptr);
 }
 
+TEST(AFileIsKeptOnlyIfItNeedsAtMostAQuarterOfTheAvailableMemory) {
+  const Folder folder;
+  const auto data = Sparse(folder, "a", 1 << 20);
+  MemoryPlaces places;
+  places.meminfo = folder.path() + "/meminfo";
+  places.own_groups = folder.path() + "/no_groups";
+  for (const int kibibytes : {4095, 4096}) {
+    record_files::Write(places.meminfo, "MemAvailable: " + std::to_string(kibibytes) + " kB\n");
+    KeptFiles kept(1, places);
+    CHECK_EQ(kept.Find(0, *data, 1000) != nullptr, kibibytes == 4096);
+  }
+}
+
 TEST(RecordsOfKeptFilesAreTheSameAndAreNotCopied) {
   const Folder folder;
   const Files files(folder);

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/memory_room.h"
-
 namespace ascpipe {
 namespace {
 
@@ -25,8 +23,8 @@ bool Reserve(std::int64_t bytes) {
   return true;
 }
 
-bool HasMemory(std::int64_t bytes) {
-  const std::vector<MemoryRoom> rooms = MemoryRooms(MemoryPlaces());
+bool HasMemory(std::int64_t bytes, const MemoryPlaces& places) {
+  const std::vector<MemoryRoom> rooms = MemoryRooms(places);
   return std::all_of(rooms.begin(), rooms.end(),
                      [bytes](const MemoryRoom& room) { return room.free_bytes / kShareOfMemory >= bytes; });
 }
@@ -45,7 +43,7 @@ bool ReadAll(const DataFile& data, char* content) {
 
 constexpr std::int64_t KeptFiles::kMostBytes;
 
-KeptFiles::KeptFiles(std::size_t files) {
+KeptFiles::KeptFiles(std::size_t files, const MemoryPlaces& places) : places_(places) {
   for (std::size_t i = 0; i < files; ++i) files_.emplace_back(new Kept);
 }
 
@@ -65,12 +63,12 @@ const char* KeptFiles::Find(std::size_t file, const DataFile& data, std::int64_t
 }
 
 // A file that cannot be kept is not tried again. The caller then reads it as before, and finds the error.
-void KeptFiles::Keep(const DataFile& data, Kept* kept) {
+void KeptFiles::Keep(const DataFile& data, Kept* kept) const {
   const std::int64_t bytes = data.stamp().bytes;
   kept->is_refused = true;
   if (!Reserve(bytes)) return;
   PrivateArray<char> memory;
-  if (HasMemory(bytes)) memory = PrivateArray<char>(bytes);
+  if (HasMemory(bytes, places_)) memory = PrivateArray<char>(bytes);
   if (memory.get() != nullptr) madvise(memory.get(), static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
   if (memory.get() == nullptr || !ReadAll(data, memory.get())) {
     kept_bytes.fetch_sub(bytes);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/memory_room.h"
 #include "core/private_memory.h"
 #include "input/data_file.h"
 
@@ -22,7 +23,7 @@ class KeptFiles {
   // Maximum size of all files that the process keeps.
   static constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
 
-  explicit KeptFiles(std::size_t files);
+  explicit KeptFiles(std::size_t files, const MemoryPlaces& places = MemoryPlaces());
   ~KeptFiles();  // frees the memory
   KeptFiles(const KeptFiles&) = delete;
   KeptFiles& operator=(const KeptFiles&) = delete;
@@ -43,8 +44,9 @@ class KeptFiles {
     PrivateArray<char> memory;
   };
 
-  static void Keep(const DataFile& data, Kept* kept);
+  void Keep(const DataFile& data, Kept* kept) const;
 
+  const MemoryPlaces places_;
   std::vector<std::unique_ptr<Kept>> files_;
 };
 
