@@ -87,6 +87,9 @@ def footer(path: str) -> Footer:
         raise _damaged(path, "the footer", error) from error
     if min(rows, default=0) < 0:
         raise _damaged(path, "the footer", "a row group has {} rows".format(min(rows)))
+    if sum(rows) != metadata.num_rows:  # pyarrow reads such a footer, and rows would be lost
+        raise _damaged(path, "the footer", "the file has {} rows, and its {} row groups have {} rows".format(
+            metadata.num_rows, len(rows), sum(rows)))
     return Footer(path, found.st_size, found.st_mtime_ns, rows, columns)
 
 
