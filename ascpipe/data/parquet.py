@@ -87,10 +87,19 @@ def footer(path: str) -> Footer:
         raise _damaged(path, "the footer", error) from error
     if min(rows, default=0) < 0:
         raise _damaged(path, "the footer", "a row group has {} rows".format(min(rows)))
-    if sum(rows) != metadata.num_rows:  # pyarrow reads such a footer, and rows would be lost
-        raise _damaged(path, "the footer", "the file has {} rows, and its {} row groups have {} rows".format(
-            metadata.num_rows, len(rows), sum(rows)))
+    contradiction = contradiction_of(metadata.num_rows, rows)
+    if contradiction:
+        raise _damaged(path, "the footer", contradiction)
     return Footer(path, found.st_size, found.st_mtime_ns, rows, columns)
+
+
+def contradiction_of(rows: int, of_row_groups: Sequence[int]) -> str:
+    """Return why the numbers of rows of a footer are damaged, or an empty text. pyarrow reads such a footer, and rows
+    would be lost."""
+    found = sum(of_row_groups)
+    if found == rows:
+        return ""
+    return "the file has {} rows, and its {} row groups have {} rows".format(rows, len(of_row_groups), found)
 
 
 class RowGroup(NamedTuple):

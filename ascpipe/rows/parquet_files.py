@@ -9,7 +9,7 @@ import numpy as np
 from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import TableSpec
 from ascpipe.checkpoint.errors import RowsNotImportedError
-from ascpipe.data.parquet import failures, required
+from ascpipe.data.parquet import contradiction_of, failures, required
 from ascpipe.rows.columns import COUNT, KEY, ROW, SLOT, TIMESTAMP
 from ascpipe.rows.parquet_lists import values_of_largest_batch
 from ascpipe.rows.parquet_pages import Chunk, LargePageError, checked_pages
@@ -68,7 +68,15 @@ class ParquetRows(Source):
 
     def _looked_at(self, path: str, spec: TableSpec) -> _File:
         with _opened(self, path) as (file, stamp, _):
-            return _File(path, stamp, file.metadata.num_row_groups, self._fields(path, file.schema_arrow, spec))
+            count = file.metadata.num_row_groups
+            try:
+                rows = [file.metadata.row_group(number).num_rows for number in range(count)]
+            except failures() as error:
+                raise self.damaged(path, str(error)) from error
+            contradiction = contradiction_of(file.metadata.num_rows, rows)
+            if contradiction:
+                raise self.damaged(path, contradiction)
+            return _File(path, stamp, count, self._fields(path, file.schema_arrow, spec))
 
     def _fields(self, path: str, schema: Any, spec: TableSpec) -> Dict[str, List[str]]:
         """Return, for each imported column, the columns of the file that contain its values."""

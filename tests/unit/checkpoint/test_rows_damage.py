@@ -125,6 +125,18 @@ def test_a_name_in_a_footer_that_is_no_text_is_damage(tmp_path, into, exports):
     assert_refused(into, tmp_path / "rows", DamagedRowsError, "E531: .*row group 0 of .*rows.parquet")
 
 
+def test_a_footer_whose_row_groups_have_another_number_of_rows_is_damage(tmp_path, into, exports):
+    shutil.copytree(str(exports / "parquet"), str(tmp_path / "rows"))
+    (tmp_path / "rows" / "manifest.json").unlink()
+    file = tmp_path / "rows" / "rows.parquet"
+    number = b"\x16%c\x19"  # Thrift: the number of rows, before the list of row groups
+    content_of = file.read_bytes()
+    assert content_of.count(number % 80) == 1
+    file.write_bytes(content_of.replace(number % 80, number % 82))
+    assert_refused(into, tmp_path / "rows", DamagedRowsError,
+                   "E531: .*rows.parquet.*the file has 41 rows, and its [0-9]+ row groups have 40 rows")
+
+
 def header(text, version=b"\1\0"):
     return b"\x93NUMPY" + version + len(text).to_bytes(2 if version[0] == 1 else 4, "little") + text
 
