@@ -4,6 +4,7 @@ Horovod's functions would treat tables as dense variables. They would gather row
 ranks, and copy the rows of one rank to all shards. The functions of this module do not change tables, and have no
 effect with one rank.
 """
+import logging
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
@@ -12,12 +13,17 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
 from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.horovod import Started, joined
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.validation import Instance, Integer, Text, checked
+
+_log = logging.getLogger(__name__)
 
 #: Maximum size of a fused tensor, as in Horovod. A larger gradient is averaged separately.
 PACKED_BYTES = 1 << 26
 
 MAX_RANK = 4094
+
+_APPLIES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")  # first words of types of ops
 
 
 class DistributedOptimizer(tf.compat.v1.train.Optimizer):
@@ -112,6 +118,33 @@ class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         session.run(self._broadcast)
+
+
+def warn_of_separate_training(graph: tf.Graph) -> None:
+    """Log a warning on rank 0 if the dense variables of several ranks become different, because nothing averages them.
+
+    Ranks are combined by any op of Horovod except a broadcast, for example the ops of ``DistributedOptimizer``.
+    """
+    configuration = Process.current().configuration
+    if configuration.rank_size == 1 or configuration.rank_id != 0:
+        return
+    names = separate_variables(graph)
+    if names and Process.current().is_first("separate dense variables"):
+        _log.warning("Each of the %d ranks trains its own values of the dense variables (%s%s), because no op of the "
+                     "graph combines their gradients. Wrap the optimizer with asc.DistributedOptimizer "
+                     "(docs/how-to/running_ranks.md)", configuration.rank_size, ", ".join(names[:3]),
+                     ", ..." * (len(names) > 3))
+
+
+def separate_variables(graph: tf.Graph) -> List[str]:
+    """Return the names of the dense variables that optimizers update, or nothing if an op combines values of ranks."""
+    ops = graph.get_operations()
+    if any(op.type.startswith("Horovod") and not op.type.startswith("HorovodBroadcast") for op in ops):
+        return []
+    shards = _shards(graph)
+    dense = {variable.op.name for variable in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)}
+    updated = {op.inputs[0].op.name for op in ops if op.type.startswith(_APPLIES)}
+    return sorted((dense & updated) - shards)
 
 
 def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:

@@ -25,6 +25,7 @@ from ascpipe.tf.graph.fed_ids import refuse_fed_ids
 from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.occurrences import read_occurrences
+from ascpipe.tf.program.dense_variables import warn_of_separate_training
 from ascpipe.tf.program.tensor_lookups import decide_unseen
 from ascpipe.tf.running import horovod, native, op_errors
 from ascpipe.tf.running.pipeline import Pipeline, ring_messages
@@ -113,6 +114,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     require_safe_training(state)
     warn_of_tables_left_out(state)
     warn_of_column_reads(state)
+    warn_of_separate_training(graph)
     state.slots = slots_of_training_tables(state)
     decide_unseen(state, _admitting(process, state))
     if process.pipeline is not None:

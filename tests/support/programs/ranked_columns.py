@@ -2,11 +2,12 @@
 
 ::
 
-    python ranked_columns.py FOLDER STEPS one|ascpipe|horovod
+    python ranked_columns.py FOLDER STEPS one|ascpipe|horovod|separate
 
 The program trains the model in ``FOLDER/model`` until it has ``STEPS`` steps. With several ranks, rank r trains every
 r-th line of each batch. Each rank writes its losses to ``FOLDER/RANK.json``. With ``horovod``, plain TensorFlow trains
-the model in ``FOLDER/model-RANK``. Only rank 0 writes summaries.
+the model in ``FOLDER/model-RANK``. With ``separate``, nothing averages the gradients of dense variables. Only rank 0
+writes summaries.
 """
 import json
 import os
@@ -66,10 +67,10 @@ def main(folder, steps, how):
     if how == "horovod":
         wrap = hvd.DistributedOptimizer
         hooks.append(hvd.BroadcastGlobalVariablesHook(0))
-    if how == "ascpipe":
+    if how in ("ascpipe", "separate"):
         import ascpipe.tf as asc
 
-        wrap = asc.DistributedOptimizer
+        wrap = asc.DistributedOptimizer if how == "ascpipe" else wrap
         hooks.append(asc.BroadcastGlobalVariablesHook())
     model = os.path.join(folder, "model-{}".format(rank) if how == "horovod" else "model")
     classifier(model, wrap, rank).train(lambda: input_fn(rank, ranks), hooks, max_steps=steps)
