@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe.errors import GraphModificationError
 from ascpipe.tf import patches
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting import start_pipeline
@@ -50,8 +51,10 @@ def test_a_batch_that_was_fetched_and_is_fed_back_is_refused_with_the_reason():
         with programs.session() as run:
             program.initialise(run)
             fetched = run.run(program.batch)
-            with pytest.raises(tf.errors.FailedPreconditionError, match="one run"):
+            with pytest.raises(GraphModificationError, match="E271: Tensor .* was fed, but the ids of table"):
                 run.run(program.train, {program.batch[key]: fetched[key] for key in fetched})
+            with pytest.raises(tf.errors.FailedPreconditionError, match="one run"):
+                run.run(program.train, {program.batch[key]: fetched[key] for key in fetched if key not in "abc"})
             run.run(program.train)
 
 
