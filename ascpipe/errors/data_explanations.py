@@ -54,6 +54,7 @@ DATA: Dict[str, Explanation] = {
         "Copy the file again. Otherwise the server applies the next full update, which `asc.export_delta(..., "
         "keep=0)` writes" + _UPDATES),
     "E342": Explanation(
-        "A server refused an update of served rows, because an update between it and the served version is missing.",
-        _SERVES, "Copy all files of the directory. The server then applies them, or the next full update" + _UPDATES),
+        "A server refused an update of served rows, because an earlier update is missing.",
+        _SERVES, "Copy all files of the directory. The server then applies these files, or the next full update"
+        + _UPDATES),
 }

@@ -94,7 +94,7 @@ _OTHERS: Dict[str, Explanation] = {
         "user.", _SESSION, "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
     "E218": Explanation(
         "The daemon runs but did not answer in time. A signal may have stopped it, the machine may be overloaded, "
-        "or it has an earlier version that does not support the request.", _SESSION,
+        "or the daemon has an earlier version that does not support the request.", _SESSION,
         "Continue a stopped daemon with `kill -CONT PID`. End a daemon of an earlier version with `kill PID`. The "
         "file `owner.json` in the run directory contains the PID."),
     "E219": Explanation(
@@ -143,11 +143,11 @@ _OTHERS: Dict[str, Explanation] = {
         "The other process (trainer or daemon) did not send or receive a control message in time.", _SESSION,
         "Read the daemon's log (`ascpipe logs`)."),
     "E233": Explanation(
-        "`ascpipe plan --program` runs a program until it starts its pipeline. The program ended before, or took "
-        "longer than `--timeout`.", NOTHING,
+        "`ascpipe plan --program` runs a program until it starts its pipeline. The program ended before this start, "
+        "or took longer than `--timeout`.", NOTHING,
         "Check that `ascpipe run` trains the program. For a program with feature columns, pass `--columns`."),
     "E234": Explanation(
-        "`ascpipe report` or `ascpipe tune` has no record of the run, or the record is damaged or has less than "
+        "`ascpipe report` or `ascpipe tune` has no record of the run, or the record is damaged or has fewer than "
         "two samples.", NOTHING, "`ascpipe report` lists the recorded runs (setting recorded_runs)."),
     "E240": Explanation(
         "Ranks cannot be started, or cannot reach each other.", NOTHING, "The message has the reason."),
@@ -158,7 +158,7 @@ _OTHERS: Dict[str, Explanation] = {
         "Call `hvd.init()` without arguments, and start all ranks with one launcher."),
     "E244": Explanation(
         "Rank 0 called `read`, `assign` or `delete` of a table, and another rank could not read or change its "
-        "rows.", "The message says whether tables were changed.",
+        "own rows.", "The message says whether tables were changed.",
         "Correct the cause. If the message says that the ranks have different rows, restart all ranks from a "
         "checkpoint."),
     "E250": Explanation(

@@ -89,7 +89,7 @@ USAGE: Dict[str, Explanation] = {
         "The installed TensorFlow lacks a function or class that ascpipe must replace.", NOTHING,
         "Install a supported version of TensorFlow (docs/how-to/install.md)."),
     "E277": Explanation(
-        "A list of files of training data contains a path that does not exist, a pattern without files, a "
+        "A list of training data files contains a path that does not exist, a pattern that matches no files, a "
         "directory, a remote path, or a file of an unsupported format.", NOTHING,
         "Pass paths or patterns of local files, for example `data/*.tfrecord`. Copy remote files to a local disk "
         "first (docs/how-to/training_data.md)."),
