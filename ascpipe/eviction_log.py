@@ -52,7 +52,7 @@ class Loss(NamedTuple):
 
 
 class EvictionLog:
-    """Writer of the log. It never raises an error and never waits for a disk with free space.
+    """Writer of the log. It never raises an error and never waits until a disk has free space.
 
     Args:
         path: path of the file.

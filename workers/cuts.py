@@ -123,7 +123,7 @@ class Cuts:
         self._grant_when_idle(asked)
 
     def _grant_when_idle(self, asked: int) -> bool:
-        """Grant the empty table. Return False if the disk worker still processes requests for its rows."""
+        """Grant the empty table to the trainer. Return False while the disk worker processes requests for its rows."""
         if self._table.tier is not None and not self._table.tier.complete_requests():
             return False
         self._view.header["load_entries"] = loads.NOT_WRITTEN

@@ -72,7 +72,9 @@ def order_of(keys: np.ndarray, scratch: Optional[np.ndarray] = None) -> np.ndarr
 
 
 def ranges_of(keys: np.ndarray, bounds: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """Return the range of each key, and the number of keys in each range. The range is the number of bounds <= key.
+    """Return the range of each key, and the number of keys in each range.
+
+    The range of a key is the number of bounds that are not larger than the key.
 
     Args:
         keys: int64[n], contiguous.

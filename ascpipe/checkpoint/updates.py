@@ -207,7 +207,7 @@ class _Counter:
         self._done = 0
 
     def counted(self, source: Source) -> Source:
-        """Return a source with the same content, whose rows are counted."""
+        """Return a source with the same content. The source counts its rows when they are read."""
         return source if self._progress is None else source._replace(blocks=lambda parts: self._blocks(source, parts))
 
     def _blocks(self, source: Source, parts: int) -> Iterator[List[np.ndarray]]:

@@ -40,7 +40,7 @@ class Machine(NamedTuple):
 
 
 def show(program: str, args: Sequence[str], columns: str, ranks: int, timeout_s: float, *, as_json: bool) -> None:
-    """Run a program. Print the sizes of its tables, and a warning for each part that does not fit this machine.
+    """Run a program. Print the sizes of its tables, and a warning if this machine has too little memory or disk space.
 
     Args:
         program: path of the program.
@@ -156,7 +156,10 @@ def machine(plan: Mapping[str, Any]) -> Machine:
 
 
 def warnings_of(plan: Mapping[str, Any], here: Machine) -> List[str]:
-    """Return a sentence for each part of a plan that does not fit a machine. The function is pure."""
+    """Return warnings: too little memory, /dev/shm or disk space for a plan, and tables without a size limit.
+
+    The function is pure.
+    """
     found = []
     if plan["memory_bytes"] > here.memory_bytes:
         found.append("full tables need {} of memory, but {}. Reduce host_vocabulary_size, or move rows to disk with "

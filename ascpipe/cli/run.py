@@ -1,4 +1,4 @@
-"""Command ``ascpipe run``. It runs a program that was written for Ascend servers on other machines."""
+"""Command ``ascpipe run``. It runs programs for Ascend servers on machines without Ascend cards."""
 import os
 import sys
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union

@@ -191,7 +191,7 @@ def _event(pid: int, span: Any, name: str, arguments: Dict[str, Any]) -> Dict[st
 
 
 def merged(theirs: List[Dict[str, Any]], ours: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Return all events of ``theirs``. Add the events of ``ours`` from 0.1 s before ``theirs`` to 0.1 s after it."""
+    """Return ``theirs`` and the events of ``ours`` in the same time. A margin of 0.1 s is added on both sides."""
     timed = [event for event in theirs if "ts" in event]
     if not timed:
         raise click.BadParameter("it has no events with times", param_hint="--merge")

@@ -13,7 +13,7 @@ from ascpipe.logs import one_line
 @click.option("--last", is_flag=True, help="Take the newest run.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(run: Optional[str], last: bool, as_json: bool) -> None:
-    """Print the last part of the report of a run."""
+    """Print the recommendations from a run's report."""
     from ascpipe.report.advice import advice_of
     from ascpipe.report.figures import figures_of, record_of
     from ascpipe.report.page import gain_text

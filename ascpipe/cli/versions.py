@@ -6,7 +6,7 @@ from ascpipe.errors import AscpipeError
 
 
 def lines() -> List[str]:
-    """Return the versions of ascpipe's parts, one line each. The function avoids slow imports."""
+    """Return the versions of ascpipe's components, one line each. The function avoids slow imports."""
     from ascpipe.cli.doctor import tensorflow_version
     from ascpipe.layout import structs
     from ascpipe.layout.kernel_library import sources_digest

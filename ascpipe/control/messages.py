@@ -131,7 +131,7 @@ def _check_rows(table: Table) -> None:
 
 @dataclass(frozen=True)
 class Start:
-    """Request to create the segments of these streams and tables, and to attach the workers."""
+    """Request to create the segments of streams and tables, and to attach the workers."""
 
     streams: Tuple[Stream, ...] = field(metadata={RULE: items(record(Stream), MAX_STREAMS)})
     tables: Tuple[Table, ...] = field(metadata={RULE: items(record(Table), MAX_TABLES)})

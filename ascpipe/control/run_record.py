@@ -61,7 +61,7 @@ def packed(status: Mapping[str, Any], time_s: float, saves: Sequence[Save] = ())
 
 
 def unpacked(line: str, run: int) -> Dict[str, Any]:
-    """Return the answer to ``status`` of a sample's line."""
+    """Return the answer to ``status`` that the line of a sample contains."""
     told = json.loads(line)
 
     def dicts(part: str, fields: Any) -> List[Dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Function ``advice``, which finds problems in the figures of a training and recommends actions."""
+"""Function ``advice``, which finds problems in the statistics of a training run and recommends actions."""
 import re
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
@@ -28,7 +28,7 @@ class Advice(NamedTuple):
 
 
 def advice(status: Mapping[str, Any], told: Mapping[str, Any]) -> List[Advice]:
-    """Return the findings about a training, the most serious first.
+    """Return the findings about a training run, the most serious first.
 
     Args:
         status: answer to ``status``.

@@ -42,7 +42,7 @@ Source = Callable[[Query], Optional[bytes]]  #: query -> JSON text; None: not av
 
 
 class NotThereError(Exception):
-    """A request names something that does not exist. The text is the answer."""
+    """A request names something that does not exist. The error's message is the answer to the request."""
 
 
 class Site:

@@ -43,7 +43,7 @@ def snapshot(looks: Sequence[Look]) -> Dict[str, Any]:
 
 
 def point(looks: Sequence[Look], shown: Mapping[str, Any]) -> Tuple[Dict[str, Optional[float]], Dict[str, Values]]:
-    """Return the values of the series of ``History``: of the whole training, and of each table.
+    """Return the next value of each series in ``History``, for the training run and for each table.
 
     Args:
         looks: see ``snapshot``.

@@ -40,7 +40,7 @@ _NUMBERS = POINTER(c_int64)
 _FORMAT = POINTER(RecordFormat)
 
 class Range(ctypes.Structure):
-    """Bytes, as in ByteRange of C++."""
+    """Address and number of bytes, with the layout of the C++ struct ByteRange."""
 
     _fields_ = (("data", c_void_p), ("size", ctypes.c_size_t))
 

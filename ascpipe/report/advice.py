@@ -46,7 +46,7 @@ def advice_of(figures: Mapping[str, Any]) -> List[Advice]:
 
 
 def _gain(share: float) -> float:
-    """Return the increase of steps/s if a share of the time disappears, at most tenfold."""
+    """Return the relative increase of steps/s if a share of the step time is saved. It is limited to 9 (900 %)."""
     return 1 / max(0.1, 1 - share) - 1
 
 

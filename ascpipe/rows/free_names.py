@@ -39,10 +39,10 @@ def free_name(prefix: str) -> Name:
 
 
 def new_name(source: str, to: Optional[str], word: str) -> Name:
-    """Return the name of a new checkpoint that starts from another checkpoint.
+    """Return the name of a new checkpoint that is made from another checkpoint.
 
     Args:
-        source: ``dir/base-step`` of the checkpoint to start from.
+        source: ``dir/base-step`` of the other checkpoint.
         to: ``dir/base-step`` of the new checkpoint, or None for ``dir/base-word-step``.
         word: the word in the default name.
 

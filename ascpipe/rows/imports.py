@@ -160,7 +160,7 @@ class _Merge(Copy):
         return left
 
     def _block(self, part: Part, rank: int) -> PartedBlock:
-        """Return the rows of a part that belong to a rank and are imported."""
+        """Return the rows of ``part`` that are imported and belong to a rank."""
         count = len(part.keys)
         there = self.plan.there
         place = np.empty(0, np.int64)

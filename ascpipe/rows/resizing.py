@@ -29,7 +29,7 @@ NO_FIT = Fit()  #: rows of another dimension are an error
 
 
 def spec_of_files(spec: TableSpec, dim: int) -> TableSpec:
-    """Return the spec of a table whose rows have ``dim`` floats. Optimizer slots as wide as a row change, too."""
+    """Return the spec with rows of ``dim`` floats. Slots that are as wide as a row also get this width."""
     return spec._replace(dim=dim, slots=tuple(
         slot._replace(width=dim) if slot.width == spec.dim else slot for slot in spec.slots))
 

@@ -1,4 +1,4 @@
-"""Stand-ins for packages of an Ascend server, and ``HOMES``, a dict from each name to its origin.
+"""Stand-ins for packages of an Ascend server, and ``HOMES``, a dict from each name to the place of its implementation.
 
 ``ascpipe run`` appends this folder to ``sys.path`` of its program. If ``npu_bridge`` is installed, ``import
 npu_bridge`` therefore imports the installed package. Submodules of the packages have no files. ``HOMES`` has an item

@@ -111,7 +111,7 @@ class _Saves:
 
 
 class _Held(NamedTuple):
-    """Tables and training position of a save, in their state during its hold.
+    """Tables and training position of a save, as they were during the hold of the save.
 
     ``tip`` is the parent of a delta, or None.
     """

@@ -93,7 +93,7 @@ def _starts(pipeline: Pipeline, saved: Position, rings: Dict[str, int]) -> List[
 
 
 def _meet(pipeline: Pipeline, awaited: str, mine: str, prefix: str) -> bool:
-    """Return whether the other event has already happened for a checkpoint. Otherwise, record this event."""
+    """Return whether the event ``awaited`` was recorded for a checkpoint. If not, record the event ``mine``."""
     place = os.path.abspath(prefix)
     if (awaited, place) in pipeline.restores:
         pipeline.restores.discard((awaited, place))

@@ -69,7 +69,7 @@ class Saver(tf.compat.v1.train.Saver):
                 exists, it is replaced atomically, unless nothing has changed since it was saved.
             is_incremental_checkpoint: has no effect. Use the argument of ``init``.
             save_delta: True to save only the changes of the tables since the last save with this directory and base, in
-                ``dir/delta-sparse-base-step``. If no delta is possible, for example in the first save of a training, a
+                ``dir/delta-sparse-base-step``. If no delta is possible, for example in the first save of a run, a
                 full checkpoint is saved and the reason is logged. A full save deletes earlier deltas, unless
                 ``max_to_keep`` is None.
             background: True to return as soon as the device rows have been copied. The save thread then writes the

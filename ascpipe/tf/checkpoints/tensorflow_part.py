@@ -177,7 +177,7 @@ class _Mark(saveable_object.SaveableObject):
 
 
 class _MarkBuilder(plain_saver.BulkSaverBuilder):
-    """Builder whose restore op reads no tensor, because a checkpoint with variables does not contain the mark."""
+    """Builder whose restore op reads no tensor, because a checkpoint with variables has no tensor named MARK."""
 
     def bulk_restore(self, filename_tensor: tf.Tensor, saveables: Any, preferred_shard: int,
                      restore_sequentially: bool) -> List[tf.Tensor]:

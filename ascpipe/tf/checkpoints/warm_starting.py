@@ -1,4 +1,4 @@
-"""Warm start of dense variables and tables from checkpoints of another training (docs/how-to/warm_start.md)."""
+"""Warm start of dense variables and tables from checkpoints of another training run (docs/how-to/warm_start.md)."""
 import dataclasses
 import functools
 import logging
@@ -83,7 +83,7 @@ class _Wanted(Rule):
          var_name_to_prev_var_name=Instance(dict, list, tuple, optional=True), allow_unverified=boolean())
 def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var_name_to_vocab_info: Any = None,
                var_name_to_prev_var_name: Any = None, *, allow_unverified: bool = False) -> Load:
-    """Initialize the default graph from checkpoints of another training. Call it like ``tf.train.warm_start``.
+    """Initialize the default graph from checkpoints of another training run. Call it like ``tf.train.warm_start``.
 
     Dense variables get new initializers. The returned function ``load`` loads the tables. Call ``load`` with the
     session after the initializers and before the first batch. The best way is ``Scaffold(init_fn=lambda _, session:

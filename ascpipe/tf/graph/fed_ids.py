@@ -1,4 +1,4 @@
-"""Check that refuses to feed ids. A dataset submits the ids of a batch before the step that looks them up."""
+"""Check that raises an error if a run feeds ids. A dataset submits the ids of a batch before the lookup step."""
 from typing import Any, Dict, Iterable, Iterator, Sequence
 
 import tensorflow as tf
@@ -36,7 +36,7 @@ def refuse_fed_ids(graph: tf.Graph, arguments: Sequence[Any]) -> None:
 
 
 def _tables_of(state: GraphState) -> Dict[str, str]:
-    """Return a dict from the name of a tensor that must not be fed to the name of a table."""
+    """Return a dict: tensor name -> name of the table whose ids depend on the tensor. Tensors in it must not be fed."""
     return internals.stored_on(state, "fed_ids", dict)
 
 

@@ -43,10 +43,10 @@ _SEVERAL = (
 
 
 class _Iterator:
-    """One iterator whose batches are looked up, and the tensors that graph modification adds to its batches.
+    """Iterator that provides the ids of lookups, and the tensors that graph modification adds to its batches.
 
     Args:
-        get_next: op that returns the looked-up batches.
+        get_next: op that returns the batches with the ids.
         datasets: datasets of the graph.
 
     Attributes:
@@ -191,7 +191,7 @@ def _require_modifiable(graph: tf.Graph, state: GraphState) -> None:
 
 
 def _iterators(graph: tf.Graph, state: GraphState) -> List[_Iterator]:
-    """Return one ``_Iterator`` for each iterator whose batches are looked up."""
+    """Return one ``_Iterator`` for each iterator that provides the ids of lookups."""
     found: Dict[tf.Operation, _Iterator] = {}
     batch_of: Dict[Any, tf.Operation] = {}  # (table, channel) -> ``get_next``
     orphans = []

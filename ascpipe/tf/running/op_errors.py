@@ -1,14 +1,14 @@
 """Functions that remove TensorFlow's text from errors of steps, so that an error ends with ascpipe's advice.
 
 TensorFlow appends a traceback of the creation of the op. For ops of ascpipe, the traceback has about forty lines of
-ascpipe's source. A coded text is an error message of ascpipe, which begins with an error code.
+ascpipe's source. An error message of ascpipe begins with an error code, for example E422.
 """
 import re
 
 import tensorflow as tf
 
-#: A coded text at the start of a message, or in a list if several ops failed. In TensorFlow 2.15, the text may also
-#: follow the name of the op, which may be in a dataset.
+#: An error message of ascpipe at the start of TensorFlow's message, or in a list if several ops failed. In TensorFlow
+#: 2.15, it may also follow the name of the op, which may be in a dataset.
 _CODED = re.compile(
     r"(?:\A|^Node: '[^\n]*'\n|^  \(\d+\) [A-Z][A-Za-z_ ]+: )\s*(?:\{\{function_node [^}]*\}\}\s*)*(E\d{3}: .*?)"
     r"(?=\s*(?:\n\t \[\[|\n  \(\d+\) |\n\d+ successful operations|\n\nOriginal stack trace|\Z))",
@@ -16,12 +16,12 @@ _CODED = re.compile(
 
 
 def coded(message: str) -> str:
-    """Return the distinct coded texts in an error message of TensorFlow, or "" if the message has no coded text."""
+    """Return the distinct error messages of ascpipe in a message of TensorFlow, or "" if there is none."""
     return "\n".join(dict.fromkeys(_CODED.findall(message)))
 
 
 def raise_coded(error: tf.errors.OpError) -> None:
-    """Raise an error with only the coded text of an op's error. Do nothing if there is no coded text."""
+    """Raise an error with only ascpipe's message from an op's error. Do nothing if the error has no such message."""
     text = coded(error.message)
     if text:
         raise type(error)(error.node_def, None, text) from None

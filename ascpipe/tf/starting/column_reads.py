@@ -1,4 +1,4 @@
-"""Warnings that ops of a program read the variables of feature columns, whose rows are in tables."""
+"""Warnings about ops that read a variable of a feature column, although the rows of the variable are in a table."""
 import logging
 from typing import Dict, List, Set
 

@@ -1,5 +1,4 @@
-"""Gradients of feature columns, with the rows of a table instead of the variable that TensorFlow created for a column.
-"""
+"""Gradients of feature columns with respect to rows of tables, which replace the variables of the columns."""
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf

@@ -1,4 +1,7 @@
-"""Check that refuses moving averages of table variables, which contain rows of other keys in each step."""
+"""Check that refuses moving averages of table variables.
+
+The average would mix rows of different keys, because a row of a table variable belongs to different keys over time.
+"""
 from typing import Any
 
 import tensorflow as tf
