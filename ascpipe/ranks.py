@@ -56,7 +56,7 @@ LAUNCHERS = (HOROVOD, OPEN_MPI, PMI, PMIX)
 
 
 def launcher(environment: Optional[Mapping[str, str]] = None) -> Optional[Launcher]:
-    """Return the launcher that has set the rank or the number of ranks. Return None if no launcher has set them.
+    """Return the launcher that has set the rank or the number of ranks, or None if there is no such launcher.
 
     Slurm alone does not set the rank.
     """

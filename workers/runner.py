@@ -46,7 +46,7 @@ class Worker(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Work of a worker.
+    """Functions that the main loop of a worker calls.
 
     Attributes:
         step: function that performs ready actions without blocking, and returns their number.

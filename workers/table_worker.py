@@ -53,7 +53,7 @@ class _Served:
 
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
-    """Return the work of a table worker for its tables."""
+    """Return the functions that the main loop of a table worker calls, for the tables of this worker."""
     trainer = attachment.bell(structs.BELL_TRAINER)
     pump = attachment.bell(structs.BELL_PUMP)
     bells = Bells(trainer.ring, pump.ring_unless_pausing)

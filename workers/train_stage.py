@@ -167,8 +167,8 @@ class TrainStage:
     # ---- restart
 
     def _restart(self) -> None:
-        """Take over from a killed worker. Only the trained state in shared memory, the words and the published records
-        are trusted."""
+        """Take over from a killed worker. Only the trained state in shared memory, words of frames and published
+        records are trusted."""
         ring = self._ring
         column = self._column
         seen = ring.look(column)

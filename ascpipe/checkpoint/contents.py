@@ -128,7 +128,7 @@ class PartedBlock(NamedTuple):
 
 
 def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
-    """Return ``width`` columns of the rows, starting at ``column``, as a view of the part that contains them.
+    """Return ``width`` columns of the rows, starting at ``column``, as a view of the part that contains the columns.
 
     The view is float32[n, width]. Columns are counted over all parts. Raise ``ValueError`` if no single part contains
     all of the columns.

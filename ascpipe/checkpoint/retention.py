@@ -73,8 +73,10 @@ def is_delta(prefix: str) -> bool:
 
 
 def _records(directory: str, *, sizes: bool = True) -> Dict[str, Optional[Records]]:
-    """Return a dict from stem to the records of a checkpoint. The value is None if the records are damaged or
-    cannot be read, or if ``sizes`` is true and a file size is wrong.
+    """Return a dict from stem to the records of a checkpoint.
+
+    Damaged or unreadable records become None. If ``sizes`` is true, the same applies to a checkpoint with a wrong file
+    size.
     """
     try:
         directory_fd = open_place(Place(directory, checked_directory(directory), ""))

@@ -21,7 +21,7 @@ OURS = frozenset([*KEYS, *COUNTS, EMBEDDING, INITIAL_POOL])
 
 
 class Piece(NamedTuple):
-    """One folder of a table, with one data file and one shape file per slice. ``contents.Slice`` returns their names.
+    """One folder of a table, with one data file and one shape file per slice. ``contents.Slice`` has the file names.
 
     Attributes:
         folder: name of the folder.

@@ -54,7 +54,7 @@ def why(error: OSError) -> str:
 
 
 class Records(NamedTuple):
-    """Manifest and pair record of a checkpoint, which belong together."""
+    """Manifest of a checkpoint, and the pair record that belongs to the manifest."""
 
     manifest: Manifest
     pair: Pair

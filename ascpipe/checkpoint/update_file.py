@@ -83,7 +83,7 @@ def sequences(names: List[str]) -> Dict[str, Tuple[int, bool]]:
 
 
 def write_update(directory_fd: int, update: Update, tables: Dict[str, Source]) -> Written:
-    """Write a durable update, which appears atomically. ``tables`` and ``update.thresholds`` must have the same names.
+    """Write an update durably and atomically. ``tables`` and ``update.thresholds`` must have the same names.
 
     Raises:
         OSError: a system call failed; the file is removed.

@@ -81,7 +81,7 @@ class Input(NamedTuple):
 
 
 def converted(request: Request) -> Tuple[str, int]:
-    """Convert files. The output is written to a temporary file in the same directory, which is renamed at the end.
+    """Convert files. The output is written to a temporary file in the same directory. At the end, this file is renamed.
 
     Returns:
         Format of the output, and number of records.
@@ -171,7 +171,7 @@ def _files(request: Request) -> List[DataFile]:
 
 
 def _of_features(files: Sequence[DataFile], request: Request) -> Input:
-    """Return the records of TFRecord or Parquet files, whose features have types."""
+    """Return the records of TFRecord or Parquet files. The features of these records have types."""
     is_parquet = files[0].format == PARQUET
     checked = []
     for file in files:

@@ -34,8 +34,8 @@ def main() -> None:
 
 
 def without_loopback(search: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap Horovod's ``search`` for network interfaces. The result contains no loopback interfaces if there are
-    others."""
+    """Wrap Horovod's ``search`` for network interfaces. The result contains no loopback interfaces if other interfaces
+    exist."""
 
     def found(*arguments: Any) -> Any:
         import psutil

@@ -15,7 +15,7 @@ from ascpipe.control import run_record
               help="HTML file to write. It loads nothing from other files or hosts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(run: Optional[str], last: bool, path: Optional[str], as_json: bool) -> None:
-    """Compute the figures from the record that the daemon has written."""
+    """Compute the statistics of the run from the record that the daemon has written."""
     from ascpipe.report.advice import advice_of
     from ascpipe.report.figures import figures_of, record_of
     from ascpipe.report.page import page

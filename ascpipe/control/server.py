@@ -31,7 +31,7 @@ Peer = socket.socket
 
 
 class _Arrival(NamedTuple):
-    """Time at which a peer connected, and its PID. The PID is 0 if the peer is in another PID namespace."""
+    """Time at which a peer connected, and the peer's PID. The PID is 0 if the peer is in another PID namespace."""
 
     at: float
     pid: int

@@ -1,4 +1,6 @@
-"""Functions that keep the logs of private daemons whose session failed, because their run directories are removed.
+"""Functions that keep the logs of private daemons whose session failed.
+
+The functions copy the logs, because the run directory of a private daemon is removed when the daemon exits.
 
 The logs of the last ``KEPT`` daemons are in one directory per daemon below ``$XDG_STATE_HOME/ascpipe/log``. The default
 is ``~/.local/state/ascpipe/log``. Only this user can access the directories (0700).

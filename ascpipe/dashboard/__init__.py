@@ -1,1 +1,1 @@
-"""Page that shows a training run in a browser: current figures, the history of the last hour, and a web server."""
+"""Web page that shows the current statistics and the last hour of a training run, and the server of the page."""

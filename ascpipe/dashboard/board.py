@@ -121,7 +121,7 @@ class Board:
         self._server.publish(self._event)
 
     def _ranks(self, status: Dict[str, Any]) -> List[Dict[str, Any]]:
-        """Return the exchanges of this rank and of the other ranks of this machine, which have their own daemons."""
+        """Return the exchanges of this rank and of the other ranks of this machine. Each rank has its own daemon."""
         mine = status["exchanges"]
         if mine is None:
             return []

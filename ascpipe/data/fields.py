@@ -28,7 +28,7 @@ class Field(NamedTuple):
 
 
 class TextSchema:
-    """Fields of the records of one text file, which ``check`` collects.
+    """Fields of the records of one text file. ``check`` collects the fields.
 
     Attributes:
         records: number of valid records.
@@ -81,7 +81,7 @@ def split(record: bytes, count: int, record_format: Format) -> Optional[List[byt
 
 
 def header_of(path: str, record_format: Format) -> List[str]:
-    """Return the names in the first record of a file, which may be compressed.
+    """Return the names in the first record of a file. The file may be compressed.
 
     The result is empty if the file is empty, or if the fields of the record are invalid.
 

@@ -45,8 +45,9 @@ class BatchPlan:
                                         int(seed is not None), int(drop_remainder), window)
 
     def moved(self, position: Position, batches: int) -> Optional[Position]:
-        """Return the position after a number of batches, or None if all epochs have ended. At the returned position,
-        there is a next batch.
+        """Return the position after a number of batches, or None if all epochs have ended.
+
+        At least one more batch follows the returned position.
 
         Raises:
             BatchPlanError: an argument is not allowed, or an epoch has no batch.

@@ -242,7 +242,7 @@ def _check_unchanged(path: str, size: int, modified_ns: int) -> None:
 
 @functools.lru_cache(maxsize=_FOOTERS)
 def _metadata(path: str, size: int, modified_ns: int) -> Any:
-    """Return the footer as an object of pyarrow, which several threads may use."""
+    """Return the footer as an object of pyarrow. Several threads may use the object."""
     parquet = required(path)
     import pyarrow
 

@@ -31,7 +31,7 @@ class Feature(NamedTuple):
 
 
 class FileSchema:
-    """Features of the records of one file, which ``RecordFile.check`` collects."""
+    """Features of the records of one file. ``RecordFile.check`` collects the features."""
 
     def __init__(self) -> None:
         self.handle = c_void_p(native.library().asc_data_schema_new())

@@ -15,8 +15,8 @@ class DataError(AscpipeError):
 
 
 class DamagedRecordsError(DataError):
-    """A record or a compressed stream is damaged or truncated. The text contains the file, record, byte offset and
-    values."""
+    """A record or a compressed stream is damaged or truncated. The message contains the file, record, byte offset
+    and values."""
 
     code = "E330"
 
@@ -67,7 +67,7 @@ class NotAnExampleError(DataError, ValueError):
 
 class TransformError(DataError, ValueError):
     """The function ``transform`` of ``asc.data.read`` raised an error, or returned something that is not allowed. The
-    text contains the function, the batch and the reason.
+    message contains the function, the batch and the reason.
     """
 
     code = "E338"

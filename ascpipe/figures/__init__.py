@@ -1,1 +1,1 @@
-"""Rates, bottlenecks and states, computed from answers to ``status``. Commands, page and reports show these figures."""
+"""Rates, bottlenecks and states for commands, dashboard and reports, computed from answers to ``status``."""

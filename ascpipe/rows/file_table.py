@@ -40,7 +40,7 @@ class FileTable:
             spec.name: spec._replace(slots=slots, rows=len(self._keys), candidates=0, initial=None, policies=policies)}
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """Return the number of rows of a rank, and 0 as the number of its keys without a row."""
+        """Return the number of rows of a rank, and 0 because files contain no keys without a row."""
         return int(belongs(self._keys, rank, ranks).sum()), 0
 
     def keys_with_rows(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:

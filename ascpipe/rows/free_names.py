@@ -1,4 +1,4 @@
-"""Names of new checkpoints, which must not be in use."""
+"""Functions that choose names for new checkpoints. A name in use is never chosen."""
 import os
 import re
 from typing import NamedTuple, Optional, Tuple

@@ -1,4 +1,4 @@
-"""Numbers of values in the lists of a Parquet column, which are counted before pyarrow decodes a batch of lists.
+"""Function that counts the values in the lists of a Parquet column before pyarrow decodes a batch of lists.
 
 The footer and the headers of pages have only the number of values of a whole page. One list could therefore have all
 values of a row group. The repetition levels of the pages have the lengths of the lists.

@@ -33,7 +33,7 @@ class KeyIndex:
 
     @property
     def lines(self) -> int:
-        """Return the number of home lines. A few more lines after them may contain keys of the last home lines."""
+        """Return the number of home lines. A few lines after the home lines may also contain keys of home lines."""
         return int(self.index.extent["lines"][0])
 
     @property

@@ -319,7 +319,7 @@ def fields_of_linear_column(layer: Any) -> Tuple[Any, int]:
 
 
 def makes_variables_by_itself(state_manager: Any) -> bool:
-    """Return True for the state manager of TensorFlow 2's column layers, which creates variables outside a scope."""
+    """Return True for the state manager of TensorFlow 2's column layers. It creates variables outside a scope."""
     return isinstance(state_manager, _StateManagerOfKeras)
 
 

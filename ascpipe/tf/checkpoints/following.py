@@ -1,4 +1,4 @@
-"""Thread that executes rank 0's requests on another rank, which saves, loads or changes its shards of the tables."""
+"""Thread that executes rank 0's requests on another rank, and saves, loads or changes that rank's table shards."""
 import contextlib
 import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple

@@ -25,7 +25,7 @@ LOAD_FILES = "load of files"  #: name of the request to the other ranks
 
 
 def starts(graph: tf.Graph) -> Dict[str, int]:
-    """Return the number of runs of the initializer of each table with pretrained rows."""
+    """Return how often the initializer of each table with pretrained rows has run."""
     state = GraphState.known(graph)
     if state is None or not state.pretrained or not state.started:
         return {}

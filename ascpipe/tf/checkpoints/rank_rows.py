@@ -134,7 +134,7 @@ class RowRequests:
         return {READ: self._find, ROWS: self._rows, PART: self._prepare, CHANGE: self._change, FREEZE: self._freeze}
 
     def _find(self, number: int, request: Mapping[str, Any]) -> str:
-        """Store a part of the keys. After the last part, read all rows together, because each read scans the table."""
+        """Store some of the requested keys. After the last keys, read the rows of all keys in one scan."""
         if request["is_first"]:
             self._keys.clear()
             self._read = None
@@ -160,9 +160,9 @@ class RowRequests:
                                  read.timestamps[part], {}))
 
     def _prepare(self, number: int, request: Mapping[str, Any]) -> str:
-        """Store a part of a change.
+        """Store some keys and rows of a change.
 
-        After the last part, write the edited copy, and return the number of deleted keys.
+        After the last keys, write the edited copy, and return the number of deleted keys.
         """
         pipeline = self._pipeline
         name = request["table"]

@@ -1,4 +1,4 @@
-"""Snapshot of tables, which is taken during a hold. Another thread reads the snapshot while training continues.
+"""Snapshot of tables that is taken during a hold. Another thread reads the snapshot while training continues.
 
 During the hold, only device rows are copied. The other parts of the snapshot are read afterwards:
 

@@ -52,7 +52,7 @@ _RULES: Dict[str, Rule] = {
 
 
 class _Sized:
-    """Mixin that adds the table sizes to a column of TensorFlow, which is a tuple.
+    """Mixin that adds the table sizes to a column of TensorFlow. Such a column is a tuple.
 
     The sizes are part of the column's value. They are also part of ``repr(column)``, because TensorFlow sorts columns
     by this string.

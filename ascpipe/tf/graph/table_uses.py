@@ -229,7 +229,7 @@ class TableUses:
 
 
 def _copies_of(tensors: List[tf.Tensor]) -> List[tf.Tensor]:
-    """Return ``tensors`` and all tensors that are aliases or copies of them."""
+    """Return ``tensors`` and all aliases and copies of these tensors."""
     found = {tensor.name: tensor for tensor in tensors}
     _spread(found, lambda op, tensor: list(op.outputs[:1] if op.type.endswith("Merge") else op.outputs) if (
         op.type in _COPIES or (internals.is_reference(tensor) and tensor is op.inputs[0] and op.outputs

@@ -184,7 +184,7 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
 
 
 def policy_of_scope(name: str) -> Optional[str]:
-    """Return a text about a regularizer or constraint of the variable scope, which TensorFlow would apply to rows.
+    """Return a warning that a regularizer or constraint of the variable scope has no effect on the rows of a table.
 
     Return None if the scope has neither.
     """

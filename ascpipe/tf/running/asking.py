@@ -73,7 +73,7 @@ class Asked:
         self.result_is_sent = False
 
     def answers(self) -> List[str]:
-        """Wait for the answers. Return them in the order of ranks, without rank 0.
+        """Wait for the answers. Return the answers in the order of ranks, without rank 0.
 
         Raises:
             RefusedError: a rank has failed, or has made no progress within the limit.

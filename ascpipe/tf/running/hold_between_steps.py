@@ -151,7 +151,7 @@ class Hold:
                     *(values.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)) for values in arrays), int(with_rows))
 
     def end_entries(self, table: int) -> None:
-        """Notify the table worker that the entries are complete. It indexes them while the caller writes the rows."""
+        """Notify the table worker that the entries are complete. It then indexes them while the caller writes rows."""
         native.call("asc_load_keyed", self._number, table)
 
     def abort_load(self, table: int) -> None:

@@ -35,7 +35,7 @@ def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
 
 
 class Tip(NamedTuple):
-    """Description of the newest save with a given directory and base name, which is the parent of the next delta.
+    """Description of the newest save with a given directory and base name. This save is the parent of the next delta.
 
     Attributes:
         prefix: prefix of the checkpoint.
@@ -164,7 +164,7 @@ class Pipeline:
         self.rings[shape.number] = shape.number
 
     def share_ring(self, shape: StreamShape, ring: StreamShape) -> None:
-        """Connect a stream to the ring of another stream in the same channel, which has at least the same tables."""
+        """Connect a stream to another stream's ring in the same channel. The ring has at least the stream's tables."""
         places = [ring.tables.index(number) for number in shape.tables]
         parts = tuple(part if part == NO_TABLE else places[part] for part in shape.parts)
         self.native_side.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)

@@ -1,4 +1,4 @@
-"""Exported tables whose lookups are ops of ascpipe, which read table files."""
+"""Exported tables whose lookups are ops of ascpipe. These ops read table files."""
 from typing import List, Optional, Tuple
 
 import tensorflow as tf

@@ -154,7 +154,7 @@ def served_version() -> tf.Tensor:
 
 
 def served_updates() -> ServedUpdates:
-    """Return counters of the updates that a server has applied and refused. Add them to the outputs of a model.
+    """Return counters of the updates that a server has applied and refused. Add the counters to the outputs of a model.
 
     Raises:
         RuntimeError: the default graph is not exported with ``watch``.

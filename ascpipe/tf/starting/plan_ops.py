@@ -1,4 +1,4 @@
-"""Replacement of the provisional plan ops of a graph by final plan ops, when its optimizer slots are known."""
+"""Replacement of the provisional plan ops of a graph by final plan ops, when the optimizer slots are known."""
 from typing import Dict, List, Sequence
 
 import tensorflow as tf
@@ -27,7 +27,7 @@ def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]
 
 
 def complete_graph(state: GraphState) -> None:
-    """Replace the provisional plan ops of a graph by final plan ops, and prepare the variables of its tables."""
+    """Replace the provisional plan ops of a graph by final plan ops, and prepare the variables of all tables."""
     for lookup in state.lookups.values():
         plan = _plan_op(lookup, state.slots.get(lookup.table.table_name, []))
         for provisional, final in zip(lookup.plan, plan):

@@ -1,4 +1,4 @@
-"""Warnings about norms, histograms and averages of all trainable variables, which do not include tables."""
+"""Warnings that norms, histograms and averages of all trainable variables do not include tables."""
 import logging
 from typing import Any, List, NamedTuple, Sequence, Set, Tuple
 
@@ -69,7 +69,7 @@ def _warn(key: str, *message: Any) -> None:
 
 
 def _collected(graph: tf.Graph) -> List[Any]:
-    """Return the trainable variables without biases, which programs often omit.
+    """Return the trainable variables without biases, because programs often omit biases.
 
     If there are only biases, return the biases.
     """

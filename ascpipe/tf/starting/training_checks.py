@@ -1,4 +1,4 @@
-"""Checks that a graph trains its tables, and that it uses rows only in the step that read them."""
+"""Checks that a graph trains its tables, and that it uses rows only in the step that read the rows."""
 from typing import Any, Dict, List, Set
 
 import tensorflow as tf
