@@ -132,7 +132,7 @@ class _Build:
         return [*_compiler(), *flags, "-MD", "-MF", unit.name + ".d", "-c", what, "-o", unit.name + ".o"]
 
     def command_digest(self, unit: Unit) -> str:
-        """Return the digest of all dependencies of an object except files of the tree."""
+        """Return the digest of an object's dependencies, without the files of the tree."""
         needs = [self.info["tensorflow"], units.PREFIX_TEXT] if unit.needs_tensorflow else []
         return units.digest_of(self.commands[unit.name], unit.text, self.version, needs)
 

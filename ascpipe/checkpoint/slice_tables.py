@@ -1,4 +1,4 @@
-"""Writer of the tables of one slice of a checkpoint."""
+"""Writer of the tables in one slice of a checkpoint."""
 from typing import Callable, Dict, Iterable, Optional, Sequence, Union
 
 import numpy as np

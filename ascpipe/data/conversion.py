@@ -209,7 +209,7 @@ class TextWriter:
 
 
 def check_single(most: Dict[str, int]) -> None:
-    """Check that no feature has several values in a record, because a field of text has one value.
+    """Check that no feature has several values in a record, because a field of a text file has only one value.
 
     Args:
         most: name -> maximum number of values in a record.

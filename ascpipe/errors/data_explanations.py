@@ -1,4 +1,4 @@
-"""Explanations of the errors of training data and of served rows."""
+"""Explanations of errors that concern training data or served rows."""
 from typing import Dict
 
 from ascpipe.errors.usage_explanations import NOTHING, Explanation

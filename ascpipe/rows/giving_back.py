@@ -211,7 +211,7 @@ def _write(checkpoint: Checkpoint, given: Sequence[_Given], folder: str, stem: s
 
 
 def _publish(folder: str, directory: str) -> None:
-    """Move the files to their directory. The index is last, because a checkpoint with an index is complete."""
+    """Move the files to their directory. The index is moved last, because an index marks a complete checkpoint."""
     with disk.closing(disk.open_directory(folder)) as old, disk.closing(disk.open_directory(directory)) as new:
         for name in sorted(disk.names(old), key=lambda name: (name.endswith(".index"), name)):
             disk.rename(old, name, name, new)

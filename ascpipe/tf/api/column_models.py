@@ -17,7 +17,7 @@ Tables = Dict[str, TableShape]
 
 
 class ColumnModels(Models):
-    """Record of the tables of each Estimator of a program. The key is the Estimator's model directory.
+    """Record of each Estimator's tables in a program. The key is the Estimator's model directory.
 
     Args:
         restart: function that ends the pipeline and calls ``init`` again.

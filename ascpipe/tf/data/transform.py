@@ -155,7 +155,7 @@ def _parts(value: Any) -> Tuple[Any, ...]:
 
 def _readable(array: np.ndarray) -> np.ndarray:
     """Return an array that TensorFlow can read: strings as bytes objects, and numbers in the byte order of the machine,
-    because TensorFlow ignores the byte order."""
+    because TensorFlow ignores the byte order of a numpy dtype."""
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind == "U":

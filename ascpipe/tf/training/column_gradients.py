@@ -30,7 +30,7 @@ class _Source(NamedTuple):
 
 
 def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
-    """Return the sources for ``tf.gradients``, with rows of tables instead of the variables of columns.
+    """Return the sources for ``tf.gradients``. Rows of tables replace the variables of columns.
 
     Args:
         losses: tensors whose gradients are computed.
@@ -126,7 +126,7 @@ def of_column(gradient: Any) -> Any:
 
 
 def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
-    """Return pairs of gradients and variables, with rows of tables instead of the variables of columns.
+    """Return pairs of gradients and variables. Rows of tables replace the variables of columns.
 
     In evaluation and prediction, the function removes the pairs of columns.
 
