@@ -167,7 +167,7 @@ class Supervisor:
             return os.dup(2)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
-        """Send a message with descriptors to a worker. ``reap`` reports a dead worker, or a worker that does not read."""
+        """Send a message with descriptors to a worker. ``reap`` reports a worker that is dead or does not read."""
         try:
             fdsocket.send(self._processes[worker].channel, body, fds)
         except MessageTimeoutError:  # the restarted worker receives the message

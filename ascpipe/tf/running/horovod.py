@@ -174,7 +174,7 @@ def _end_process() -> None:
 
 
 def _shut_down_in_time(shut_down: Callable[[], None], wait_s: float = _SHUT_DOWN_S) -> None:
-    """Shut Horovod down. Exit the process if this hangs, for example because a signal has stopped another rank."""
+    """Shut Horovod down. Exit the process after a timeout, for example if a signal has stopped another rank."""
     done = threading.Event()
 
     def end() -> None:
