@@ -26,8 +26,8 @@ class RowReading {
   bool MayCopy();
   // Returns true after CopyHomes was called, until End is called.
   bool is_copying() const { return copies_ != nullptr; }
-  // Copies the rows that are in home rows. `slots` contains the worker's answer, which CopyHomes replaces by the codes
-  // of the copies.
+  // Copies the rows that are in host memory. `slots` contains the worker's answer, which CopyHomes replaces by the
+  // codes of the copies.
   tensorflow::Status CopyHomes(const PartView& part, const PlanOutputs::Array& slots);
   // Copies the rows that the disk worker has read.
   tensorflow::Status CopyAsked();

@@ -101,7 +101,7 @@ class Table {
   std::int64_t starts() const { return starts_.load(); }
   void NoteStart() { starts_.fetch_add(1); }
 
-  // Makes the session of `ctx` the session that trains the table. Returns an error if a newer session trains the table.
+  // Records that the session of `ctx` trains the table. Returns an error if a newer session trains the table.
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Verifies that input `first` is a variable for the rows of this table, and that the following inputs are the

@@ -112,7 +112,7 @@ void Waiter::Run() {
     const std::int64_t began = oldest == waits_.end() ? now : (*oldest)->until_ns_ - TimeoutNs();
     if (late.IsDue(began, now)) {
       const Wait& wait = **oldest;
-      // The class Peers reports waits for other ranks. Its report names the rank that the wait depends on.
+      // If the step waits for another rank, the class Peers reports the wait and names the other rank.
       if (wait.waits_for != layout::kWaitRanks) {
         SayLine(late.Line({began, Sentence(wait.waits_for), wait.waits_for, wait.table_name, wait.ticket}, now));
       }

@@ -71,8 +71,8 @@ Status CutSplit(Graph* graph, const Shapes& shapes, Node* split, const NodeSet& 
   return OkStatus();
 }
 
-// Reads the shape of an AscCombine op's output from attributes. Attributes are sufficient in the usual case. The shapes
-// of the nodes that compute the ids then need not be inferred.
+// Reads the shape of an AscCombine op's output from attributes, so the shapes of the nodes that compute the ids need
+// not be inferred. Returns false if the attributes are not sufficient.
 bool ReadBags(const Node& combine, Numbers* dims) {
   if (combine.type_string() != "AscCombine") return false;
   const Port lookup = Source(&combine, 0);

@@ -1,7 +1,7 @@
-// Changes of the graph of a step. This graph contains the fetches of one session.run and their predecessors.
-// `step_pass.cc` applies the changes.
+// Rewrites of the graph of a step. This graph contains the fetches of one session.run and their predecessors.
+// `step_pass.cc` applies the rewrites.
 //
-// Ops that a change does not recognize stay unchanged.
+// A rewrite does not modify ops that it does not recognize.
 #ifndef ASCPIPE_GRAPH_STEP_PASS_H_
 #define ASCPIPE_GRAPH_STEP_PASS_H_
 

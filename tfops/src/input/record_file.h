@@ -23,8 +23,8 @@ constexpr std::int64_t kRecordFrameBytes = kRecordHeaderBytes + kRecordFooterByt
 // Returns the masked checksum of some bytes.
 std::uint32_t MaskedCrc(const char* data, std::size_t size);
 
-// Errors of damaged records contain the expected and the actual value. A RecordPlace begins with the header of the
-// record and ends with the footer.
+// The error of a damaged record contains the expected and the actual checksum or size. A RecordPlace begins with the
+// header of the record and ends with the footer.
 class RecordFile final : public RecordReader {
  public:
   // Opens a file. With kDetect, the first bytes of the file determine the compression.

@@ -79,8 +79,8 @@ bool RankedStream::NameOf(std::int64_t local, BatchName* name) const {
   return true;
 }
 
-// Returns true if the keys of a batch are deduplicated, or if they will never be deduplicated. `frame` is the state of
-// the batch's ticket.
+// Returns true if the keys of a batch are deduplicated, or if they will never be deduplicated. `frame` is the frame
+// number of the batch, or another state of the batch's ticket.
 bool RankedStream::IsDeduplicated(std::int64_t frame) const {
   if (frame < 0) return frame != Ticket::kParked;
   for (int index = 0; index < local_->ring().tables(); ++index) {
