@@ -54,7 +54,7 @@ class Pipeline {
   // Accumulates the gradients of a table over `steps` >= 1 batches before each update, starting with the next batch.
   CoreStatus Accumulate(int table, std::int64_t steps);
 
-  // Records the batches that the process reads. Call RecordReading before Start.
+  // Sets the ring for the spans of the training data batches that the process reads. Call RecordReading before Start.
   void RecordReading(std::shared_ptr<SpanRing<layout::ReadingSpan>> spans) { reading_spans_ = std::move(spans); }
   // Sets the ranks of a program with several ranks. Call SetRanks before Start.
   CoreStatus SetRanks(std::unique_ptr<Ranks> ranks);

@@ -1,4 +1,4 @@
-// A table file that a session has opened and that its lookups share.
+// A table file that a session has opened. All lookups of the session share the file.
 #ifndef ASCPIPE_BRIDGE_SERVED_TABLE_H_
 #define ASCPIPE_BRIDGE_SERVED_TABLE_H_
 

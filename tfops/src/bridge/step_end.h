@@ -37,8 +37,8 @@ class StepEnd : public tensorflow::ResourceBase {
   Lease::Step id() const { return id_; }
   // Records a ticket that the step uses. Returns an error for a second ticket of the same table and stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
-  // A step must not both train and change tables, because the order of training and change would be undefined. Waits
-  // must call the four functions below in Poll.
+  // A step must not both train and change tables, because the order of the training and the change would be undefined.
+  // Waits must call the four functions below in Poll.
   bool MayTrain() const { return !cuts_; }
   bool MayCut() const { return !trains_; }
   void Trains() { trains_ = true; }

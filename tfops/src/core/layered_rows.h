@@ -11,8 +11,9 @@
 
 namespace ascpipe {
 
-// Immutable. The layers are merged so that each layer has more than twice as many keys as the next newer layer. Memory
-// is therefore less than twice the memory of the distinct keys of all updates, and the number of layers is logarithmic.
+// The class is immutable. The layers are merged so that each layer has more than twice as many keys as the next newer
+// layer. Memory is therefore less than twice the memory of the distinct keys of all updates, and the number of layers
+// is logarithmic.
 class LayeredRows {
  public:
   LayeredRows() = default;

@@ -16,7 +16,7 @@ constexpr std::size_t kUpdateIdBytes = 32;
 
 // Header of the file. All numbers are little-endian. The header is followed by UpdateFileTable[table_count], by the
 // CRC-32 of all bytes so far, and by the tables. Each table is a table file at a multiple of 64 bytes. The bytes
-// between them are zeros, and the file ends after the last table.
+// between the tables are zeros, and the file ends after the last table.
 struct UpdateFileHeader {
   char magic[8];
   std::uint32_t version;

@@ -4,7 +4,9 @@ namespace ascpipe {
 
 namespace {
 
-// Appends the updates from `next` to the plan that follow each other, beginning with the version `id`.
+// Appends updates to the plan, beginning with updates[next]. A delta must be based on the version before it, which is
+// `id` for the first update. If a delta has another base, Follow sets plan->refused to the index of this delta and
+// returns.
 void Follow(const std::vector<UpdateInfo>& updates, std::size_t next, std::string id, UpdatePlan* plan) {
   for (; next < updates.size(); ++next) {
     if (!updates[next].is_full && updates[next].base_id != id) {
@@ -16,7 +18,7 @@ void Follow(const std::vector<UpdateInfo>& updates, std::size_t next, std::strin
   }
 }
 
-// Returns the newest full update from `begin`, or the number of updates.
+// Returns the index of the newest full update in updates[begin:]. Returns updates.size() if there is no such update.
 std::size_t NewestFull(const std::vector<UpdateInfo>& updates, std::size_t begin) {
   for (std::size_t at = updates.size(); at > begin; --at) {
     if (updates[at - 1].is_full) return at - 1;

@@ -151,7 +151,8 @@ void UpdateWatch::Advance(const std::shared_ptr<const ServedVersion>& from, bool
   current_.swap(result);
 }
 
-// Returns the updates after a sequence, without files that were refused.
+// Returns the readable updates whose sequence number is above `after`. Refused files are read again only if they have
+// changed.
 std::vector<UpdateWatch::Seen> UpdateWatch::Look(std::int64_t after) {
   std::vector<std::string> names;
   const int error = List(directory_, &names);
@@ -226,7 +227,7 @@ void UpdateWatch::Refuse(const Seen& update, const CoreStatus& status) {
   Report(status, 1);
 }
 
-// Reports an update that does not follow the version before it. The update is tried again when other files appear.
+// Reports an update that is not based on the version `at`. The update is tried again when other files appear.
 void UpdateWatch::ReportOrder(const Seen& update, const ServedAt& at) {
   if (update.info.sequence == out_of_order_) return;
   out_of_order_ = update.info.sequence;

@@ -19,7 +19,7 @@
 
 namespace ascpipe {
 
-// The rows of all tables of a model after the same step. Immutable.
+// Rows of a model's tables after the same step. An object is immutable after it is published.
 struct ServedVersion {
   ServedAt at;
   std::map<std::string, LayeredRows> tables;
@@ -36,12 +36,12 @@ class UpdateWatch {
 
   // `at` is the version of the model's own table files.
   UpdateWatch(std::string directory, double every_s, ServedAt at);
-  // Stops the thread and waits for it.
+  // Stops the thread and waits until it has ended.
   ~UpdateWatch();
   UpdateWatch(const UpdateWatch&) = delete;
   UpdateWatch& operator=(const UpdateWatch&) = delete;
 
-  // Adds a table of the model, unless it is known. Call Start afterwards.
+  // Adds a table of the model, unless the table was added before. Call Start afterwards.
   void Add(const std::string& table, std::shared_ptr<const RowTable> rows);
   bool Has(const std::string& table) const;
 

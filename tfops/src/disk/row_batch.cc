@@ -58,8 +58,8 @@ bool RowBatch::Keeps(std::int64_t begin, std::int64_t end) const {
                       [this](const Place& place) { return asked_.alone[place.request] != 0; });
 }
 
-// Appends an operation for the requests of one block. Writes of adjacent blocks are merged into one operation if they
-// need not keep other rows.
+// Appends an operation for the requests of one block. Writes of adjacent blocks are merged into one operation if the
+// blocks contain no other rows that must be kept.
 void RowBatch::Append(std::int64_t begin, std::int64_t end) {
   const RowFormat& format = file_->format();
   const std::int64_t block = format.BlockOf(order_[begin].slot);

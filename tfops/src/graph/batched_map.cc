@@ -38,7 +38,8 @@ class MapBatching {
         batch_{body->arg_nodes[0], 0},
         ops_(body->graph, batch_) {}
 
-  // Changes the graph of the function. Returns an error with the reason if the function cannot process a batch.
+  // Changes the graph of the function so that it processes a batch. Returns an error with the reason if the function
+  // cannot process a batch.
   Status Run(tensorflow::FunctionLibraryDefinition* library) {
     std::vector<Node*> order;
     tensorflow::GetReversePostOrder(*graph_, &order, tensorflow::NodeComparatorName());
@@ -196,7 +197,7 @@ class MapBatching {
     return OkStatus();
   }
 
-  // Adds an op that computes the results without a batched op for one element after another.
+  // Adds an op that computes the results for which there is no batched op. The op processes one element after another.
   Status MapTheRest(tensorflow::FunctionLibraryDefinition* library) {
     std::set<std::string> types;
     for (const Node* node : mapped_) types.insert(node->type_string());

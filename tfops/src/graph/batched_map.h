@@ -21,7 +21,7 @@ struct BatchedMap {
   std::string each;      // types of the ops that the new function runs for each element of a batch
 };
 
-// Adds a function to `library` that returns the results of `function` for a batch of elements. The first
+// Adds a function to `library`. The new function returns the results of `function` for a batch of elements. The first
 // `ranks.size()` arguments are an element; ranks[i] is the number of dimensions of component i. The other arguments do
 // not depend on the element. `shapes` are the shapes of the results for one element.
 BatchedMap BatchMap(const std::string& function, const std::vector<int>& ranks,

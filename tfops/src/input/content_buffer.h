@@ -44,8 +44,8 @@ class ContentBuffer {
   // Moves the position in a plain file to at most its end.
   void Jump(std::int64_t offset);
 
-  // Reads from `content` instead of the file. It has all bytes of a plain file, as long as this object exists. Changes
-  // of the file are not found by reads, so CheckUnchanged must be called.
+  // Reads from `content` instead of the plain file. `content` must contain all bytes of the file, and must stay valid
+  // as long as this object exists. Reads do not detect changes of the file, so the caller must call CheckUnchanged.
   void Keep(const char* content);
 
   // Fetches the bytes at a position of a kept file into the cache of the processor.
@@ -53,8 +53,8 @@ class ContentBuffer {
     if (kept_ != nullptr && offset >= 0 && offset < file_->stamp().bytes) __builtin_prefetch(kept_ + offset);
   }
 
-  // Announces that all bytes of a plain file up to `offset` will be needed, and no bytes after it. One call of the
-  // system reads them if the buffer has room for them.
+  // Announces that all bytes of a plain file up to `offset` will be needed, and no bytes after `offset`. One system
+  // call reads these bytes if the buffer has room for all of them.
   void Expect(std::int64_t offset) { expected_end_ = offset; }
 
  private:

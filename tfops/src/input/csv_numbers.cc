@@ -122,8 +122,9 @@ locale_t PlainLocale() {
   return plain;
 }
 
-// Returns the float that double-conversion computes in a thread that flushes subnormal numbers. The result is zero,
-// unless an adjacent double of the number rounds to FLT_MIN with an unlimited exponent range.
+// Returns the float that double-conversion computes in a thread that flushes subnormal numbers. For a number up to
+// FLT_MIN, the result is zero or FLT_MIN. The result is FLT_MIN if the next larger double would round to at least
+// FLT_MIN with an unlimited exponent range.
 float Flushed(float value, const char* text) {
   constexpr double kLeast = FLT_MIN * (1.0 - 1.0 / (1 << 25));
   if (value > FLT_MIN) return value;

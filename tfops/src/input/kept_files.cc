@@ -14,7 +14,7 @@ constexpr std::int64_t kShareOfMemory = 4;  // a file takes at most this part of
 
 std::atomic<std::int64_t> kept_bytes{0};  // of the process
 
-// Adds to the kept bytes of the process if they do not exceed their limit.
+// Adds `bytes` to the kept bytes of the process. Returns false, and adds nothing, if the sum would exceed kMostBytes.
 bool Reserve(std::int64_t bytes) {
   std::int64_t before = kept_bytes.load();
   do {
@@ -62,7 +62,8 @@ const char* KeptFiles::Find(std::size_t file, const DataFile& data, std::int64_t
   return kept->content.load(std::memory_order_acquire);
 }
 
-// A file that cannot be kept is not tried again. The caller then reads it as before, and finds the error.
+// If a file cannot be kept, Keep is not called for this file again. The caller then reads the records from the file,
+// and returns the error if a read fails.
 void KeptFiles::Keep(const DataFile& data, Kept* kept) const {
   const std::int64_t bytes = data.stamp().bytes;
   kept->is_refused = true;

@@ -15,9 +15,8 @@
 
 namespace ascpipe {
 
-// A shuffled batch needs a call of the system for nearly each of its records, and each call takes longer than the copy
-// of the record. Such a file is therefore read once, by large reads, if there is enough memory. Methods may be called
-// by several threads.
+// A shuffled batch needs a system call for nearly every record, and a call takes longer than copying the record. Such a
+// file is therefore read once, by large reads, if there is enough memory. Methods may be called by several threads.
 class KeptFiles {
  public:
   // Maximum size of all files that the process keeps.
@@ -28,10 +27,10 @@ class KeptFiles {
   KeptFiles(const KeptFiles&) = delete;
   KeptFiles& operator=(const KeptFiles&) = delete;
 
-  // Returns the content of a plain file, which is valid as long as this object, or null if the file is not kept. All
-  // `data` of a file have the same stamp. `reads` is the number of calls of the system that the caller otherwise needs
-  // now. The call that exceeds the number of reads that take as long as reading the file reads the file. Find never
-  // waits for another thread.
+  // Returns the content of a plain file. The content is valid as long as this object exists. Returns null if the file
+  // is not kept. All `data` of a file must have the same stamp. `reads` is the number of system calls that the caller
+  // needs now if the file is not kept. Find adds up the `reads` of each file. Find keeps a file in memory when these
+  // reads together have taken longer than reading the whole file takes. Find never waits for another thread.
   const char* Find(std::size_t file, const DataFile& data, std::int64_t reads);
 
  private:

@@ -60,10 +60,10 @@ class RecordReader {
   // Announces that only the bytes up to `offset` will be read. ReadAt then reads ahead to `offset`, but not beyond it.
   void Expect(std::int64_t offset) { content_.Expect(offset); }
 
-  // Reads from `content`, which has all bytes of the plain file as long as the reader exists. ReadAt then returns data
-  // in `content`.
+  // Reads from `content` instead of the plain file. `content` must contain all bytes of the file as long as the reader
+  // exists. ReadAt then returns data in `content`.
   void Keep(const char* content) { content_.Keep(content); }
-  // Fetches the beginning of a record of a kept file into the cache of the processor. The place may be wrong.
+  // Fetches the beginning of a record of a kept file into the cache of the processor. `place` may be invalid.
   void Prefetch(const RecordPlace& place) const { content_.Prefetch(place.offset); }
 
   const DataFile& file() const { return content_.file(); }

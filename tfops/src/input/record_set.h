@@ -67,13 +67,13 @@ class RecordSetReader {
  public:
   explicit RecordSetReader(const RecordSet& set);
 
-  // Reads records and checks them. `records[i]` becomes the record with number `numbers[i]`, and is valid
-  // until the next call, and as long as the set. Records are read in the order of the files, independent of the order
-  // of `numbers`.
+  // Reads records and checks them. `records[i]` becomes the record with number `numbers[i]`. The record is valid until
+  // the next call of Read or the destruction of the set. Records are read in the order of the files, independent of the
+  // order of `numbers`.
   CoreStatus Read(const std::vector<std::int64_t>& numbers, std::vector<ByteRange>* records);
 
  private:
-  // A part of the batch, in the order of the files.
+  // A record of the batch. Wanted records are sorted in the order of the files.
   struct Wanted {
     std::int64_t number;
     std::size_t place;  // index in `numbers`
@@ -81,7 +81,7 @@ class RecordSetReader {
 
   // Reads records of one plain file.
   CoreStatus ReadFile(std::size_t file, const Wanted* wanted, std::size_t count, std::vector<ByteRange>* records);
-  // Reads the records at places_ of a file with its content in memory. They are not copied.
+  // Reads the records at places_ from the content of a file in memory. The records are not copied.
   CoreStatus ReadKept(const char* content, const Wanted* wanted, RecordReader* reader, std::vector<ByteRange>* records);
   CoreStatus FindPlaces(std::size_t file, const Wanted* wanted, std::size_t count);
   CoreStatus ReadInWindows(std::vector<ByteRange>* records);

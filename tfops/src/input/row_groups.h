@@ -60,7 +60,7 @@ class RowOrder {
   std::int64_t epoch() const { return epoch_; }
   // Returns the number of the row group that is read at index `place` of the epoch.
   std::size_t GroupAt(std::size_t place) const { return order_[place]; }
-  // Returns the index in the epoch of the row group that contains a position of the epoch's sequence.
+  // Returns the index `place` of the row group that contains a position in the epoch's sequence.
   std::size_t PlaceOf(std::int64_t position) const;
   // Returns the position after the last row of the row group at index `place`.
   std::int64_t EndOf(std::size_t place) const { return firsts_[place + 1]; }

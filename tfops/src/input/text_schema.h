@@ -15,7 +15,7 @@ namespace ascpipe {
 
 struct FieldSummary {
   std::int64_t records = 0;  // number of records in which the field is not empty
-  // Each member below is true if all non-empty values have this form.
+  // Each member below is true if all non-empty values of the field have the form in the member's comment.
   bool is_whole = true;  // a decimal int64
   bool is_hex = true;    // 8 hexadecimal digits
   bool is_real = true;   // a float

@@ -51,7 +51,7 @@ using tensorflow::Tensor;
 using tensorflow::TensorShapeUtils;
 using tensorflow::errors::InvalidArgument;
 
-// Number of unusual batches in a row after which the op uses only TensorFlow's parser.
+// Number of consecutive unusual batches after which the op uses only TensorFlow's parser.
 constexpr int kMostUnusual = 4;
 
 }  // namespace

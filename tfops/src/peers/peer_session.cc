@@ -241,7 +241,7 @@ PeerActions PeerSession::Conclude(const std::vector<PeerHeader>& headers, const 
   }
   const bool again = SendsAgain(request, verdict);
   if (!again) actions.push_back(Tell(std::move(request), verdict, true));
-  // Also put aside the requests in the queue that must yield. They were not part of this exchange.
+  // Also put aside those queued requests that must yield. Queued requests were not part of this exchange.
   for (auto one = queue_.begin(); one != queue_.end();) {
     if (MustYield(one->header)) {
       actions.push_back(Tell(std::move(*one), verdict));
