@@ -237,7 +237,7 @@ void Pipeline::Stop() {
   }
   if (ranks_ != nullptr) ranks_->Stop();
   budget_->Stop();
-  // Do not hold the lock here, because the waiter's thread may need the lock before it can end.
+  // Do not hold the lock here, because the waiter's thread may need the lock to end.
   if (pump != nullptr) pump->Stop();
   waiter_->Stop();
   for (const auto& entry : streams_) entry.second->Stop();

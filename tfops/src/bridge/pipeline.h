@@ -37,8 +37,8 @@ class Pipeline {
   ~Pipeline() { Stop(); }
 
   // Adds a table. AddTable may be called after Start. If an untrained table with this number exists, the new table
-  // replaces it and reuses its device rows. The pipeline keeps a replaced table alive, because steps may still use it.
-  // The rows of `padding_keys` are never updated.
+  // replaces the untrained table and reuses its device rows. The pipeline keeps a replaced table alive, because steps
+  // may still use it. The rows of `padding_keys` are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
   // Replaces the pool of initial rows by a copy of `pool`. `pool` is float[rows, dim]. Call SetPool before the table's

@@ -1,4 +1,4 @@
-// State of a process with several ranks: its rank, its exchanges with other ranks, and its streams.
+// State of this process in a program with several ranks: its rank, its exchanges with other ranks, and its streams.
 #ifndef ASCPIPE_BRIDGE_RANKS_H_
 #define ASCPIPE_BRIDGE_RANKS_H_
 

@@ -1,4 +1,4 @@
-// Memory of the tensors of batches that a dataset has read.
+// Memory of the tensors in batches that a dataset has read.
 //
 // The position of a batch must reach the op that submits the ids. Programs map batches between the dataset and this op,
 // and TensorFlow passes only tensors through maps. Therefore the position belongs to the memory of the tensors. If a

@@ -6,7 +6,7 @@
 
 namespace ascpipe {
 
-// Returns the number of the op's session. Numbers increase in the order in which sessions first used ascpipe.
+// Returns the number of the op's session. A session that used ascpipe earlier has a lower number.
 tensorflow::Status SessionNumber(tensorflow::OpKernelContext* ctx, tensorflow::int64* number);
 
 }  // namespace ascpipe

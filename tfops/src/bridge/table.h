@@ -126,8 +126,8 @@ class Table {
   // During such a save, no key may be removed.
   bool IsBeingSaved() { return is_on_disk() && row_log() != nullptr; }
 
-  // Handles with StepOf(ticket) are valid between BeginHandles and EndHandles, which is from a claim to the end of the
-  // step.
+  // Handles with StepOf(ticket) are valid between BeginHandles and EndHandles. BeginHandles is called at a claim, and
+  // EndHandles at the end of the step.
   void BeginHandles(std::int64_t ticket) { step_.store(StepOf(ticket)); }
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid

@@ -28,7 +28,7 @@ class RowReader {
     }
   }
 
-  // Returns null if the restore index is outside its range.
+  // Returns null if the restore index is out of range.
   ASC_INLINED const float* operator()(std::int64_t position) const {
     if (rows_.restore == nullptr) return rows_.source.rows + position * dim_;
     const std::uint32_t index = static_cast<std::uint32_t>(rows_.restore[position]);

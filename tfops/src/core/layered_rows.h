@@ -19,8 +19,8 @@ class LayeredRows {
   LayeredRows() = default;
   explicit LayeredRows(std::shared_ptr<const RowTable> base) : tables_{std::move(base)} {}
 
-  // Returns these rows with a newer update, which has rows of the same length. Sets `*changed` to false if there is not
-  // enough memory.
+  // Returns these rows, updated by `update`. The rows of `update` must have the same length. Sets `*changed` to false
+  // if there is not enough memory.
   LayeredRows With(std::shared_ptr<const RowTable> update, bool* changed) const;
 
   std::int64_t dim() const { return tables_.back()->dim(); }

@@ -25,7 +25,7 @@ struct MemoryRoom {
   std::string text;  // a sentence with the numbers
 };
 
-// Returns the available memory within all known limits. The limits are the control groups of this process (versions 1
+// Returns the available memory within each known limit. The limits are the control groups of this process (versions 1
 // and 2), their parents, and the memory of the machine, in this order.
 std::vector<MemoryRoom> MemoryRooms(const MemoryPlaces& places);
 

@@ -14,8 +14,8 @@ namespace ascpipe {
 namespace {
 
 // A ring with at least this number of frames waits for free space instead of growing beyond `rings_ample`. If this
-// number were smaller, workers would wait for batches. If it were as large as the look-ahead, large batches could use
-// up the memory budget.
+// number were smaller, workers would wait for batches. If this number were as large as the look-ahead, large batches
+// could use up the memory budget.
 constexpr std::int64_t kFramesOfLargeBatches = 8;
 
 constexpr std::int64_t kSlice = std::int64_t{64} << 20;  // about 10 ms; a stop is checked after each slice

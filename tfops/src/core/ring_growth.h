@@ -19,7 +19,7 @@
 
 namespace ascpipe {
 
-// Memory budget of the arenas of all rings of a pipeline.
+// Memory budget that the arenas of a pipeline's rings share.
 class RingBudget {
  public:
   explicit RingBudget(std::int64_t most) : left_(most) {}

@@ -19,7 +19,7 @@ namespace ascpipe {
 // row is identified by the number of its entry. The log has one word for each row. The word is 0 if the row is
 // untouched, and kRead if the row was read or is not wanted. Otherwise the word is 1 plus the index of the row's image.
 // Both the save and the step copy the row first, and then compare-exchange the word. If the compare-exchange of the
-// save succeeds, no step had changed the row. Otherwise the save discards its copy and uses the image.
+// save succeeds, no step has changed the row yet. Otherwise the save discards its copy and uses the image.
 class RowLog {
  public:
   // The snapshot covers row numbers below `numbers`. Call Make between two steps.

@@ -51,7 +51,8 @@ class UpdateWatch {
   // Applies new updates. The thread calls this function every `every_s` seconds.
   void Poll();
 
-  // Returns the served version, or null before Start. The version does not change while the caller keeps it.
+  // Returns the served version, or null before Start. The version is valid and unchanged as long as the caller keeps
+  // the pointer.
   std::shared_ptr<const ServedVersion> Current() const;
   Figures figures() const;
 

@@ -112,8 +112,8 @@ CoreStatus RowFile::Grow(std::int64_t blocks, std::int64_t step) {
     blocks_.store(after / format_.block_bytes(), std::memory_order_release);
     return CoreStatus();
   }
-  // If fallocate fails, ext4 keeps the blocks that it has already allocated. Free these blocks, because they may fill
-  // the disk.
+  // If fallocate fails, ext4 keeps the blocks that fallocate has already allocated. Free these blocks, because the
+  // blocks may fill the disk.
   const bool is_back = ftruncate(fd_, before) == 0;
   struct statvfs room;
   const bool is_known = fstatvfs(fd_, &room) == 0;

@@ -172,8 +172,8 @@ class Datasets {
            std::any_of(after.begin(), after.end(), [](const Node* node) { return Is(node, {"RepeatDataset"}); });
   }
 
-  // Adds a dataset that returns all elements. TensorFlow would merge a repeat that directly follows a shuffle with this
-  // shuffle, and the merged dataset shuffles in another order.
+  // Adds a dataset that returns all elements of `source`, to separate a repeat from the shuffle before it. Otherwise
+  // TensorFlow would merge the repeat and the shuffle into one dataset, which shuffles in another order.
   Status Separate(const Port& source, const Elements& elements, Port* separated) {
     Node* numbers[2];
     for (int i = 0; i < 2; ++i) {

@@ -1,5 +1,5 @@
-// Converts the function of a dataset map, which processes one element, to a function that processes a batch of
-// elements.
+// Converts the function of a dataset map. The original function processes one element, and the new function processes a
+// batch of elements.
 #ifndef ASCPIPE_GRAPH_BATCHED_MAP_H_
 #define ASCPIPE_GRAPH_BATCHED_MAP_H_
 

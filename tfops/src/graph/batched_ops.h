@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// A value in the function of a dataset map, which originally processes one element.
+// A value in the function of a dataset map. The original function processes one element.
 struct MapValue {
   enum class Kind {
     kOnce,     // The value is equal for all elements.
@@ -30,8 +30,8 @@ class BatchedOps {
   // `batch` is a batched argument of the function whose graph is `body`.
   BatchedOps(tensorflow::Graph* body, const Port& batch) : body_(body), batch_(batch) {}
 
-  // Changes `node` so that it computes a batch, if there is a rule whose results are bit-identical. Returns the number
-  // of dimensions of one element of each output. If there is no rule, returns -1 and does not change the node.
+  // Changes `node` so that it computes a batch, if there is a rule whose results are bit-identical. For each output,
+  // returns the number of dimensions of one element. If there is no rule, returns -1 and does not change the node.
   int Batch(tensorflow::Node* node, const MapValues& inputs);
 
   const tensorflow::Status& status() const { return status_; }

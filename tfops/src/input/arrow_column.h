@@ -25,7 +25,7 @@ class ArrowValues {
   bool has_nulls() const { return valid_ != nullptr || (dictionary_ != nullptr && dictionary_->has_nulls()); }
   bool IsNull(std::int64_t at) const;
 
-  // Returns true if int64 may be unable to represent a value.
+  // Returns true if int64 may be unable to represent one of the values.
   bool may_exceed() const { return dictionary_ != nullptr ? dictionary_->may_exceed() : format_ == 'L'; }
   // Returns true if int64 cannot represent the value at position `at`.
   bool Exceeds(std::int64_t at) const;

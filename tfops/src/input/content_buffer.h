@@ -26,7 +26,7 @@ class ContentBuffer {
   bool is_plain() const { return compression_ == Compression::kNone; }
   std::int64_t position() const { return position_; }  // position in the content
 
-  // The content at the position, of which `available` bytes are in memory.
+  // The content at the position. The first `available` bytes of this content are in memory.
   const char* at() const { return kept_ != nullptr ? kept_ + position_ : buffer_.get() + begin_; }
   std::size_t available() const {
     return kept_ != nullptr ? static_cast<std::size_t>(file_->stamp().bytes - position_) : filled_ - begin_;

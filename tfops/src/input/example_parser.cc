@@ -18,7 +18,8 @@ constexpr std::uint32_t kHead = kEntry | kName << 16, kHeadMask = 0x80ff80ff;
 // Number of bytes before the content of a feature, and before the content of its list.
 constexpr std::uint64_t kFeatureBytes = 2, kListBytes = 4;
 constexpr std::uint64_t kFeatureHeadMask = 0xffffffffffff;
-// Factor that adds a number to each of the three lengths in the bytes before the values.
+// If number * kEachLength is added to the bytes before the values, each of the three lengths in these bytes grows by
+// the number.
 constexpr std::uint64_t kEachLength = 0x010001000100;
 constexpr std::uint64_t kNoHead = std::uint64_t{1} << 63;  // `head` of a feature without a short form
 

@@ -18,7 +18,7 @@ namespace ascpipe {
 namespace {
 
 constexpr char kMagic[8] = {'A', 'S', 'C', 'I', 'N', 'D', 'E', 'X'};
-// Versions of indexes of TFRecord files, of text files, and of compressed files of any format.
+// Index versions for TFRecord files, for text files, and for compressed files of any format.
 constexpr std::uint32_t kVersion = 1, kTextVersion = 2, kCompressedVersion = 3;
 constexpr std::int64_t kIndexHeaderBytes = sizeof(IndexHeader);
 constexpr std::int64_t kBlockBytes = sizeof(IndexBlock);

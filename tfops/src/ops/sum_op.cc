@@ -16,7 +16,8 @@ namespace {
 
 using tensorflow::shape_inference::InferenceContext;
 
-// Sets the shapes of the outputs of table `i` of `n`. `slots` is the index of the input with the table's slots.
+// Sets the output shapes of table `i`, for an op with `n` tables. `slots` is the index of the input with the table's
+// slots.
 tensorflow::Status SetShapes(InferenceContext* c, int slots, int i, int n, tensorflow::int64 dim) {
   tensorflow::shape_inference::ShapeHandle vector;
   TF_RETURN_IF_ERROR(c->WithRank(c->input(slots), 1, &vector));

@@ -190,8 +190,8 @@ class HorovodExchanges : public Transport {
            {});
       return;
     }
-    // Reuse the memory of the previous exchange if nothing reads it any more. Allocating new pages would take longer
-    // than copying the data.
+    // Reuse the memory of the previous exchange if nothing reads this memory any more. Allocating new pages would take
+    // longer than copying the data.
     if (into_ == nullptr || into_.use_count() > 1) into_ = std::make_shared<std::vector<std::uint8_t>>();
     const auto exchange = std::make_shared<ExchangeOutput>(into_);
     const hvd::Status begun = enqueue_(

@@ -134,8 +134,8 @@ class RankedStreams : public PeerKeys {
 
   mutable std::mutex mutex_;  // guards the members below
   std::map<std::int64_t, std::unique_ptr<RankedStream>> streams_;
-  // Keys that arrived before their stream was added. The map key is the number of the stream. The sent batches of a
-  // rank fit into its local ring, which limits the memory.
+  // Keys that arrived before their stream was added. The map key is the number of the stream. The memory is limited,
+  // because all batches that a rank has sent fit into its local ring.
   std::map<std::int64_t, std::vector<Early>> early_;
 };
 

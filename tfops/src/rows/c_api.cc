@@ -1,4 +1,4 @@
-// C interface of orders of keys, and of lists of Parquet columns. Python uses the interface through ctypes
+// C interface to sort keys, and to count the lists of Parquet columns. Python uses the interface through ctypes
 // (ascpipe/checkpoint/key_order.py, ascpipe/rows/parquet_lists.py) and allocates all arrays.
 #include <cstdint>
 

@@ -6,7 +6,7 @@
 
 namespace ascpipe {
 
-// Numbers of values of consecutive batches of lists. A list without values counts as one value, as in Parquet.
+// Counters of the values in consecutive batches of lists. A list without values counts as one value, as in Parquet.
 struct ListBatches {
   std::int64_t lists;   // of the current batch
   std::int64_t values;  // of the current batch
