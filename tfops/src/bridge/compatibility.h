@@ -40,7 +40,7 @@ inline std::string MessageOf(const tensorflow::Status& status) { return status.e
 
 inline tensorflow::Status OkStatus() { return tensorflow::Status(); }
 
-// Returns a text that Python can decode. If `text` is not UTF-8, its bytes outside ASCII become escape sequences.
+// Returns a text that Python can decode. If `text` is not UTF-8, the bytes outside ASCII become escape sequences.
 inline std::string Printable(const std::string& text) {
   const bool is_utf8 = google::protobuf::internal::IsStructurallyValidUTF8(text.data(), static_cast<int>(text.size()));
   return is_utf8 ? text : absl::CEscape(text);

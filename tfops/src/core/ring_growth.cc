@@ -59,7 +59,8 @@ RingGrowth::Answer RingGrowth::Place(Arena* arena, std::int64_t length, std::int
   const std::int64_t ample = session_.session->rings_ample;
   const bool can_wait = length <= arena->bytes();
   if (can_wait && bytes > ample && frames >= kFramesOfLargeBatches) return kWait;
-  // If memory for this length was refused before, it is requested again only if the arena has no frame to wait for.
+  // If memory for this length was refused before, the memory is requested again only if the arena has no frame to wait
+  // for.
   if (length <= refused_ && !arena->empty()) return kWait;
   // Grow by more than needed, so that growth is rare.
   const std::int64_t step = bytes <= ample ? std::min(ample, 2 * arena->bytes()) : bytes + bytes / 8;

@@ -138,7 +138,7 @@ CoreStatus RowMoves::ReadArrivals(const PartView& part, std::int64_t count, cons
 
 void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
   // Rows that are swapped out are not needed soon, so the copies may bypass the cache. If a batch in the look-ahead
-  // window needs such a row, it is one of the last batches.
+  // window needs such a row, this batch is one of the last batches in the window.
   if (kCopiesPastTheCache && IsWholeLines(table_->home, *table_->state)) {
     OutBy<CopyPastTheCache, false>(begin, end);
     PastTheCache();

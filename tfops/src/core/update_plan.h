@@ -24,7 +24,7 @@ struct UpdatePlan {
   std::int64_t refused = -1;       // first update that does not follow the version before it; -1: none
 };
 
-// Plans the updates after version `at`. `updates` are readable updates in the order of their sequences.
+// Plans the updates after version `at`. `updates` are readable updates, sorted by sequence number.
 //
 // The newest full update replaces all rows, and the deltas that follow each other are applied to it. Without a full
 // update, the deltas are applied to the served version. A version without updates is the version of a SavedModel, which

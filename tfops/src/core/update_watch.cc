@@ -20,12 +20,12 @@ namespace {
 
 constexpr std::int64_t kNsPerS = 1000000000;
 
-// Runs the work on this thread, so that lookups keep the other processors.
+// Runs the work on this thread, so that lookups can use the other processors.
 void Alone(std::int64_t total, std::int64_t, const Blocks::Work& work) {
   if (total > 0) work(0, total);
 }
 
-// Lists the names of updates in a directory, in the order of their sequences. Returns an errno.
+// Lists the names of updates in a directory, sorted by sequence number. Returns an errno.
 int List(const std::string& directory, std::vector<std::string>* names) {
   DIR* const opened = opendir(directory.c_str());
   if (opened == nullptr) return errno;
@@ -145,7 +145,7 @@ void UpdateWatch::Advance(const std::shared_ptr<const ServedVersion>& from, bool
     break;
   }
   if (result == from && !always) return;
-  // `result` frees the old version after the lock is released, because freeing its memory takes long.
+  // `result` frees the old version after the lock is released, because freeing the memory takes long.
   std::lock_guard<std::mutex> lock(mutex_);
   figures_.applied += static_cast<std::int64_t>(applied);
   current_.swap(result);

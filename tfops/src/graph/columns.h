@@ -55,8 +55,7 @@ bool HasKnownPlace(const Shapes& shapes, const tensorflow::Node& cut);
 // also be computed as 1 or -1 modulo the rank.
 bool IsColumnAxis(const Port& axis);
 
-// Reads the index of the first column of a Slice from the input `begin` of the Slice. Returns false if the index is
-// unknown.
+// Reads the index of the first column from the input `begin` of a Slice. Returns false if the index is unknown.
 bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column);
 
 // Reads the sizes of the pieces of SplitV. An unknown size is -1. `port` is a constant or is computed from shapes. The

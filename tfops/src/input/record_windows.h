@@ -1,4 +1,4 @@
-// Reads the records of a set in which some files are compressed, so that they can only be read in order.
+// Reads the records of a set in which some files are compressed. Compressed files can only be read in order.
 #ifndef ASCPIPE_INPUT_RECORD_WINDOWS_H_
 #define ASCPIPE_INPUT_RECORD_WINDOWS_H_
 

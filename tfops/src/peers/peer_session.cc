@@ -165,7 +165,7 @@ PeerMove PeerSession::Await(const Around& around) {
 }
 
 PeerMove PeerSession::MoveOfBroken(const Around& around) {
-  // If a step still runs, it waits in a collective of the program. Only a shutdown of the engine ends this wait.
+  // If a step still runs, the step waits in a collective of the program. Only a shutdown of the engine ends this wait.
   if (!engine_ended_ && around.has_steps && around.now - broken_since_ > limits_.end_after) {
     engine_ended_ = true;
     return MoveOf(Kind::kEndEngine);

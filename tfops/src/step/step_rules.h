@@ -1,4 +1,4 @@
-// Rules that decide which ops of a step are merged, and their order. The rules are pure functions.
+// Rules that decide which ops of a step are merged, and in which order the ops run. The rules are pure functions.
 // tests/reference/step_rules.py is the reference implementation.
 #ifndef ASCPIPE_STEP_STEP_RULES_H_
 #define ASCPIPE_STEP_STEP_RULES_H_
