@@ -118,7 +118,7 @@ class _Finder:
         return spec
 
     def text(self, fullname: str) -> str:
-        """Return the error message for a module, or a name of a module, that ascpipe does not provide."""
+        """Return the error message for a module, or an attribute of a module, that ascpipe does not provide."""
         module, _, name = fullname.rpartition(".")
         package = fullname.partition(".")[0]
         instead = self.packages[package]

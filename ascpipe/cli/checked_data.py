@@ -76,7 +76,7 @@ def _check_all(opened: RecordFile, schema: FileSchema, problems: List[DataError]
 
 
 def first_records(files: Sequence[DataFile], count: int) -> Tuple[List[Shown], List[Feature], int]:
-    """Read the first records of several files together.
+    """Read the first ``count`` records in total, file by file.
 
     Returns:
         The records, their features, and the number of records that are a tf.train.Example.

@@ -44,7 +44,7 @@ class Copy:
         return self.checkpoint.parted_blocks(table, rank, self.ranks)
 
     def candidates(self, table: str, rank: int) -> Iterator[KeyBlock]:
-        """Yield the keys without a row of a table in a rank's slice."""
+        """Yield the keys that have no row, for one table and one rank's slice."""
         return self.checkpoint.candidates(table, rank, self.ranks)
 
     def check_unchanged(self) -> None:

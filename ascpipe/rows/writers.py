@@ -43,7 +43,7 @@ class DigestFile(io.BufferedIOBase):
         return True
 
     def tell(self) -> int:
-        """Return the number of bytes so far."""
+        """Return the number of bytes written so far."""
         return self._digest.size
 
     def saved(self) -> SavedFile:

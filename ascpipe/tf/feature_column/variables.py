@@ -187,7 +187,7 @@ class _Plan:
             yield
 
     def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Create a variable. If a table replaces the variable, it has 0 rows. A variable scope calls this getter."""
+        """Create a variable, which has 0 rows if a table replaces it. A variable scope calls this getter."""
         if name.rpartition("/")[2] != self.name or not self.has_table(name):
             return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())

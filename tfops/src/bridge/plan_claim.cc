@@ -21,8 +21,8 @@ namespace {
 // Policy of a training step for one table.
 class ClaimPolicy : public PlanPolicy {
  public:
-  // If `claims` is false, the policy waits like a claim, but claims nothing. After such a wait, the step reads the same
-  // state of the tables as its later claims.
+  // If `claims` is false, the policy waits like a claim, but claims nothing. After such a wait, the step reads the
+  // state of the tables that its later claims will see.
   ClaimPolicy(PlanRequest request, bool claims) : batch_(std::move(request)), claims_(claims) {}
 
   bool Poll(PlanWait* wait, CoreStatus* status) override {

@@ -22,7 +22,7 @@ constexpr std::int64_t kMostFileBytes = std::int64_t{1} << 60;
 // Returns the descriptor of an unnamed file. On failure, returns -1 and sets errno.
 int OpenNameless(const std::string& directory) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly);
-  // The other errors mean that O_TMPFILE is not supported.
+  // EOPNOTSUPP, EISDIR and EINVAL mean that O_TMPFILE is not supported.
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
   const std::string text = directory + "/.ascpipe-rows-XXXXXX";
   std::vector<char> path(text.c_str(), text.c_str() + text.size() + 1);

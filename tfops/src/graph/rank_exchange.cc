@@ -1,4 +1,4 @@
-// Inserts the exchanges between ranks into the graph of a step. The program wrote this graph for one rank.
+// Inserts the exchanges between ranks into the graph of a step. The program built this graph for one rank.
 //
 // For each table, the program's graph has a plan (AscNextPlan), lookups, sums of gradients, and updates. With several
 // ranks, the plan covers the keys that all ranks request from this rank (the owned ring). Lookups read rows that the

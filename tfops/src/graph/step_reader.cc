@@ -91,8 +91,8 @@ class Reader {
     return tensorflow::GetNodeAttr(node.attrs(), "max_norm", &how->max_norm);
   }
 
-  // Follows the inputs from `at` back through ops that only pass rows on. Returns the output from which the first of
-  // these ops gets the rows. *waits receives the control inputs of these ops.
+  // Follows the inputs from `at` back through ops that only pass rows on. Returns the output that produces the rows.
+  // *waits receives the control inputs of these ops.
   static Port Trace(Port at, Nodes* waits) {
     while (Is(at.node, {"Identity", "StopGradient"}) && !HasControlOutputs(at.node)) {
       AddControlInputs(at.node, waits);

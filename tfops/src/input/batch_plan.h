@@ -61,7 +61,7 @@ class BatchPlan {
 
  private:
   std::int64_t full() const { return of_.batch_size * of_.ranks; }
-  // Returns true if the last full global batch leaves some of its records for one more batch.
+  // Returns true if the last full global batch gives up records, so that one more batch has a record per rank.
   bool LeavesRecords(std::int64_t left) const;
 
   BatchPlanArguments of_;
