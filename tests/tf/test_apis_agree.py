@@ -102,7 +102,8 @@ EXCEPTIONS: Dict[str, Difference] = {
                "as in TensorFlow.")),
     "ops on gradients read the sum of each key in mx_rec, as in Rec SDK": Difference(
         lambda program: not is_linear(program), of(MX_REC, lambda wanted: wanted._replace(form="sums")),
-        (PAGE, "In programs that use `mx_rec`, these functions always read one sum per key, as in Rec SDK")),
+        (PAGE, "one sum per key instead: - There are several ranks. A warning is logged for each table. - The program "
+               "uses `mx_rec`, as in Rec SDK")),
     "only tables of columns are represented in tf.trainable_variables()": Difference(
         lambda program: program.way in OF_TRAINABLE and not program.frozen and not moves_all_rows(program),
         only_columns_train,

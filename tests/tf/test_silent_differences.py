@@ -56,8 +56,8 @@ def test_ids_that_are_fed_are_refused_because_the_dataset_has_submitted_others(i
             program.begin(run)
             expected = [run.run([program.loss, program.train])[0]]
             for fetch in (program.train, program.loss):
-                with pytest.raises(GraphModificationError, match="E271: Tensor '.*' was fed, but the ids of table "
-                                                                 "'user' come from it.*Nothing was run"):
+                with pytest.raises(GraphModificationError, match="E271: Tensor '.*' was fed, but it determines the "
+                                                                 "ids of table 'user'.*Nothing was run"):
                     run.run(fetch, {fed(program): np.zeros([4, 2], np.int64)})
             expected.append(run.run([program.loss, program.train])[0])
     with twin_programs.ascpipe():

@@ -10,14 +10,16 @@ from ascpipe.tf.graph.graph_state import GraphState
 
 
 def note_ids(state: GraphState, table_name: str, tensors: Iterable[tf.Tensor]) -> None:
-    """Record tensors that must not be fed: the ids of a table in a batch, and tensors from which they are computed."""
+    """Record tensors that must not be fed: the ids of a table in a batch, tensors from which they are computed, and the
+    ticket of the batch.
+    """
     known = _tables_of(state)
     for tensor in tensors:
         known.setdefault(tensor.name, table_name)
 
 
 def refuse_fed_ids(graph: tf.Graph, arguments: Sequence[Any]) -> None:
-    """Raise ``GraphModificationError`` if a run feeds ids of a lookup, or tensors from which they are computed.
+    """Raise ``GraphModificationError`` if a run feeds a tensor that determines the ids of a lookup.
 
     The lookup would read the rows of the ids of the dataset, and other ops of the step would read the fed ids.
 
@@ -29,9 +31,9 @@ def refuse_fed_ids(graph: tf.Graph, arguments: Sequence[Any]) -> None:
         table = None if state is None else _tables_of(state).get(name)
         if table is not None:
             raise GraphModificationError(
-                "Tensor {!r} was fed, but the ids of table {!r} come from it. The dataset has submitted the ids of the "
-                "batch before the step, so the lookup would read the rows of other ids than the fed ids. Nothing was "
-                "run. Read the ids from a tf.data.Dataset, for example from_generator "
+                "Tensor {!r} was fed, but it determines the ids of table {!r}. The dataset has submitted the ids of "
+                "the batch before the step, so the lookup would read the rows of other ids than the fed ids. Nothing "
+                "was run. Read the ids from a tf.data.Dataset, for example from_generator "
                 "(docs/tutorial/from-tensorflow.md, Placeholders)".format(name, table))
 
 

@@ -132,7 +132,7 @@ def _look_up_feature(state: GraphState, request: LookupRequest, spec: FeatureSpe
     require_fewer(table, request.channel, lookup.calls)
     lookup.count_call(request.send_count)
     rows = lookup.embedding(spec, request.default_value, request.batch, values_alone=request.values_alone)
-    note_ids(state, table.table_name, _ids_in(request.batch, spec))
+    note_ids(state, table.table_name, [*_ids_in(request.batch, spec), lookup.ticket])
     if request.evaluates_unseen:
         ids = require_ids(request.batch, spec, TableLookupError(_NO_BATCH.format(spec.label)))
         rows = completed(state, lookup, spec, rows, ids, request.unseen)
