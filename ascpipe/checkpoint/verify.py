@@ -23,7 +23,7 @@ Stamps = Dict[Tuple[str, str], disk.Stamp]  #: stamps of the data files of a sli
 
 
 class Scope(NamedTuple):
-    """Parts of a checkpoint to verify, besides the records, the keys and the counts.
+    """Parts of a checkpoint to verify. The records, the keys and the counts are always verified.
 
     Attributes:
         pieces: function that returns more pieces of one rank's table. The pieces may include keys and counts.

@@ -20,7 +20,7 @@ _FAILED = 1
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True,
               help="Port of the page on 127.0.0.1; 0 chooses a free port.")
 def command(name: Optional[str], port: int) -> None:
-    """Serve the page in a separate process. If the daemon serves the page itself, print the address and return."""
+    """Print the address of the page. Start a process that serves the page, unless the daemon already serves it."""
     from ascpipe.daemon.exporter import open_page, started
 
     run = chosen(name)

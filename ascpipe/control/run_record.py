@@ -99,7 +99,7 @@ def read(name: str) -> Record:
     """Read a record. An incomplete last line is ignored.
 
     Raises:
-        ValueError: the file is not a record of this format.
+        ValueError: the file has another format, or is damaged.
         OSError: the file cannot be read.
     """
     with open(os.path.join(base_dir(), name + SUFFIX), encoding="utf-8") as file:

@@ -54,7 +54,7 @@ USAGE: Dict[str, Explanation] = {
         "function must return the whole result of the insert function."),
     "E267": Explanation(
         "A lookup does not match its table, its graph, or the other lookups of the table.", NOTHING,
-        "Pass a FeatureSpec, or a tensor of ids that is computed from the batch of one iterator."),
+        "Pass a FeatureSpec, or a tensor of ids. All its ids must come from one iterator."),
     "E268": Explanation(
         "A table cannot be created. An argument is wrong, or a table with the same name in another graph has "
         "different properties.", NOTHING, "All graphs of a program use the same tables (docs/how-to/tables.md)."),

@@ -9,7 +9,7 @@ using namespace ascpipe;
 
 namespace {
 
-// Returns the values of the largest batch, or -1 if the levels are damaged.
+// Returns the number of values of the batch with the most values, or -1 if the levels are damaged.
 std::int64_t Most(const std::vector<std::vector<std::uint8_t>>& pages, std::int64_t count, std::int64_t batch_lists) {
   ListBatches batches{0, 0, 0};
   for (const std::vector<std::uint8_t>& page : pages) {

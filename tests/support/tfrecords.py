@@ -1,6 +1,7 @@
 """TFRecord files, byte by byte, without TensorFlow."""
 import functools
 import gzip
+import os
 import struct
 import zlib
 
@@ -60,3 +61,24 @@ def click(number):
 def clicks(count, first=0):
     """Return the records `click(first)` to `click(first + count - 1)`."""
     return list(map(click, range(first, first + count)))
+
+
+def change(path, how, records):
+    """Change a file of ``records`` while a program reads it.
+
+    Args:
+        how: replaced (the file that was opened has not changed), grown, truncated, touched, or deleted.
+    """
+    if how == "replaced":
+        other = path.with_name("other")
+        other.write_bytes(b"".join(records[::-1]))
+        other.replace(path)
+    elif how == "grown":
+        with open(str(path), "ab") as file:
+            file.write(records[0])
+    elif how == "truncated":
+        os.truncate(str(path), 100)
+    elif how == "touched":
+        os.utime(str(path), ns=(1, 1))
+    else:
+        path.unlink()

@@ -67,23 +67,7 @@ def test_a_shuffled_file_is_read_once(tmp_path, readers):
 def test_a_kept_file_that_changes_is_an_error(tmp_path, how, readers):
     path = tmp_path / "a.tfrecord"
     path.write_bytes(b"".join(RECORDS))
-
-    def change():
-        if how == "replaced":  # the file that was opened has not changed
-            other = tmp_path / "other"
-            other.write_bytes(b"".join(RECORDS[::-1]))
-            other.replace(path)
-        elif how == "grown":
-            with open(str(path), "ab") as file:
-                file.write(RECORDS[0])
-        elif how == "truncated":
-            os.truncate(str(path), 100)
-        elif how == "touched":
-            os.utime(str(path), ns=(1, 1))
-        else:
-            path.unlink()
-
-    found = read(path, change, readers=readers)
+    found = read(path, lambda: tfrecords.change(path, how, RECORDS), readers=readers)
     require_named(found.errors, path)
     assert set(found.users) <= set(range(COUNT))
     assert len(found.users) + BATCH * len(found.errors) == COUNT * EPOCHS

@@ -36,7 +36,7 @@ def with_insert(dataset, spec):
 class Program:
     """A program in a session. ``steps`` returns the loss and the users of each batch that it trains.
 
-    With a list of datasets, ``initializers`` are those of its iterator.
+    With a list of datasets, there is one iterator, and ``initializers`` has its initializer for each dataset.
     """
 
     def __init__(self, dataset, *, initialize=True):

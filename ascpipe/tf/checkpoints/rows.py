@@ -37,8 +37,8 @@ def export_rows(checkpoint: str, table: str, to: str, *, format: str = PARQUET, 
 
     Raises:
         ArgumentError: an argument is not allowed.
-        CheckpointError: the checkpoint is missing or damaged, or does not contain the table, or the files cannot be
-            written. The directory ``to`` is not created.
+        CheckpointError: the checkpoint is missing or damaged, the checkpoint does not contain the table, or the files
+            cannot be written. The directory ``to`` is not created.
         ParquetMissingError: pyarrow is not installed.
     """
     return exported(Request(checkpoint, table, to, format, slots, counts, where, dtype))

@@ -128,7 +128,7 @@ def GradientDescent(learning_rate: Any, *, weight_decay: Optional[float] = None,
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
         weight_decay: factor of the weight decay for rows of the batch, in [0, 1], or None for no decay.
-            ``weight_decay`` times the row is added to the gradient of the row.
+            The gradient of a row becomes ``gradient + weight_decay * row``.
         name: 1 to 200 characters. The name of the optimizer is ``<name>_<count>``.
 
     Returns:

@@ -23,6 +23,7 @@ PACKED_BYTES = 1 << 26
 
 MAX_RANK = 4094
 
+_BROADCAST = "HorovodBroadcast"
 _APPLIES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")  # first words of types of ops
 
 
@@ -123,7 +124,8 @@ class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
 def warn_of_separate_training(graph: tf.Graph) -> None:
     """Log a warning on rank 0 if the dense variables of several ranks become different, because nothing averages them.
 
-    Ranks are combined by any op of Horovod except a broadcast, for example the ops of ``DistributedOptimizer``.
+    An op of Horovod other than a broadcast combines ranks, if the update of the variable depends on its result. A
+    reduction of a metric combines nothing.
     """
     configuration = Process.current().configuration
     if configuration.rank_size == 1 or configuration.rank_id != 0:
@@ -137,14 +139,24 @@ def warn_of_separate_training(graph: tf.Graph) -> None:
 
 
 def separate_variables(graph: tf.Graph) -> List[str]:
-    """Return the names of the dense variables that optimizers update, or nothing if an op combines values of ranks."""
+    """Return the names of the dense variables whose updates depend on no op that combines values of ranks."""
     ops = graph.get_operations()
-    if any(op.type.startswith("Horovod") and not op.type.startswith("HorovodBroadcast") for op in ops):
-        return []
-    shards = _shards(graph)
+    combined = _reached([op for op in ops if op.type.startswith("Horovod") and not op.type.startswith(_BROADCAST)])
     dense = {variable.op.name for variable in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)}
-    updated = {op.inputs[0].op.name for op in ops if op.type.startswith(_APPLIES)}
-    return sorted((dense & updated) - shards)
+    updated = {op.inputs[0].op.name for op in ops if op.type.startswith(_APPLIES) and op not in combined}
+    return sorted((dense & updated) - _shards(graph))
+
+
+def _reached(ops: List[tf.Operation]) -> Set[tf.Operation]:
+    """Return the ops that depend on the results of ``ops``, including ``ops``."""
+    found: Set[tf.Operation] = set()
+    waiting = list(ops)
+    while waiting:
+        op = waiting.pop()
+        if op not in found:
+            found.add(op)
+            waiting.extend(reader for output in op.outputs for reader in output.consumers())
+    return found
 
 
 def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:

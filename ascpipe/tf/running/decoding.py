@@ -18,7 +18,7 @@ _Function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(RowGroupArguments))
 def register(library: ctypes.CDLL) -> None:
     """Register the function in the native library, until the interpreter ends."""
     library.asc_read_decode_with(_decode, None, 0)
-    # C++ threads must not call into an interpreter that has ended. A forked child has no such threads.
+    # C++ threads must not call Python functions after the interpreter has ended. A forked child has no C++ threads.
     atexit.register(_unregister, library, os.getpid())
 
 

@@ -163,7 +163,7 @@ def _end_at_exit(module: Any) -> None:
     The shutdown runs after the pipeline has ended, because the pipeline may still send messages to other ranks.
     """
     atexit.register(_shut_down_in_time, module.shutdown)
-    # Handlers run in reverse order. _end_process does nothing if ``init`` was not called.
+    # atexit calls the last registered function first. _end_process does nothing if ``init`` was not called.
     atexit.unregister(terminate_config_initializer)
     atexit.register(_end_process)
 

@@ -27,6 +27,11 @@ class EachLoss(tf.estimator.SessionRunHook):
 
     def __init__(self):
         self.values = []
+        self.reduce = None
+
+    def begin(self):
+        if self.reduce is not None:
+            self.reduce(tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[0], name="metric")
 
     def before_run(self, run_context):
         losses = run_context.session.graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)
@@ -72,6 +77,8 @@ def main(folder, steps, how):
 
         wrap = asc.DistributedOptimizer if how == "ascpipe" else wrap
         hooks.append(asc.BroadcastGlobalVariablesHook())
+    if how == "separate":  # a reduction of a metric averages no gradient
+        hooks[0].reduce = hvd.allreduce
     model = os.path.join(folder, "model-{}".format(rank) if how == "horovod" else "model")
     classifier(model, wrap, rank).train(lambda: input_fn(rank, ranks), hooks, max_steps=steps)
     with open(os.path.join(folder, "{}.json".format(rank)), "w") as file:

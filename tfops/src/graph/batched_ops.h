@@ -30,9 +30,9 @@ class BatchedOps {
   // `batch` is a batched argument of the function whose graph is `body`.
   BatchedOps(tensorflow::Graph* body, const Port& batch) : body_(body), batch_(batch) {}
 
-  // Changes `node` so that it computes a batch, if there is a rule for it. The results have the same bits as those of
-  // the original op. For each output, returns the number of dimensions of one element. If there is no rule, returns -1
-  // and does not change the node.
+  // Changes `node` so that it computes a batch, if there is a rule for it. The results have the same bits as the
+  // results of the original op. For each output, returns the number of dimensions of one element. If there is no rule,
+  // returns -1 and does not change the node.
   int Batch(tensorflow::Node* node, const MapValues& inputs);
 
   const tensorflow::Status& status() const { return status_; }

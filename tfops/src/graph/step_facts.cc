@@ -165,7 +165,7 @@ void AddUpdateOfTable(const Node& update, const std::string& table, Facts* facts
   });
 }
 
-// Returns the variable that an op of TensorFlow updates with a gradient. Returns null if the op is not such an update.
+// If an op of TensorFlow applies a gradient to a variable, returns the variable. Otherwise returns null.
 const Node* UpdatedVariable(const Node& node, int* gradient) {
   const std::string& type = node.type_string();
   if (BeginsWith(type, "Asc") || type.find("Apply") == std::string::npos || node.num_inputs() == 0) return nullptr;

@@ -20,8 +20,8 @@ using tensorflow::Status;
 
 namespace {
 
-// Name of a custom optimizer. `OrderVariables` runs if the session configuration contains this optimizer.
-// ascpipe/tf/incumbent/ascend/deterministic.py adds this optimizer. TensorFlow ignores unknown names.
+// If the session configuration contains a custom optimizer with this name, `OrderVariables` runs. The name is added by
+// ascpipe/tf/incumbent/ascend/deterministic.py. TensorFlow ignores unknown names.
 constexpr char kAskedBy[] = "AscpipeDeterministic";
 
 bool IsAsked(const GraphOptimizationPassOptions& options) {

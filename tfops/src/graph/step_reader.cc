@@ -91,8 +91,8 @@ class Reader {
     return tensorflow::GetNodeAttr(node.attrs(), "max_norm", &how->max_norm);
   }
 
-  // Follows the inputs from `at` back through ops that only pass rows on. Returns the output that produces the rows.
-  // *waits receives the control inputs of these ops.
+  // Skips ops that return their input unchanged, from `at` back to the op that computes the rows. Returns the output of
+  // that op. Adds the control inputs of the skipped ops to *waits.
   static Port Trace(Port at, Nodes* waits) {
     while (Is(at.node, {"Identity", "StopGradient"}) && !HasControlOutputs(at.node)) {
       AddControlInputs(at.node, waits);

@@ -14,7 +14,8 @@
 
 namespace ascpipe {
 
-// Types of values. The element types of their arrays are int32, int64, float, double, ByteRange and int64.
+// Types of the values of a column. The arrays of the types contain, in this order, int32, int64, float, double,
+// ByteRange and int64.
 enum class CsvType : int { kInt32 = 0, kInt64 = 1, kFloat = 2, kDouble = 3, kString = 4, kHex = 5 };
 
 struct CsvColumn {
