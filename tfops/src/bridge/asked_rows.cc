@@ -16,8 +16,8 @@ using tensorflow::Status;
 
 namespace {
 
-// Converts codes of an expansion table to slots without kSlotFrozen, because the rows of padding keys are read like
-// other rows.
+// Removes the mark kSlotFrozen from codes of an expansion table, because the rows of padding keys are read like other
+// rows.
 std::vector<std::int32_t> WithoutMarks(const std::int32_t* codes, std::int64_t count) {
   std::vector<std::int32_t> slots(codes, codes + count);
   for (std::int32_t& slot : slots) {

@@ -1,4 +1,4 @@
-// Rows that all ranks request from this rank. Only programs with several ranks use this file.
+// Rows that all ranks request from this rank. This code runs only in programs with several ranks.
 #ifndef ASCPIPE_BRIDGE_ASKED_ROWS_H_
 #define ASCPIPE_BRIDGE_ASKED_ROWS_H_
 

@@ -64,7 +64,7 @@ void AsyncWait::Finish(const CoreStatus& status) {
 
 void AsyncWait::End(const Status& status) {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
-  // Release the references to the step and the pipeline before `ended` is called. Otherwise the StepEnd could outlive
+  // Release the references to the step and the pipeline before `ended` is called; otherwise the StepEnd could outlive
   // the step.
   const std::shared_ptr<AsyncWait> self = shared_from_this();
   const Ended ended = std::move(ended_);

@@ -1,4 +1,4 @@
-// Wait of an asynchronous op. The step can cancel the wait. The wait ends exactly once.
+// Wait of an asynchronous op. The wait ends exactly once, and cancelling the step ends the wait.
 #ifndef ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 #define ASCPIPE_BRIDGE_ASYNC_WAIT_H_
 
@@ -16,20 +16,20 @@ namespace ascpipe {
 // Callback at the end of a wait.
 using Ended = std::function<void(const tensorflow::Status&)>;
 
-// Returns a callback that sets the status of an op and calls `done`. The callback is for ops with a single wait.
+// Returns a callback that sets the status of an op and calls `done`. Use the callback only in ops with a single wait.
 Ended EndsOp(tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// Subclasses implement Poll and Proceed. Poll decides when the wait is over. Proceed then runs on a TensorFlow
-// thread.
+// Subclasses implement Poll and Proceed. Poll decides when the wait is over. After the wait, Proceed runs on a
+// TensorFlow thread.
 class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
  public:
   // Takes ownership of one reference to `step`.
   AsyncWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended);
   ~AsyncWait() override { DropStep(); }
 
-  // Calls Proceed immediately if the condition already holds. Otherwise starts to wait.
+  // Calls Proceed immediately if the wait is already over. Otherwise starts to wait.
   void Begin() { IsOver() ? GoOn() : WaitForIt(); }
-  // The three functions below are the parts of Begin. Call GoOn if IsOver returns true, otherwise call WaitForIt.
+  // IsOver, GoOn and WaitForIt are the parts of Begin. Call GoOn if IsOver returns true, otherwise call WaitForIt.
   bool IsOver();
   void GoOn();
   void WaitForIt();  // ends immediately if the step is already cancelled
@@ -37,10 +37,11 @@ class AsyncWait : public Wait, public std::enable_shared_from_this<AsyncWait> {
   void Finish(const CoreStatus& status) final;
 
  protected:
-  // Proceed is called after a successful Poll. Proceed must call End or Again exactly once.
+  // Proceed is called after Poll has returned true. Proceed must call End or Again exactly once.
   virtual void Proceed() = 0;
   void End(const tensorflow::Status& status);
-  // Starts the wait again. Proceed calls Again if another thread has changed the awaited state in between.
+  // Starts the wait again. Proceed calls Again if another thread has changed the awaited state since Poll returned
+  // true.
   void Again() { pipeline_->waiter().Add(shared_from_this()); }
 
   Pipeline& pipeline() { return *pipeline_; }

@@ -16,8 +16,8 @@ void SkipRecord(const ReadSettings& settings, std::int64_t number, const std::st
 // Skips a record that does not have the features of the dataset, or returns an error, depending on `settings`.
 tensorflow::Status OnUnfitRecord(const ReadSettings& settings, std::int64_t number, const std::string& why);
 
-// Returns the error of a batch in which no record has the features of the dataset. `first` is the number of one of the
-// batch's records.
+// Returns the error of a batch in which no record has the features of the dataset. `first` is the number of the first
+// record of the batch.
 tensorflow::Status NoFitRecord(const ReadSettings& settings, std::int64_t first);
 
 }  // namespace ascpipe

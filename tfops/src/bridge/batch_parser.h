@@ -1,4 +1,4 @@
-// Interface of the parsers of batches, which convert the bytes of records to tensors.
+// Interface of batch parsers, which convert the bytes of records to tensors.
 #ifndef ASCPIPE_BRIDGE_BATCH_PARSER_H_
 #define ASCPIPE_BRIDGE_BATCH_PARSER_H_
 
@@ -18,13 +18,13 @@ namespace ascpipe {
 class BatchParser {
  public:
   // Function that is called if record number `record` of the batch does not have the features of the dataset. `why` is
-  // the reason. If the function returns OK, the record is skipped. Otherwise Parse returns the error.
+  // the reason. If OnUnfit returns OK, the parser skips the record. If OnUnfit returns an error, Parse returns this
+  // error.
   using OnUnfit = std::function<tensorflow::Status(std::size_t record, const std::string& why)>;
 
   virtual ~BatchParser() = default;
 
-  // Parses a batch. Tensors of numbers are allocated by `allocator`. The tensors have fewer records if records were
-  // skipped.
+  // Parses a batch. Tensors of numbers are allocated by `allocator`. The tensors do not contain skipped records.
   virtual tensorflow::Status Parse(const std::vector<ByteRange>& records, tensorflow::Allocator* allocator,
                                    const OnUnfit& on_unfit, std::vector<tensorflow::Tensor>* tensors) const = 0;
 };

@@ -27,10 +27,11 @@ class BatchReader {
   ~BatchReader();
 
   // Returns the next batch: the dense tensors, then the indices of all sparse features, their values, and their shapes.
-  // At the end, sets only `is_end`. An error applies to one batch, and the next call returns the following batch.
+  // At the end of the pass, sets only `is_end`. An error concerns only one batch, so the next call returns the
+  // following batch.
   //
-  // The first call determines the start of the pass and starts the threads. Next waits until a thread has read the
-  // batch, or until `cancellation`, which may be null, is cancelled.
+  // The first call of Next determines the start of the pass and starts the threads. Next waits until a thread has read
+  // the batch or `cancellation` is cancelled. `cancellation` may be null.
   tensorflow::Status Next(tensorflow::CancellationManager* cancellation, std::vector<tensorflow::Tensor>* batch,
                           bool* is_end);
 
@@ -40,7 +41,7 @@ class BatchReader {
     std::vector<tensorflow::Tensor> tensors;
   };
 
-  // A batch for a thread to read.
+  // Batch that a thread reads.
   struct Work {
     std::int64_t number;  // number of the batch in this iterator
     std::int64_t epoch;
@@ -50,7 +51,7 @@ class BatchReader {
   };
 
   tensorflow::Status Start();
-  // Waits until a batch may be read. Returns false if no batch is left.
+  // Waits until the thread may read another batch. Returns false if no batch is left.
   bool TakeWork(Work* work);
   void Put(std::int64_t number, Result result);
   void Run();

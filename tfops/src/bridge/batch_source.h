@@ -1,4 +1,4 @@
-// Interface of the readers of batches, which read a part of an epoch's sequence into tensors.
+// Interface of classes that read the records of a batch into tensors.
 #ifndef ASCPIPE_BRIDGE_BATCH_SOURCE_H_
 #define ASCPIPE_BRIDGE_BATCH_SOURCE_H_
 
@@ -16,17 +16,17 @@
 
 namespace ascpipe {
 
-// Each thread must use a separate object.
+// Each thread must use a separate BatchSource.
 class BatchSource {
  public:
-  // `settings` and `is_stopped` must stay valid as long as the source exists. `plan` is the plan of a pass. Read
-  // returns soon when `is_stopped` is set.
+  // `settings` and `is_stopped` must stay valid as long as the source exists. `plan` describes the batches of the pass.
+  // Read returns early if `is_stopped` is set.
   static std::unique_ptr<BatchSource> Make(const ReadSettings& settings, const BatchPlanArguments& plan,
                                            const std::atomic<bool>* is_stopped);
   virtual ~BatchSource() = default;
 
-  // Reads the records of a part of an epoch's sequence into tensors, in the order of BatchReader::Next. `after` is the
-  // position after the batch. `counted` receives the counters and times of the batch.
+  // Reads the records in `part` of an epoch into tensors. The tensors have the order of BatchReader::Next. `after` is
+  // the position after the batch. `counted` receives the counters and times of the batch.
   virtual tensorflow::Status Read(std::int64_t epoch, SequencePart part, const ReadPosition& after,
                                   layout::Reading* counted, std::vector<tensorflow::Tensor>* tensors) = 0;
 };

@@ -146,8 +146,8 @@ ASC_EXPORT int asc_stream_began_after(int stream, std::int64_t batches, char* er
   });
 }
 
-// Sets the position of the dataset after the batches that a stream trained before a restore. The source is 0 if the
-// dataset is unknown.
+// For a restored stream, sets the dataset position that follows the trained batches. `source` is 0 if the dataset is
+// unknown.
 ASC_EXPORT int asc_stream_began_at(int stream, std::int64_t source, std::int64_t pass, std::int64_t epoch,
                                    std::int64_t consumed, char* err, int err_bytes) {
   return OnOwned(err, err_bytes, [&](Pipeline* pipeline) {
@@ -198,7 +198,7 @@ ASC_EXPORT int asc_pipeline_set_ranks(int rank, int size, const char* library, c
     settings.peers.signature = signature;
     settings.peers.collectives = collectives;
     settings.peers.figures = pipeline->exchanges();
-    // The pipeline outlives the thread that calls this function.
+    // The callback keeps a plain pointer, because the pipeline outlives the thread that calls the callback.
     settings.peers.on_change = [pipeline] { pipeline->waiter().Wake(); };
     settings.close_timeout_ms = 10000;
     return pipeline->SetRanks(std::unique_ptr<ascpipe::Ranks>(new ascpipe::Ranks(std::move(transport), settings)));
@@ -242,7 +242,7 @@ ASC_EXPORT int asc_pipeline_start(char* err, int err_bytes) {
 }
 
 ASC_EXPORT int asc_pipeline_stop(char* err, int err_bytes) {
-  // Only the parent process stops the pipeline.
+  // A forked child must not stop the pipeline.
   if (ascpipe::InForkedChild()) return Answer(CoreStatus(), err, err_bytes);
   const std::shared_ptr<Pipeline> pipeline = ascpipe::DisownPipeline();
   if (pipeline != nullptr) pipeline->Stop();
@@ -264,7 +264,7 @@ ASC_EXPORT int asc_table_size(int table, std::int64_t* rows, char* err, int err_
   });
 }
 
-// Sets *starts to the number of runs of a table's initializers.
+// Sets *starts to the number of times that the initializers of a table have run.
 ASC_EXPORT int asc_table_starts(int table, std::int64_t* starts, char* err, int err_bytes) {
   return OnTable(table, err, err_bytes, [starts](Pipeline*, const ascpipe::Table& found) {
     *starts = found.starts();
@@ -274,7 +274,7 @@ ASC_EXPORT int asc_table_starts(int table, std::int64_t* starts, char* err, int 
 
 // Sets *rows to the row capacity of a table. The capacity is:
 // - for a table with rows on disk, the maximum number of rows in memory and on disk together
-// - for an expansion table, the number of home rows with memory
+// - for an expansion table, the number of home rows whose memory is allocated
 // - for another table with home rows, the maximum number of home rows
 // - for a table without home rows, the number of device rows
 ASC_EXPORT int asc_table_capacity(int table, std::int64_t* rows, char* err, int err_bytes) {

@@ -1,7 +1,7 @@
 // Common functions of the C interface.
 //
-// Every call with an `err` argument returns 0 if it succeeds. Otherwise the call writes a UTF-8 text to err[err_bytes]
-// and returns a TensorFlow error code.
+// Every function with an `err` argument returns 0 if it succeeds. A function that fails writes a UTF-8 text to
+// err[err_bytes] and returns a TensorFlow error code.
 #ifndef ASCPIPE_BRIDGE_C_API_H_
 #define ASCPIPE_BRIDGE_C_API_H_
 

@@ -66,14 +66,14 @@ ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number
     const std::shared_ptr<Asking> asking =
         ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
     const CoreStatus status = Await(pipeline, asking);
-    // The other ranks may still receive the request.
+    // Abandon the request, because other ranks may still receive it.
     if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());
     return status;
   });
 }
 
 // Executes an exchange in which rank 0 collects the answers of the other ranks. Writes one line to `out` for each rank
-// except rank 0. The line is the answer of the rank. If the rank has not answered, the line contains "?", the
+// except rank 0. Each line contains the answer of one rank. If a rank has not answered, its line contains "?", the
 // milliseconds since the rank's last progress, a blank, and the rank's state.
 ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
@@ -93,8 +93,8 @@ ASC_EXPORT int asc_ranks_collect(std::int64_t number, char* out, int out_bytes, 
   });
 }
 
-// Sends the result of a request to the other ranks, and does not wait. `differs` is 1 if the request changes tables but
-// rank 0 has not changed its own tables. In this case all ranks must stop training.
+// Sends the result of a request to the other ranks without waiting for them. `differs` is 1 if the request changes
+// tables but rank 0 has not changed its own tables. If `differs` is 1, all ranks must stop training.
 ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     if (differs != 0) ranks->peers().NoteChange(~static_cast<std::uint64_t>(number));
@@ -104,8 +104,8 @@ ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs
   });
 }
 
-// Receives a request of rank 0, or the result of a request. Every rank except rank 0 calls this function. *phase is an
-// AskPhase, or -1 after the timeout.
+// Receives a request of rank 0, or the result of a request. Every rank except rank 0 calls this function. *phase
+// receives an AskPhase, or -1 after a timeout.
 ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_t* phase, char* out, int out_bytes,
                                char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -119,9 +119,9 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
 }
 
 // Takes part in an exchange as an idle rank. Every rank except rank 0 calls this function. If `begins` is 0, the call
-// continues the last exchange. *seen receives the activity of rank 0: 1 for a request, 2 for a busy rank, and 0 for
-// another activity. *seen is -1 after the timeout. *silence_ms is the time since any rank last made progress with a
-// request of rank 0.
+// continues the exchange of the previous call. *seen receives the activity of rank 0: 1 for a request, 2 for a busy
+// rank, and 0 for another activity. *seen is -1 after a timeout. *silence_ms is the time since any rank last made
+// progress with a request of rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {

@@ -36,8 +36,8 @@ CoreStatus FindTable(const Hold& hold, int table, Table** found) {
   return *found != nullptr ? CoreStatus() : Error(Code::kInvalidArgument, "there is no table ", table);
 }
 
-// Calls `work` with the object that has this number, and returns the status of `work`. Returns an error if there is no
-// such object.
+// Calls `work` with object `number`, and returns the status of `work`. Returns an error if object `number` does not
+// exist.
 template <typename Of, typename Work>
 int On(Given<Of>* all, std::int64_t number, char* err, int err_bytes, const Work& work) {
   std::shared_ptr<Of> found;
@@ -73,7 +73,7 @@ ASC_EXPORT int asc_hold_release(std::int64_t hold, char* err, int err_bytes) {
   return Answer(Holds().GiveBack(hold), err, err_bytes);
 }
 
-// Returns the segment of a table. ascpipe/layout/structs.py defines its layout.
+// Returns the segment of a table. ascpipe/layout/structs.py defines the layout of segments.
 ASC_EXPORT int asc_table_memory(std::int64_t hold, int table, void** base, std::int64_t* bytes, char* err,
                                 int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -83,8 +83,8 @@ ASC_EXPORT int asc_table_memory(std::int64_t hold, int table, void** base, std::
   });
 }
 
-// Returns state array `index` of a device table. *data is float[rows, width]. Array 0 contains the embeddings. The
-// following arrays contain the optimizer slots. *data is null if there is no such array.
+// Returns state array `index` of a device table. *data is float[rows, width]. Array 0 contains the embeddings. Each
+// later array contains an optimizer slot. *data is null if array `index` does not exist.
 ASC_EXPORT int asc_table_state(std::int64_t hold, int table, int index, float** data, std::int64_t* rows,
                                std::int64_t* width, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -111,7 +111,7 @@ ASC_EXPORT int asc_table_set_pool(std::int64_t hold, int table, const float* poo
             [=](Hold* held) { return held->pipeline().SetPool(table, pool, rows, dim); });
 }
 
-// Creates the optimizer slots that do not exist yet. Each slot has a width and an initial value.
+// Creates the missing optimizer slots of a table. Slot i has the width widths[i] and the initial value initial[i].
 ASC_EXPORT int asc_table_give_slots(std::int64_t hold, int table, int count, const int* widths, const float* initial,
                                     char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -198,8 +198,8 @@ ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* t
   });
 }
 
-// Sets position[4] to source, pass, epoch and consumed records: the position of the dataset after the batch that a
-// stream has trained last. The source is 0 if there is no position.
+// Sets position[4] to the dataset position after the last batch that a stream has trained: source, pass, epoch and
+// consumed records. The source, position[0], is 0 if there is no position.
 ASC_EXPORT int asc_stream_position(std::int64_t hold, int stream, std::int64_t* position, char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
     const ascpipe::Stream* const found = held->pipeline().stream(stream);
@@ -213,8 +213,9 @@ ASC_EXPORT int asc_stream_position(std::int64_t hold, int stream, std::int64_t* 
   });
 }
 
-// Begins a snapshot of the entries and home rows of `tables`. The snapshot lasts until asc_save_end. `log_bytes` is
-// the memory for images of home rows that training changes during the save. Training waits if this memory is full.
+// Begins a snapshot of the entries and home rows of `tables`. The snapshot lasts until asc_save_end. `log_bytes` is the
+// size of the memory for images of home rows that training changes during the save. Training waits if this memory is
+// full.
 ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, std::int64_t log_bytes,
                               std::int64_t* save, char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
@@ -228,7 +229,7 @@ ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, s
   });
 }
 
-// Returns a state array of the snapshot, like asc_table_state. The pointer is invalid after the save.
+// Returns a state array of the snapshot, like asc_table_state. *data is invalid after the save.
 ASC_EXPORT int asc_save_device(std::int64_t save, int table, int index, float** data, std::int64_t* width, char* err,
                                int err_bytes) {
   ascpipe::StateRows copy = ascpipe::StateRows();
@@ -247,16 +248,16 @@ ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std
   });
 }
 
-// Declares the rows that the save will read. `homes` is int32[count] and contains numbers of home rows, or of entries
-// if the table has rows on disk. Other rows need no images.
+// Declares the rows that the save will read. Rows that are not declared need no images. `homes` is int32[count] and
+// contains indexes of home rows or, if the table has rows on disk, of entries.
 ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
                              int err_bytes) {
   return On(&Saves(), save, err, err_bytes,
             [=](BackgroundSave* found) { return found->WantRows(table, homes, count); });
 }
 
-// Copies the row with number homes[i] to out[i]. `homes` has the meaning of asc_save_want. `out` is float[count, row
-// floats]. Read each row once.
+// Copies the row with number homes[i] to out[i]. `homes` has the same meaning as in asc_save_want. `out` is
+// float[count, row floats]. Read each row only once.
 ASC_EXPORT int asc_save_rows(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, float* out,
                              char* err, int err_bytes) {
   return On(&Saves(), save, err, err_bytes,

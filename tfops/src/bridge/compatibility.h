@@ -70,7 +70,7 @@ template <typename Resource>
 tensorflow::Status LookupOrCreateInStep(tensorflow::OpKernelContext* ctx, const std::string& name, Resource** resource,
                                         std::function<tensorflow::Status(Resource**)> create) {
 #if TF_MAJOR_VERSION >= 2
-  // In TensorFlow 2.15, only this function marks the step container for cleanup.
+  // In TensorFlow 2.15, only LookupOrCreate of a step container marks the container for cleanup.
   return ctx->step_container()->LookupOrCreate(ctx->resource_manager(), name, resource, std::move(create));
 #else
   return ctx->resource_manager()->LookupOrCreate<Resource>(ctx->step_container()->name(), name, resource,

@@ -28,15 +28,15 @@ bool CutWait::Poll(CoreStatus* status) {
   return ranks == nullptr || AllHaveChanged(status);
 }
 
-// If the step was cancelled, ends its request on the other ranks.
+// Ends the request of a cancelled step on the other ranks.
 void CutWait::Left() {
   Ranks* const ranks = pipeline().ranks();
   if (asking_ == nullptr || ending_ != nullptr) return;
-  // If this rank's table worker already has the request, the worker still changes the table, like the other ranks.
+  // A table worker that already has the request still changes the table, as on the other ranks.
   ranks->Abandon(number_, asked_ == 0, asking_.get());
 }
 
-// Returns true if the wait ends without a cut. Otherwise `asked_` is nonzero if the cut was sent to the table worker.
+// Returns true if the wait ends without a cut. `asked_` becomes nonzero if Begins sends the cut to the table worker.
 bool CutWait::Begins(CoreStatus* status) {
   layout::Table* header = table_.header();
   Ranks* const ranks = pipeline().ranks();
@@ -79,7 +79,7 @@ bool CutWait::Begins(CoreStatus* status) {
   return false;
 }
 
-// Returns true when all other ranks have answered. Sets *status if a rank has not made the change.
+// Returns true when all other ranks have answered. Sets *status to an error if a rank has not executed the cut.
 bool CutWait::AllHaveChanged(CoreStatus* status) {
   Ranks* const ranks = pipeline().ranks();
   waits_for = layout::kWaitRanks;

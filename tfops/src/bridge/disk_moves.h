@@ -13,8 +13,8 @@ namespace ascpipe {
 
 constexpr int kSaveReader = 1;  // reader number of saves and loads
 
-// Reads or writes rows on disk. `rows` is float[count, row floats]. Only loads may write rows. The function waits for
-// the disk worker and for other users of the table's read buffer. `owner` owns this buffer while the function runs.
+// Reads or writes rows on disk. `rows` is float[count, row floats]. Only loads may write rows. MoveDiskRows waits for
+// the disk worker and for other users of the table's read buffer. `owner` owns the read buffer while MoveDiskRows runs.
 CoreStatus MoveDiskRows(Pipeline* pipeline, Table* table, const void* owner, layout::RequestKind kind,
                         const DiskPlace* places, std::int64_t count, float* rows);
 

@@ -7,7 +7,7 @@
 
 #include "bridge/compatibility.h"
 
-// TensorFlow's library contains FarmHash, but its headers differ between versions.
+// TensorFlow's library contains FarmHash, but the headers of FarmHash differ between versions of TensorFlow.
 namespace util {
 std::uint64_t Fingerprint64(const char* data, std::size_t size);
 }
@@ -75,8 +75,8 @@ std::int64_t* Numbers(Tensor* tensor) {
   return reinterpret_cast<std::int64_t*>(tensor->flat<tensorflow::int64>().data());
 }
 
-// Batch that is being parsed. Each block of records has separate columns, but features with a fixed count share the
-// output tensors.
+// Batch that is being parsed. Each block of records has separate columns, but all blocks share the output tensors of
+// features with a fixed count.
 class ExampleBatch {
  public:
   ExampleBatch(const ExampleParser& parser, const ExampleFeatures& features, const std::vector<ByteRange>& records,
@@ -107,8 +107,8 @@ class ExampleBatch {
 
   std::int64_t block() const { return block_; }  // number of records of a block
 
-  // Parses the records [begin, end). `begin` is the first record of a block. Several threads may parse blocks. After
-  // an unusual record, Parse does nothing.
+  // Parses the records [begin, end). `begin` is the first record of a block. Several threads may parse blocks. Parse
+  // does nothing after any thread has found an unusual record.
   void Parse(std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin; at < end && !unusual_.load(std::memory_order_relaxed); at += block_) {
       if (!ParseBlock(at, std::min(end, at + block_))) unusual_.store(true, std::memory_order_relaxed);
@@ -117,8 +117,8 @@ class ExampleBatch {
 
   bool is_unusual() const { return unusual_.load(); }
 
-  // Creates the tensors of a feature with any count, after all blocks were parsed. `number` is the index of the feature
-  // in `config.sparse`. Several threads may join different features.
+  // Creates the tensors of a feature with a variable count. Call Join after all blocks were parsed. `number` is the
+  // index of the feature in `config.sparse`. Several threads may join different features.
   void Join(std::size_t number) {
     const std::size_t index = config_.dense.size() + number;
     std::int64_t total = 0, most = 0;

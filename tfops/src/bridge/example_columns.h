@@ -31,8 +31,9 @@ struct ExampleFeatures {
 // Calls work(begin, end) for all blocks of [0, total), possibly on several threads.
 using ShareWork = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
 
-// Parses a batch of records. `parser` reads the features CommonFeatures(features.config), which must not be empty.
-// Tensors are allocated by `allocator`. Returns false if a record is unusual. `result` is then undefined.
+// Parses a batch of records. `parser` must read the features that CommonFeatures(features.config) returns, and there
+// must be at least one. Tensors are allocated by `allocator`. Returns false, and leaves *result undefined, if a record
+// is unusual.
 bool ParseCommonForm(const ShareWork& share, const ExampleParser& parser, const ExampleFeatures& features,
                      const std::vector<ByteRange>& records, tensorflow::Allocator* allocator,
                      tensorflow::example::Result* result);
@@ -48,7 +49,7 @@ void CopyStrings(const ByteRange* strings, std::int64_t count, TensorString* out
 // Hashes strings to ids.
 //
 // The results are equal to tf.strings.to_hash_bucket_fast(strings, buckets): FarmHash's Fingerprint64 modulo the number
-// of buckets. For kFingerprint, the result is the fingerprint without its highest bit.
+// of buckets. If `buckets` is kFingerprint, the result is the fingerprint without its highest bit.
 void HashStrings(const ByteRange* strings, std::int64_t count, std::int64_t buckets, tensorflow::int64* out);
 
 // Hashes the strings of a tensor. Returns an int64 tensor of the same shape.

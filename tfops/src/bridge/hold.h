@@ -40,22 +40,22 @@ class Hold {
   Pipeline& pipeline() const { return *pipeline_; }
   const std::shared_ptr<Pipeline>& shared_pipeline() const { return pipeline_; }
 
-  // The four functions below are the steps of a load. They need an exclusive hold. The caller may write entries and
-  // rows between BeginLoad and EndLoad.
+  // A load calls BeginLoad, WriteEntries, EntriesWritten and EndLoad. These functions need an exclusive hold. The
+  // caller may write entries and rows between BeginLoad and EndLoad.
   //
   // BeginLoad empties a table and provides memory for `entries` keys. The first `rows` keys have a row. If there is
   // not enough space or memory, BeginLoad returns an error and changes nothing.
   CoreStatus BeginLoad(Table* table, std::int64_t entries, std::int64_t rows);
-  // Writes one entry for each key, starting with entry `first`. If `rows` is true, entry i gets row i. Otherwise the
-  // entries have no rows.
+  // Writes one entry for each key, starting with entry `first`. If `rows` is true, entry i gets row i. If `rows` is
+  // false, the entries have no rows.
   CoreStatus WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows);
   // Announces that all entries are written. The worker then builds the table's index while the caller writes the rows.
   CoreStatus EntriesWritten(Table* table);
   // Returns the filled table to the worker.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
 
-  // Between BeginReading and EndReading, the row locations in the entries of a table with rows on disk stay valid for
-  // this process. The locations are not reused for other rows.
+  // Between BeginReading and EndReading, the row locations in a table's entries stay valid for this process. Use these
+  // functions for tables with rows on disk.
   std::int64_t BeginReading(Table* table);
   void EndReading(Table* table, std::int64_t epoch);
   // Reads or writes rows on disk, and waits for the disk worker. `rows` is float[count, row floats]. Only loads may

@@ -11,7 +11,8 @@
 
 namespace ascpipe {
 
-// Read-only rows of some tables, by table number. A session reads the live rows of the other tables.
+// Read-only rows of some tables, by table number. A session reads the live rows of tables that the Instance does not
+// contain.
 struct Instance {
   std::map<int, std::shared_ptr<FixedRows>> tables;
 };

@@ -27,7 +27,7 @@ class LookupSource {
 
   const GatherSource& gather() const { return source_; }
 
-  // Returns the error for the restore index at position `bad` of a lookup.
+  // Returns the error for an invalid restore index at position `bad` of a lookup.
   tensorflow::Status BadRestore(const std::string& op, const std::int32_t* restore, std::int64_t bad, int lookup) const;
 
  private:
@@ -39,7 +39,7 @@ class LookupSource {
   std::vector<float> default_row_;
   std::shared_ptr<Pipeline> pipeline_;      // keeps the mapping while home rows are read
   std::shared_ptr<const StepRows> copied_;  // copies of this step, for a table with rows on disk
-  // Rows of a checkpoint that replace the live rows. Codes refer to these rows.
+  // Rows of a checkpoint that replace the live rows. The codes of the lookup refer to these rows.
   std::shared_ptr<const FixedRows> fixed_;
 };
 

@@ -18,7 +18,7 @@ inline std::int64_t BlockRows(std::int64_t floats) {
 // Calls work(begin, end) for blocks of [0, total), on this thread and on free threads of the pool.
 //
 // TensorFlow's Shard waits for blocks that no thread has started, and deadlocks if all threads of the pool call Shard.
-// Here the caller processes blocks until none is left. Then the caller waits only for blocks that another thread is
+// The caller of ShareBlocks processes blocks until none is left, and then waits only for blocks that other threads are
 // processing.
 void ShareBlocks(tensorflow::OpKernelContext* ctx, std::int64_t total, std::int64_t block, const Blocks::Work& work);
 

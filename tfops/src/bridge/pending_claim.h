@@ -1,4 +1,4 @@
-// A claim of a program with several ranks, between the row moves and the verdict of the exchange.
+// With several ranks: a claim after its row moves and before the verdict of the exchange.
 #ifndef ASCPIPE_BRIDGE_PENDING_CLAIM_H_
 #define ASCPIPE_BRIDGE_PENDING_CLAIM_H_
 
@@ -29,16 +29,16 @@ class PendingClaim {
   const Ticket& ticket() const { return *ticket_; }
   Table& table() const { return moves_->table(); }
 
-  // Makes the claim final. The batch then counts as trained.
+  // Makes the claim final, so that the batch counts as trained.
   void Commit() const;
-  // Reverts the claim. TakeBack copies the swapped-out rows from their home rows back to their slots. The home rows
-  // have not changed since the moves.
+  // Reverts the claim. TakeBack copies swapped-out rows from the home rows back to the slots. The home rows have not
+  // changed since the row moves.
   void TakeBack() const;
   // Reverts a claim whose rows were not moved yet.
   void TakeBackUnmoved() const;
   // Claims the plan again. Returns false if the worker has just revoked the plan.
   bool TryAgain() const;
-  // Executes the plan again. The plan may be a new plan of the same batch, because tables may have changed.
+  // Executes the plan again. The batch may have a new plan, because the tables may have changed.
   tensorflow::Status CarryOutAgain(tensorflow::OpKernelContext* ctx) const;
 
  private:

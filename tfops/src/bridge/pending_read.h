@@ -1,4 +1,4 @@
-// A read of a table by an evaluation in a program with several ranks. The object exists until all ranks have the rows.
+// With several ranks: an evaluation's read of a table. The PendingRead exists until all ranks have the rows.
 #ifndef ASCPIPE_BRIDGE_PENDING_READ_H_
 #define ASCPIPE_BRIDGE_PENDING_READ_H_
 
@@ -29,9 +29,9 @@ class PendingRead {
   // Changes the part's word from DONE to ASKED. The caller must ring the worker.
   void AskAgain() const;
   bool IsAnswered() const;
-  // Returns true if the ticket was closed. In this case the frame may have been reused.
+  // Returns true if the ticket was closed, so that the frame may have been reused.
   bool IsClosed() const { return ticket_->state() != part_.frame(); }
-  // Replaces the old answer in `slots` by the new answer, one int32 per distinct key of the batch. Then copies the rows
+  // Replaces the old answer in `slots` by the new answer, one int32 per distinct key of the batch. Also copies the rows
   // if `reading` is not null.
   tensorflow::Status CopyAgain(RowReading* reading) const;
   // Changes the part's word from ANSWERED to DONE.

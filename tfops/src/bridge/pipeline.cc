@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMaxPoolRows = std::int64_t{1} << 32;
 
-// The object is never destroyed, because threads and tensors may still use it at exit.
+// The Holder is never destroyed, because threads and tensors may still use it at exit.
 struct Holder {
   std::mutex mutex;
   std::shared_ptr<Pipeline> owned;

@@ -1,4 +1,4 @@
-// The pipeline of the process. ascpipe/tf/running/native.py sets it up, and the ops use it.
+// The pipeline of the process. ascpipe/tf/running/native.py sets up the pipeline, and the ops use the pipeline.
 #ifndef ASCPIPE_BRIDGE_PIPELINE_H_
 #define ASCPIPE_BRIDGE_PIPELINE_H_
 
@@ -54,7 +54,8 @@ class Pipeline {
   // Accumulates the gradients of a table over `steps` >= 1 batches before each update, starting with the next batch.
   CoreStatus Accumulate(int table, std::int64_t steps);
 
-  // Sets the ring for the spans of the training data batches that the process reads. Call RecordReading before Start.
+  // Sets the ring that receives a span for each batch of training data that the process reads. Call RecordReading
+  // before Start.
   void RecordReading(std::shared_ptr<SpanRing<layout::ReadingSpan>> spans) { reading_spans_ = std::move(spans); }
   // Sets the ranks of a program with several ranks. Call SetRanks before Start.
   CoreStatus SetRanks(std::unique_ptr<Ranks> ranks);
@@ -81,7 +82,7 @@ class Pipeline {
   // Returns the bell of the worker that serves a table, or null if the table is in no stream.
   layout::Bell* TableWorkerBell(const Table& table) const;
   layout::Bell* DiskWorkerBell() const { return session_.DiskWorkerBell(); }
-  // Returns null if there is only one rank.
+  // Returns the ranks, or null if there is only one rank.
   Ranks* ranks() const { return ranks_.get(); }
   // Returns the RankedStream of a stream, or null if there is only one rank.
   RankedStream* ranked(int number) const;

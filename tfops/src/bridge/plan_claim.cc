@@ -21,8 +21,8 @@ namespace {
 // Policy of a training step for one table.
 class ClaimPolicy : public PlanPolicy {
  public:
-  // If `claims` is false, the policy waits like a claim, but claims nothing. After such a wait, the step reads the
-  // state of the tables that its later claims will see.
+  // If `claims` is false, the policy only waits until it could claim the plan. After a wait without a claim, the step
+  // reads the state of the tables that its later claims will see.
   ClaimPolicy(PlanRequest request, bool claims) : batch_(std::move(request)), claims_(claims) {}
 
   bool Poll(PlanWait* wait, CoreStatus* status) override {
@@ -34,7 +34,7 @@ class ClaimPolicy : public PlanPolicy {
     if (batch_.request().pends && !wait->MayClaim(batch_.request().stream->number())) return false;
     if (!pipeline.lease().HoldsExclusive(step.id())) {
       if (!wait->TryExclusive()) return false;
-      // The step that held the lease may have closed or finished this ticket.
+      // The previous owner of the lease may have closed or finished the ticket of this wait.
       if (Decided(wait, status)) return true;
     }
     if (ready_) step.Trains();
@@ -64,7 +64,7 @@ class ClaimPolicy : public PlanPolicy {
 
  private:
   // Allocates the outputs if they are not allocated yet, because TensorFlow does not allow allocating an output twice.
-  // A new plan of the ticket has the same keys and sizes.
+  // A new plan of the ticket has the same keys and sizes as the old plan.
   Status AllocateOnce(OpKernelContext* ctx) {
     if (outputs_ != nullptr) return OkStatus();
     outputs_.reset(new PlanOutputs);
@@ -111,8 +111,8 @@ class ClaimPolicy : public PlanPolicy {
     wait->pipeline().RingTableWorker(batch_.ring(), batch_.index());
   }
 
-  // Until the word is DONE, the code must not wait, allocate outputs or return early. The worker is rung only at DONE,
-  // so that it does not compete for processors with the threads that move rows.
+  // Claimed must not wait, allocate outputs or return early before the word is DONE. It rings the worker only at DONE,
+  // so that the worker does not compete with the threads that move rows.
   Status Claimed(PlanWait* wait, std::unique_ptr<PlanMoves> moves) {
     PlanRequest& request = batch_.request();
     if (!request.pends) request.stream->CountTrained(request.ticket->record());
@@ -136,7 +136,7 @@ class ClaimPolicy : public PlanPolicy {
   std::unique_ptr<PlanOutputs> outputs_;  // null: not allocated yet
 };
 
-// Policy of a step that has reverted its claims in StepEnd::PutAside. This happens only with several ranks. One
+// Policy of a step that has reverted its claims in StepEnd::PutAside; used only with several ranks. One
 // ClaimAgainPolicy claims the plans of all tables again.
 class ClaimAgainPolicy : public PlanPolicy {
  public:

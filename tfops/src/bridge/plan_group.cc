@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::int64_t kIdsOfBlock = 16384;  // about 10 us of copying
 
-// The waits of a plan op. The op ends when the last wait ends. After all waits that end immediately, the table workers
-// are rung once, so that a worker does not wake up separately for each table. Each later wait rings the table workers
-// at its end.
+// The waits of a plan op. The op ends when the last wait ends. The table workers are rung once for all waits that end
+// immediately, so that a worker does not wake up separately for each table. A wait that ends later rings the table
+// workers at its end.
 class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
  public:
   PlanGroup(std::shared_ptr<Pipeline> pipeline, OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done)

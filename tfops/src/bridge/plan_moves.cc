@@ -24,7 +24,7 @@ bool PlanMoves::ImagesFit(const PartView& part, Table* table) {
 }
 
 Status PlanMoves::CarryOut(OpKernelContext* ctx) {
-  // The decision to claim used a status that was read earlier. The worker may have replaced the record since then.
+  // The status is read again, because the worker may have replaced the record after the decision to claim.
   const std::int64_t found = LoadAcquire(&part_.shared().status);
   if (found != layout::kPlanOk) return ToStatus(Damaged(table_->name(), part_.ticket(), "has status ", found));
   moved_.device_rows = table_->is_expansion() ? table_->home().ready : table_->sizes().device_rows;
@@ -36,7 +36,7 @@ Status PlanMoves::CarryOut(OpKernelContext* ctx) {
   return Move(ctx);
 }
 
-// Validates every index before moving the first row. Moves all rows out of their slots before moving rows in.
+// Validates every index before moving the first row. Moves all swapped-out rows before moving rows into the slots.
 Status PlanMoves::Move(OpKernelContext* ctx) {
   TF_RETURN_IF_ERROR(ToStatus(moves_.Read(part_, moved_, outputs_.slots)));
   std::int64_t floats = 0;

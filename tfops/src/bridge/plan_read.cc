@@ -1,4 +1,4 @@
-// Policies of the waits of evaluations. An evaluation reads rows and changes no table.
+// Policies of waits in evaluations. An evaluation reads rows and changes no table.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -88,7 +88,7 @@ class ReadPolicy : public PlanPolicy {
 };
 
 // Policy of an evaluation that reads rows of a checkpoint. The policy changes the part's word from DEDUPED to DONE by
-// CAS. The policy needs neither the worker nor the lease, so training continues.
+// CAS. Training continues, because the policy needs neither the worker nor the lease.
 class FixedPolicy : public PlanPolicy {
  public:
   explicit FixedPolicy(PlanRequest request) : batch_(std::move(request)) {}
@@ -124,9 +124,8 @@ class FixedPolicy : public PlanPolicy {
   PlanBatch batch_;
 };
 
-// Policy of an evaluation that has released the lease in StepEnd::PutReadsAside, so that its reads are invalid. This
-// happens only with several ranks. The policy changes the words of all tables from DONE to ASKED, and then proceeds
-// like ReadPolicy.
+// Policy of an evaluation whose reads are invalid, because StepEnd::PutReadsAside has released the lease. Used only
+// with several ranks. The policy changes the words of all tables from DONE to ASKED, and then proceeds like ReadPolicy.
 class ReadAgainPolicy : public PlanPolicy {
  public:
   explicit ReadAgainPolicy(int stream) : stream_(stream) {}

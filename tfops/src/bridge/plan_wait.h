@@ -1,5 +1,5 @@
-// Asynchronous waits of plan ops and AscTurn. With several ranks, a step also uses these waits to repeat its claims or
-// reads. A training step claims a plan. An evaluation requests the slots of its keys and reads the rows. The policies
+// Asynchronous waits of plan ops and AscTurn. With several ranks, a step also repeats its claims or reads with these
+// waits. A training step claims a plan. An evaluation requests the slots of its keys and reads the rows. The policies
 // that claim are in plan_claim.cc, and the policies that read are in plan_read.cc.
 #ifndef ASCPIPE_BRIDGE_PLAN_WAIT_H_
 #define ASCPIPE_BRIDGE_PLAN_WAIT_H_
@@ -36,15 +36,15 @@ struct PlanRequest {
 
 class PlanWait;
 
-// Policy of a PlanWait. Decides when the wait is over, and executes the action that follows. Only one thread at a time
-// may use a policy.
+// Policy of a PlanWait. Decides when the wait is over, and executes the claim or read after the wait. Only one thread
+// at a time may use a policy.
 class PlanPolicy {
  public:
   virtual ~PlanPolicy() = default;
   // Poll and Left correspond to Wait::Poll and Wait::Left.
   virtual bool Poll(PlanWait* wait, CoreStatus* status) = 0;
   virtual void Left(PlanWait*) {}
-  // Proceed is called on a TensorFlow thread after a successful Poll. Proceed returns true if the wait ends with
+  // Proceed is called on a TensorFlow thread after Poll has returned true. Proceed returns true if the wait ends with
   // *status, and false if the wait continues.
   virtual bool Proceed(PlanWait* wait, tensorflow::Status* status) = 0;
 };
@@ -61,14 +61,14 @@ class PlanWait final : public AsyncWait {
 
   std::int64_t ids() const { return ids_; }  // number of ids of the batch; 0: no frame was found yet
 
-  // The functions below are for policies. A policy that sends a request sets `waits_for`.
+  // Functions for policies. A policy that sends a request must set `waits_for`.
   using AsyncWait::ctx;
   using AsyncWait::pipeline;
   using AsyncWait::step;
   bool MayClaim(int stream);  // call it only with several ranks
   bool TryShare();
   bool TryExclusive();
-  // Returns the kind of a verdict. Copies the verdict's error to *status, and the reason of the wait to `waits_for`.
+  // Returns the kind of a verdict. Copies the verdict's error to *status, and the reason for the wait to `waits_for`.
   ClaimVerdict::Kind Follow(const ClaimVerdict& verdict, CoreStatus* status);
   void NoteIds(std::int64_t ids) { ids_ = ids; }
   // Ends the run, because a failure after the claim leaves the table in an inconsistent state.
@@ -91,18 +91,18 @@ class PlanBatch {
   Table* table() const { return request_.table; }
   int index() const { return request_.table_index; }
   const RingView& ring() const { return request_.stream->ring(); }
-  // Returns the frame number that ReadWords has found. The ticket may have been closed since then, because a stop of
-  // the pipeline closes tickets of running steps.
+  // Returns the frame number that ReadWords has found. The ticket may have been closed after ReadWords, because a stop
+  // of the pipeline closes tickets of running steps.
   std::int64_t frame() const { return frame_; }
   // Valid only if the ticket has a frame.
   PartView part() const { return PartView(ring(), request_.ticket->record(), index()); }
   std::uint32_t* word() const { return ring().word(index(), frame()); }
-  // Returns true if another step that shares the ticket, or a stop of the pipeline, has closed the ticket. The frame
-  // may have been reused.
+  // Returns true if the ticket was closed by another step that shares the ticket, or by a stop of the pipeline. The
+  // frame of a closed ticket may have been reused.
   bool IsClosed() const { return request_.ticket->state() != frame_; }
 
   ClaimWords ReadWords(PlanWait* wait);
-  // Allocates the outputs. Their sizes are known when the keys are deduplicated.
+  // Allocates the outputs. The sizes of the outputs are known only after the keys are deduplicated.
   tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, PlanOutputs* outputs) const;
   // Attaches the variables of the table, and returns their state arrays.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, std::vector<StateRows>* state) const {
@@ -114,8 +114,8 @@ class PlanBatch {
   std::int64_t frame_ = 0;
 };
 
-// Returns the state of a ticket and of one table in a ring. With this state, a step decides whether it claims or reads
-// the ticket.
+// Returns the state of a ticket and of one table in a ring. From the state, a step decides whether to claim or read the
+// batch.
 ClaimWords WordsOf(const RingView& ring, int index, const Ticket& ticket, const Table& table);
 
 // Functions that create policies.
@@ -133,12 +133,12 @@ std::shared_ptr<PlanWait> MakePlanWait(std::shared_ptr<Pipeline> pipeline, StepE
 void BeginTurnWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, PlanRequest request,
                    tensorflow::OpKernelContext* ctx, tensorflow::AsyncOpKernel::DoneCallback done);
 
-// Claims the same plans again for a step after StepEnd::PutAside. This happens only with several ranks. Takes ownership
-// of one reference to `step`.
+// Claims the same plans again for a step after StepEnd::PutAside. Used only with several ranks. Takes ownership of one
+// reference to `step`.
 void ClaimAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                 int stream);
-// Reads the same tables again for a step after StepEnd::PutReadsAside. This happens only with several ranks. When the
-// wait ends, the table workers have answered all reads.
+// Reads the same tables again for a step after StepEnd::PutReadsAside. Used only with several ranks. When the wait
+// ends, the table workers have answered all reads.
 void ReadAgain(std::shared_ptr<Pipeline> pipeline, StepEnd* step, tensorflow::OpKernelContext* ctx, Ended ended,
                int stream);
 

@@ -40,7 +40,8 @@ void RankWait::Send() {
     token_ = manager->get_cancellation_token();
     const bool registered = manager->RegisterCallback(token_, [self] {
       if (!self->Takes()) return;
-      // This thread must not end the op, because the end of the op waits until this callback has returned.
+      // The thread of the callback must not end the op, because the end of the op waits until the callback has
+      // returned.
       self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
           [self] { self->End(Refuse(Code::kCancelled, "the step was cancelled")); });
     });
@@ -68,8 +69,8 @@ void RankWait::Send() {
       ranks->SayFailed(failed, "its step was cancelled");
     } else if (verdict.kind == VerdictKind::kApply || verdict.kind == VerdictKind::kTurn ||
                verdict.kind == VerdictKind::kAsked) {
-      // The failure must also be reported if the gradients were exchanged, because the other ranks apply gradients that
-      // this rank does not apply.
+      // Report the failure even if the gradients were exchanged, because the other ranks apply gradients that this rank
+      // does not apply.
       ranks->SayFailed(header, "its step was cancelled");
     }
   };
@@ -86,8 +87,8 @@ void RankWait::HearVerdict(const PeerVerdict& verdict, const Received& rows) {
   }
 }
 
-// Temporarily reverts the claims or reads of the step, because another stream or a request of rank 0 comes first. Other
-// steps may use the tables until this step claims or reads the tables again.
+// Temporarily reverts the claims or reads of the step in favor of another stream or of a request of rank 0. Other steps
+// may use the tables until the step repeats its claims or reads.
 void RankWait::PutAside() {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
   token_ = CancellationManager::kInvalidToken;
@@ -121,7 +122,7 @@ bool RankWait::Takes() {
 
 void RankWait::End(const Status& status) {
   if (token_ != CancellationManager::kInvalidToken) ctx_->cancellation_manager()->DeregisterCallback(token_);
-  // Release the references to the step and the pipeline before `done` is called. Otherwise the StepEnd could outlive
+  // Release the references to the step and the pipeline before `done` is called; otherwise the StepEnd could outlive
   // the step.
   const std::shared_ptr<RankWait> self = shared_from_this();
   const AsyncOpKernel::DoneCallback done = std::move(done_);

@@ -1,5 +1,5 @@
-// Wait of an op for an exchange with the other ranks. The wait ends with the verdict of the exchange, or when the step
-// is cancelled.
+// Wait of an op for an exchange with the other ranks. The wait ends when the verdict of the exchange arrives or the
+// step is cancelled.
 #ifndef ASCPIPE_BRIDGE_RANK_WAIT_H_
 #define ASCPIPE_BRIDGE_RANK_WAIT_H_
 
@@ -21,8 +21,8 @@ class RankWait : public std::enable_shared_from_this<RankWait> {
   using Follow = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
                                                   const PeerVerdict& verdict, const Received& rows)>;
 
-  // Function that is called on a TensorFlow thread after the step has claimed its plans or read its tables again. The
-  // function fills the request with the current data, because other steps or cuts may have changed the data.
+  // Function that is called on a TensorFlow thread after the step has repeated its claims or reads. Refill updates the
+  // request, because other steps or cuts may have changed the data.
   using Refill =
       std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step, PeerRequest* request)>;
 

@@ -53,7 +53,7 @@ std::shared_ptr<Asking> Ranks::Ask(std::int64_t number, AskPhase phase, const st
   request.keeps = kept;
   const bool changes = phase == AskPhase::kChange;
   request.done = [this, number, changes, asking](const PeerVerdict& verdict, const Received&) {
-    // The change must be recorded before the next exchange, in which the other ranks report their changes.
+    // Record the change before the next exchange, because the other ranks report their changes in that exchange.
     if (changes && verdict.kind == VerdictKind::kAsked) peers_.NoteChange(static_cast<std::uint64_t>(number));
     if (asking->End(verdict)) Drop(number, changes);
     if (settings_.peers.on_change != nullptr) settings_.peers.on_change();

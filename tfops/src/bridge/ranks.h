@@ -1,4 +1,4 @@
-// State of this process in a program with several ranks: its rank, its exchanges with other ranks, and its streams.
+// State of this process in a program with several ranks: rank, exchanges with other ranks, and streams.
 #ifndef ASCPIPE_BRIDGE_RANKS_H_
 #define ASCPIPE_BRIDGE_RANKS_H_
 
@@ -32,7 +32,7 @@ class Asks {
     asks_.push_back(std::move(ask));
     changed_.notify_all();
   }
-  // Removes the first request from the queue. Returns false if there is no request within the timeout.
+  // Removes the first request from the queue. Returns false if no request arrives within the timeout.
   bool Take(int timeout_ms, PeerAsk* ask) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return !asks_.empty(); }))
@@ -52,14 +52,14 @@ class Asks {
 class Asking {
  public:
   bool IsOver(CoreStatus* status) const { return IsOver(0, status); }
-  // Waits for the result, at most until the timeout.
+  // Waits for the result. Returns false after the timeout.
   bool IsOver(int timeout_ms, CoreStatus* status) const {
     std::unique_lock<std::mutex> lock(mutex_);
     const bool over = changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return is_over_; });
     if (over) *status = status_;
     return over;
   }
-  // Returns true if rank 0 has sent a request. The result is valid when the exchange is over.
+  // Returns true if rank 0 has sent a request. Call is_asked after the exchange.
   bool is_asked() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_asked_;
@@ -69,7 +69,7 @@ class Asking {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_busy_;
   }
-  // Stores the verdict. Returns true if this request was abandoned although the other ranks work on it.
+  // Stores the verdict. Returns true if the request was abandoned although the other ranks are working on it.
   bool End(const PeerVerdict& verdict) {
     std::lock_guard<std::mutex> lock(mutex_);
     is_over_ = true;
@@ -79,7 +79,7 @@ class Asking {
     changed_.notify_all();
     return is_abandoned_ && is_asked_;
   }
-  // Abandons the request. Returns true if the other ranks already work on the request.
+  // Abandons the request. Returns true if the other ranks are already working on the request.
   bool Abandon() {
     std::lock_guard<std::mutex> lock(mutex_);
     is_abandoned_ = true;
@@ -127,16 +127,17 @@ class Ranks {
   Peers& peers() { return peers_; }
   Asks& asks() { return asks_; }
 
-  // Returns the number of a new request of rank 0. Answers contain this number.
+  // Returns the number of a new request of rank 0. Answers to a request contain the number of the request.
   std::int64_t NewAsk() {
     std::lock_guard<std::mutex> lock(mutex_);
     return answers_.Open();
   }
-  // Sends a request of rank 0 to the other ranks. Calls `on_change` of the settings when the verdict arrives.
+  // Sends a request of rank 0 to the other ranks. The callback `on_change` of the settings is called when the verdict
+  // arrives.
   std::shared_ptr<Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
-  // Abandons a request of rank 0. If the other ranks already work on the request, they receive END without success.
-  // `changes` is true if the request changes tables and this rank has not made the change. In this case the tables of
-  // the ranks differ, and no rank may continue to train.
+  // Abandons a request of rank 0. If the other ranks are already working on the request, they receive an unsuccessful
+  // END. If the request changes tables and this rank has not made the change, `changes` is true. The tables of the
+  // ranks then differ, and no rank may continue to train.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
   // Sends this rank's answer to a request of rank 0, in one line.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }
@@ -166,7 +167,7 @@ class Ranks {
     peers_.ExchangeNext(std::move(request));
   }
 
-  // Announces that this rank leaves. `cause` is the error that ends this rank, or empty after a normal end of the
+  // Announces that this rank exits. `cause` is the error that ends this rank, or empty after a normal end of the
   // program.
   void Leave(std::string cause = "") { peers_.Leave(settings_.close_timeout_ms, std::move(cause)); }
   void Stop() {

@@ -22,7 +22,7 @@ constexpr std::size_t kFormatFields = 4;
 constexpr std::int64_t kParquet = 2;      // RecordFormat::kind
 constexpr std::size_t kStampNumbers = 3;  // numbers per Parquet file that precede the row counts of its row groups
 
-// Attributes of dense features, or of fields of text records.
+// Op attributes that describe dense features or the fields of text records.
 struct DenseAttributes {
   std::vector<std::string> keys;
   DataTypeVector types;

@@ -19,7 +19,7 @@ bool AreIn(const std::vector<int>& numbers, int least, int end) {
   return std::all_of(numbers.begin(), numbers.end(), [=](int number) { return number >= least && number < end; });
 }
 
-// Returns true if `order` contains each piece once, and if `pieces` contains the number of pieces of each output.
+// Returns true if `order` contains each piece once and `pieces` contains the number of pieces of each output.
 bool AreOutputs(std::vector<int> order, const std::vector<int>& pieces, int pieces_count, int outputs) {
   std::vector<int> all(static_cast<std::size_t>(pieces_count));
   std::iota(all.begin(), all.end(), 0);

@@ -10,7 +10,7 @@
 namespace ascpipe {
 
 struct ReadLayout {
-  // Index of the first input of each kind. The inputs `rows` come first, followed by the `slots` of each source.
+  // Index of the first input of each kind. The inputs `rows` of all sources are first, followed by the inputs `slots`.
   int default_row = 0, restore = 0, splits = 0, weights = 0, others = 0;
   // Number of inputs of each kind.
   int source_count = 0, feature_count = 0, splits_count = 0, weights_count = 0, other_count = 0;

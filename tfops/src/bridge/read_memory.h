@@ -1,8 +1,8 @@
 // Memory of the tensors in batches that a dataset has read.
 //
-// The position of a batch must reach the op that submits the ids. Programs map batches between the dataset and this op,
-// and TensorFlow passes only tensors through maps. Therefore the position belongs to the memory of the tensors. If a
-// map returns a tensor of its input or a slice of such a tensor, the result uses the same memory.
+// The op that submits ids needs the position of the batch. Programs map batches between the dataset and this op, and
+// TensorFlow passes only tensors through maps. Therefore the position is stored with the memory of the tensors. A map
+// that returns an input tensor, or a slice of an input tensor, returns the memory of the input.
 #ifndef ASCPIPE_BRIDGE_READ_MEMORY_H_
 #define ASCPIPE_BRIDGE_READ_MEMORY_H_
 

@@ -42,8 +42,7 @@ Status ReadOutput::Begin(OpKernelContext* ctx, const ReadLayout& layout, const R
     floats += piece.width * piece.read;
     pieces_.push_back(piece);
   }
-  // Small blocks are slow if there are many pieces, because the first rows of each piece in each block are not
-  // prefetched.
+  // Small blocks are slow if there are many pieces: in each block, the first rows of each piece are not prefetched.
   const std::int64_t threads = ctx->device()->tensorflow_cpu_worker_threads()->num_threads;
   block_ = std::max(4 * BlockRows(floats), count_ / (kBlocksOfThread * threads));
   TensorShape shape({count_, width_});

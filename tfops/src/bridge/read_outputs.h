@@ -30,7 +30,7 @@ using ReadFeatures = std::vector<ReadFeature>;
 // One output of a lookup op.
 class ReadOutput {
  public:
-  // Allocates the output. The features must stay valid while the object is used.
+  // Allocates the output. `features` must stay valid while the ReadOutput is used.
   tensorflow::Status Begin(tensorflow::OpKernelContext* ctx, const ReadLayout& layout, const ReadFeatures& features,
                            int output);
 

@@ -10,9 +10,9 @@
 
 namespace ascpipe {
 
-// The first iterator of a dataset after a restore starts at the restored position. Every other iterator starts a new
-// pass. An iterator requests its position when it reads the first batch, because a program may create the iterator
-// before it restores a checkpoint. Methods may be called by several threads.
+// The first iterator of a dataset after a restore starts at the restored position. Every later iterator of the dataset
+// starts a new pass. An iterator gets its position at the first batch, because a program may create the iterator before
+// it restores a checkpoint. Methods may be called by several threads.
 class ReadStarts {
  public:
   static ReadStarts* Get();

@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// A reading announces its epoch before it requests row locations from the table worker. The epoch stays announced until
+// A RowReading announces its epoch before it requests row locations from the table worker, and withdraws the epoch when
 // all rows are copied. Only one thread at a time may use a RowReading.
 class RowReading {
  public:
@@ -21,13 +21,13 @@ class RowReading {
 
   // Announces the epoch. Call Begin while the step holds the lease, before the request to the worker.
   void Begin();
-  // Returns true if this object owns the table's read buffer, and the disk worker has no unfinished request. Call
-  // MayCopy after the worker's answer. MayCopy acquires the buffer if the buffer has no owner.
+  // Returns true if this RowReading owns the table's read buffer and the disk worker has no unfinished request. Call
+  // MayCopy after the table worker has answered. MayCopy acquires the buffer if it has no owner.
   bool MayCopy();
   // Returns true after CopyHomes was called, until End is called.
   bool is_copying() const { return copies_ != nullptr; }
-  // Copies the rows that are in host memory. `slots` contains the worker's answer, which CopyHomes replaces by the
-  // codes of the copies.
+  // Copies the rows that are in host memory. CopyHomes replaces the worker's answer in `slots` by the codes of the
+  // copies.
   tensorflow::Status CopyHomes(const PartView& part, const PlanOutputs::Array& slots);
   // Copies the rows that the disk worker has read.
   tensorflow::Status CopyAsked();

@@ -1,5 +1,5 @@
-// Sections with rows in the messages between ranks. A section contains, for each table, the number of rows, the
-// presence flags, and the rows.
+// Sections of rows in the messages between ranks. For each table, a section contains the number of rows, the presence
+// flags and the rows.
 #ifndef ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 #define ASCPIPE_BRIDGE_ROW_SECTIONS_H_
 
@@ -24,7 +24,8 @@ struct DealtRows {
 // Writer of the sections. The writer does not copy the rows, so the caller must keep the rows alive.
 class RowSections {
  public:
-  // For each rank, appends the rank's rows of a table to (*to)[rank], with the number of rows and their presence flags.
+  // For each rank, appends to (*to)[rank] the number of rows of a table for this rank, their presence flags and the
+  // rows.
   void Add(const DealtRows& table, std::vector<std::vector<Piece>>* to);
 
  private:
@@ -38,7 +39,7 @@ class RowSections {
   friend class RowReader;
 };
 
-// Reader of the section of one rank. Tables must be read in the order in which they were written.
+// Reader of the section of one rank. Read the tables in the order in which the tables were written.
 class RowReader {
  public:
   explicit RowReader(const Piece& section)

@@ -36,7 +36,7 @@ inline CoreStatus CheckRule(const Ftrl& rule) {
                "most 0, the others at least 0. Nothing was updated");
 }
 
-// Reads the parameters of a formula, which are the scalar inputs from `first` on.
+// Reads the parameters of a formula from scalar inputs, beginning with input `first`.
 template <typename Rule>
 tensorflow::Status ReadRule(tensorflow::OpKernelContext* ctx, int first, Rule* rule) {
   float numbers[ParameterCount<Rule>()];
@@ -61,8 +61,8 @@ std::int64_t UpdateBlock(std::int64_t dim) {
   return std::min(kMostUpdated, 4 * BlockRows(dim * Rule::kStates));
 }
 
-// Applies the gradients [begin, end). Gradient i belongs to row row_of(i), or to no row if row_of(i) is -1. `update`
-// contains the addresses of all rows and all gradients.
+// Applies the gradients [begin, end). Gradient i changes row row_of(i), or no row if row_of(i) is -1. `update` contains
+// the addresses of all rows and all gradients.
 template <typename Rule, typename RowOf>
 void UpdateSome(const Rule& rule, const UpdatedRows& update, std::int64_t begin, std::int64_t end,
                 const RowOf& row_of) {

@@ -51,7 +51,8 @@ struct EntryPlace {
   std::int32_t home;
 };
 
-// Returns the location of an entry's row. The worker changes the generation and the home row in one store.
+// Returns the location of an entry's row. The location is consistent, because the worker changes the generation and the
+// home row in one store.
 EntryPlace PlaceOf(const layout::Entry* entry) {
   static_assert(offsetof(layout::Entry, generation) == offsetof(layout::Entry, state) + 2 &&
                     offsetof(layout::Entry, home) == offsetof(layout::Entry, state) + 4,
@@ -69,7 +70,7 @@ BackgroundSave::BackgroundSave(std::shared_ptr<Pipeline> pipeline) : pipeline_(s
 CoreStatus BackgroundSave::Begin(const std::shared_ptr<Pipeline>& pipeline, const std::vector<Table*>& tables,
                                  std::int64_t log_bytes, std::shared_ptr<BackgroundSave>* save) {
   std::shared_ptr<BackgroundSave> begun(new BackgroundSave(pipeline));
-  // The log is divided among tables in proportion to their home rows.
+  // The memory of the log is divided among tables in proportion to their number of home rows.
   double all = 0;
   for (const Table* table : tables) all += static_cast<double>(table->home().ready * table->home().row_floats);
   std::map<int, std::shared_ptr<RowLog>> logs;
@@ -178,8 +179,8 @@ CoreStatus BackgroundSave::ReadRows(int table, const std::int32_t* numbers, std:
 }
 
 // Reads rows of a table with rows on disk. Each entry is read again, because a worker may have moved the row since the
-// save began. No entry is removed during a save. Locations are valid while an epoch is announced. An announced epoch
-// also keeps freed locations unused, so each epoch covers only a few rows.
+// save began. No entry is removed during a save. Locations are valid while an epoch is announced. Each epoch covers
+// only a few rows, because freed locations cannot be reused while the epoch is announced.
 CoreStatus BackgroundSave::ReadMovingRows(Table* table, const std::int32_t* numbers, std::int64_t count, RowLog* log,
                                           float* out) {
   const layout::Entry* const entries = table->entries();

@@ -19,21 +19,21 @@ namespace ascpipe {
 // Waits of the trainer do not time out during a save, because a step may wait for space in a log.
 class BackgroundSave {
  public:
-  // Begins a save. `log_bytes` is the memory for images of home rows, for all tables together. If there is not enough
-  // memory, Begin returns an error and changes nothing.
+  // Begins a save. `log_bytes` is the total size of the memory for images of home rows of all tables. If there is not
+  // enough memory, Begin returns an error and changes nothing.
   static CoreStatus Begin(const std::shared_ptr<Pipeline>& pipeline, const std::vector<Table*>& tables,
                           std::int64_t log_bytes, std::shared_ptr<BackgroundSave>* save);
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  // Returns the copy of a state array of the device table. The copy has no data if the array does not exist.
+  // Returns the copy of a state array of the device table. `copy` has no data if the device table has no array `index`.
   CoreStatus Device(int table, int index, StateRows* copy) const;
   // Copies the entries of a table (core/entry_snapshot.h). Call ReadEntries once for each table.
   CoreStatus ReadEntries(int table, layout::Entry* entries, std::int64_t count);
-  // Declares all rows that will be read with ReadRows. `numbers` are the numbers of home rows. Read each row once. If
-  // the table has rows on disk, `numbers` are numbers of entries, because the workers move rows between home rows and
-  // disk.
+  // Declares all rows that will be read with ReadRows. Read each row only once. `numbers` contains indexes of home
+  // rows. If the table has rows on disk, `numbers` contains indexes of entries, because the workers move rows between
+  // home rows and disk.
   CoreStatus WantRows(int table, const std::int32_t* numbers, std::int64_t count);
   CoreStatus ReadRows(int table, const std::int32_t* numbers, std::int64_t count, float* out);
 

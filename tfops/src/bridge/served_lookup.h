@@ -17,8 +17,9 @@ namespace ascpipe {
 // Shape function of a lookup op with the inputs (scalar, keys, default_row) and an attribute dim.
 tensorflow::Status ShapesOfServedLookup(tensorflow::shape_inference::InferenceContext* c);
 
-// Looks up the keys in input 1 in `table`, with the default row in input 2. Output 0 contains the rows. The optional
-// output 1 contains true for each key that has a row. The class Rows has the methods dim() and LookUp() of RowTable.
+// Looks up the keys of input 1 in `table`. Input 2 contains the default row. Output 0 contains the rows. The optional
+// output 1 contains true for each key that has a row. The class Rows must have the methods dim() and LookUp() of
+// RowTable.
 template <typename Rows>
 void LookUpServed(tensorflow::OpKernelContext* ctx, const std::string& name, const Rows& table, tensorflow::int64 dim) {
   OP_REQUIRES(ctx, table.dim() == dim,

@@ -28,7 +28,8 @@ class ServedWatch : public tensorflow::ResourceBase {
 struct ServedSnapshot {
   std::shared_ptr<const ServedVersion> version;
 
-  // TensorFlow requires these functions. A snapshot cannot be sent to another process.
+  // TensorFlow requires the functions below for values of variant tensors. A ServedSnapshot cannot be sent to another
+  // process.
   static const char* TypeNameOf() { return "ascpipe::ServedSnapshot"; }
   tensorflow::string TypeName() const { return TypeNameOf(); }
   void Encode(tensorflow::VariantTensorData*) const {}

@@ -1,4 +1,4 @@
-// Identification of an op's session by a number that is stored in the session's resource manager.
+// Number that identifies the session of an op. The number is stored in the session's resource manager.
 #ifndef ASCPIPE_BRIDGE_SESSION_MARK_H_
 #define ASCPIPE_BRIDGE_SESSION_MARK_H_
 

@@ -1,5 +1,4 @@
-// State of a step: a resource in TensorFlow's step container. TensorFlow destroys the resource when the step ends or
-// fails.
+// State of a step, stored in TensorFlow's step container. TensorFlow destroys the state when the step ends or fails.
 #ifndef ASCPIPE_BRIDGE_STEP_END_H_
 #define ASCPIPE_BRIDGE_STEP_END_H_
 
@@ -23,8 +22,8 @@ namespace ascpipe {
 // Returns a new number for a step or hold that uses the lease.
 Lease::Step NextStep();
 
-// A step of one session run. The destructor closes the tickets that the step claimed, and then releases the lease. In
-// the reverse order, another step could claim a batch before these tickets are closed.
+// A step of one session run. The destructor closes the tickets that the step claimed, and then releases the lease. If
+// the lease were released first, another step could claim a batch before the tickets are closed.
 class StepEnd : public tensorflow::ResourceBase {
  public:
   explicit StepEnd(std::shared_ptr<Pipeline> pipeline);
@@ -37,15 +36,15 @@ class StepEnd : public tensorflow::ResourceBase {
   Lease::Step id() const { return id_; }
   // Records a ticket that the step uses. Returns an error for a second ticket of the same table and stream.
   tensorflow::Status Uses(const Stream& stream, const Table& table, std::int64_t ticket);
-  // A step must not both train and change tables, because the order of the training and the change would be undefined.
-  // Waits must call the four functions below in Poll.
+  // A step must not both train and cut tables, because the order of the training and the cut would be undefined. Waits
+  // must call MayTrain, MayCut, Trains and Cuts in Poll.
   bool MayTrain() const { return !cuts_; }
   bool MayCut() const { return !trains_; }
   void Trains() { trains_ = true; }
   void Cuts() { cuts_ = true; }
   // Records that the step has claimed or read a ticket. The ticket is closed at the end of the step.
   void Claimed(TicketHold hold);
-  // Stores rows that an evaluation has copied from a table with rows on disk. The lookups that read `slots` use the
+  // Stores rows that an evaluation has copied from a table with rows on disk. Lookups that read `slots` use these
   // copies.
   void Reads(const std::int32_t* slots, std::shared_ptr<const StepRows> rows);
   std::shared_ptr<const StepRows> RowsOf(const std::int32_t* slots) const;  // null: there are none
@@ -53,23 +52,23 @@ class StepEnd : public tensorflow::ResourceBase {
   // the step.
   void BeginHandles(Table* table, std::int64_t ticket);
 
-  // Records that the other ranks wait for an exchange of this batch. Only programs with several ranks use Owes. If the
-  // step ends before the exchange, the destructor of StepEnd notifies the other ranks.
+  // Records that the other ranks wait for an exchange of this batch. Owes is called only in programs with several
+  // ranks. The destructor of StepEnd notifies the other ranks if the step ends before the exchange.
   void Owes(const PeerHeader& header);
   void OwesNothing();
-  // Adds a claim that becomes final with Commit. The end of the step reverts claims that are still pending.
+  // Adds a claim that PendingClaim::Commit makes final. Claims that are still pending at the end of the step are
+  // reverted.
   void Pends(PendingClaim claim);
   void Commit();
-  // Reverts the claims and releases the lease. Later, ClaimAgain claims the same plans again.
+  // Reverts the claims and releases the lease. ClaimAgain later claims the same plans again.
   void PutAside();
-  // Adds a table that an evaluation has read. Pends is not called for rows of a checkpoint, because these rows do not
-  // change.
+  // Adds a table that an evaluation has read. A read of checkpoint rows is not added, because these rows do not change.
   void Pends(PendingRead read);
   void HasRead();
-  // Returns false if the step trains or uses batches of several streams. All reads of such a step must see the same
-  // state, so the reads cannot be repeated.
+  // Returns false if the step trains or uses batches of several streams. The reads of such a step cannot be repeated,
+  // because all of them must see the same state.
   bool MayPutReadsAside() const;
-  // Releases the step's share of the lease. Later, ReadAgain requests the same rows again.
+  // Releases the step's share of the lease. ReadAgain later requests the same rows again.
   void PutReadsAside();
   const std::vector<PendingRead>& reads() const { return reads_; }  // valid when all tables are read
   const PendingRead* ReadOf(int table) const;                       // null: the step has not read the table

@@ -20,14 +20,14 @@ class StepRows {
  public:
   explicit StepRows(const Table& table) : table_(&table) {}
 
-  // Copies the home rows whose codes the worker's answer `slots` contains. Stores the locations of the rows on disk for
-  // Ask. Replaces the codes in `slots` by codes of the copies: kSlotHome - i for copy i. Returns an error only if the
-  // record is damaged.
+  // Copies the home rows that the worker's answer in `slots` refers to. Stores the locations of rows on disk for Ask.
+  // Replaces the codes in `slots` by codes of the copies: kSlotHome - i for copy i. Returns an error only if the record
+  // is damaged.
   CoreStatus Take(const PartView& part, const PlanOutputs::Array& slots);
 
   // Requests the next rows on disk. Returns false if no rows are left. `reads` must be idle.
   bool Ask(DiskReads* reads);
-  // Copies the rows that were requested last.
+  // Copies the rows that the last call of Ask requested.
   CoreStatus Take(const DiskReads& reads);
 
   const float* rows() const { return rows_.data(); }  // float[count, dim]

@@ -172,8 +172,8 @@ Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
     return OkStatus();
   }
   if (variable.flat<float>().data() == device_->rows()) return OkStatus();
-  // Assign adopts the initializer's tensor only with _grappler_relax_allocator_constraints. This attribute declares
-  // that no other device will read the variable's memory. Without the attribute, Assign makes an unnecessary copy.
+  // Without the attribute _grappler_relax_allocator_constraints, Assign copies the initializer's tensor instead of
+  // adopting it. The attribute declares that no other device will read the variable's memory.
   const std::size_t bytes = static_cast<std::size_t>(device_->row_count() * device_->dim()) * sizeof(float);
   if (variable.TotalBytes() != bytes || std::memcmp(variable.flat<float>().data(), device_->rows(), bytes) != 0) {
     return Refuse(

@@ -32,7 +32,7 @@ struct OptimizerSlots {
 
 class Table {
  public:
-  // `sizes` are the sizes in the segment's header.
+  // `sizes` contains the sizes in the header of the segment.
   Table(int number, std::string name, const TableSizes& sizes, const InitialRows& initial,
         std::vector<std::int64_t> padding_keys, std::unique_ptr<Segment> segment, std::shared_ptr<DeviceTable> device);
   ~Table();
@@ -62,14 +62,14 @@ class Table {
   // Returns true for an expansion table, which has only home rows. The device table of an expansion table has one row
   // that belongs to no key, because the variable needs a row.
   bool is_expansion() const { return sizes_.device_rows == 0; }
-  // Returns the home rows that have memory now.
+  // Returns the home rows whose memory is currently allocated.
   HomeRows home() const;
-  // Returns the lowest valid value of `slots` when the table worker answers an evaluation.
+  // Returns the lowest valid element of `slots` in the table worker's answer to an evaluation.
   std::int64_t LowestAnswer() const { return is_on_disk() ? layout::kSlotDisk : LowestCode(home().ready); }
-  // Returns an error if the total width of the arrays in `state` is not the width of a home row.
+  // Returns an error if the widths of the arrays in `state` do not add up to the width of a home row.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
-  // Returns true if the table has rows on disk. Such a table has two readers: 0 for evaluations, 1 for saves and
-  // loads.
+  // Returns true if the table has rows on disk. A table with rows on disk has two readers: 0 for evaluations, 1 for
+  // saves and loads.
   bool is_on_disk() const { return disk_ != nullptr; }
   // Sets the directories of the row files, for error messages. Call SetDirectories before a step uses the table.
   void SetDirectories(std::string directories) { directories_ = std::move(directories); }
@@ -78,26 +78,25 @@ class Table {
   bool AwaitsRows(std::int64_t frame) const;  // returns true if the plan of a training frame waits for rows from disk
   ReaderEpochs& epochs(int reader) { return *epochs_[reader]; }
   DiskReads& disk_reads(int reader) { return *disk_reads_[reader]; }
-  // Makes `owner` the exclusive user of disk_reads. Returns false if there is another owner, or if the disk worker has
-  // not finished the requests of the last owner.
+  // Makes `owner` the exclusive user of disk_reads. Returns false if disk_reads has another owner, or if the disk
+  // worker has not finished the requests of the previous owner.
   bool TakeDiskReads(int reader, const void* owner);
   void LeaveDiskReads(int reader, const void* owner);
 
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
-  // Returns a private copy of the header. The copy was made when the table was created. The header is not read from the
-  // segment again, because any process of the session may overwrite it.
+  // Returns a private copy of the header. The copy was made when the table was created. The header in the segment is
+  // not read again, because any process of the session may overwrite the header.
   const layout::Table& opened() const { return opened_; }
   layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
 
   std::int64_t bytes() const { return segment_->bytes(); }
-  // Returns a state array of the device table. Array 0 contains the rows, and array i contains optimizer slot i - 1.
-  // The last call of Attach or GiveSlots determines the array of a slot. The result has no data if the slot does not
-  // exist yet.
+  // Returns a state array of the device table. Array 0 contains the rows, and array i contains optimizer slot i - 1, as
+  // set by the last call of Attach or GiveSlots. The result has no data if the slot does not exist yet.
   StateRows State(int index);
 
   tensorflow::Tensor RowsTensor() const { return allocator_->MakeTensor(); }
 
-  // Returns the number of runs of the table's initializers. NoteStart increments this number.
+  // Returns the number of times that the initializers of the table have run. NoteStart increments this number.
   std::int64_t starts() const { return starts_.load(); }
   void NoteStart() { starts_.fetch_add(1); }
 
@@ -105,29 +104,29 @@ class Table {
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Verifies that input `first` is a variable for the rows of this table, and that the following inputs are the
-  // optimizer slots of this variable. Variables that are not initialized yet then use the memory of the table. *state
-  // receives the state arrays, which are in the home rows for an expansion table.
+  // optimizer slots of this variable. Makes variables that are not initialized yet use the memory of the table. *state
+  // receives the state arrays. The state arrays of an expansion table are in the home rows.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
-  // Creates the optimizer slots that do not exist yet. When a session attaches its variables, these slots replace the
-  // values of the session's initializers.
+  // Creates the optimizer slots that do not exist yet. When a session attaches its variables, the given slots replace
+  // the values of the session's initializers.
   void GiveSlots(const OptimizerSlots& slots);
 
-  // Returns memory for a copy of a state array, or null if there is not enough memory. The memory is float[device rows,
-  // width]. The memory is kept for the next save, because the allocation of new memory takes longer than the copy. Only
-  // one save may use the memory at a time.
+  // Returns memory for a copy of a state array as float[device rows, width], or null if there is not enough memory. The
+  // memory is kept for the next save, because allocating memory takes longer than copying an array. Only one save may
+  // use the memory at a time.
   float* CopyMemory(int index, std::int64_t width);
 
   // Sets the log that receives images of home rows before the rows change. If `log` is null, no more images are stored.
   void KeepRows(std::shared_ptr<RowLog> log);
   std::shared_ptr<RowLog> row_log();
-  // Returns true if a background save still needs the table's keys, because workers move the rows during the save.
-  // During such a save, no key may be removed.
+  // Returns true if a background save still needs the table's keys, because workers move the rows during the save. No
+  // key may be removed while IsBeingSaved returns true.
   bool IsBeingSaved() { return is_on_disk() && row_log() != nullptr; }
 
-  // Handles with StepOf(ticket) are valid between BeginHandles and EndHandles. BeginHandles is called at a claim, and
-  // EndHandles at the end of the step.
+  // Handles with StepOf(ticket) are valid between BeginHandles and EndHandles. A claim calls BeginHandles, and the end
+  // of the step calls EndHandles.
   void BeginHandles(std::int64_t ticket) { step_.store(StepOf(ticket)); }
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid

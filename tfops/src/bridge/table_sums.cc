@@ -47,7 +47,7 @@ Status TableSums::Begin(const std::string& op, const Tensor& slots, const Tensor
   return OkStatus();
 }
 
-// Keeps only the slots that a lookup uses. An invalid restore index is reported later, when gradients are added.
+// Keeps only the slots that a lookup uses. Invalid restore indexes are reported later, when the gradients are added.
 void TableSums::KeepOwnSlots() {
   own_slots_.assign(static_cast<std::size_t>(count_), -1);
   for (const BagGradient& lookup : lookups_) {

@@ -1,4 +1,4 @@
-// Sums of the gradients that the lookups of a table return. Each distinct row has one sum.
+// Sums of the gradients of a table's lookups. Each distinct row has one sum.
 #ifndef ASCPIPE_BRIDGE_TABLE_SUMS_H_
 #define ASCPIPE_BRIDGE_TABLE_SUMS_H_
 
@@ -16,8 +16,8 @@ namespace ascpipe {
 // Sums of one table.
 class TableSums {
  public:
-  // The inputs must stay valid while the object is used. `rows` may be null if no lookup has a max_norm. If `partial`
-  // is true, the sums omit rows that no lookup uses.
+  // The inputs must stay valid while the TableSums is used. `rows` may be null if no lookup has a max_norm. If
+  // `partial` is true, rows that no lookup uses have no sum.
   tensorflow::Status Begin(const std::string& op, const tensorflow::Tensor& slots, const tensorflow::Tensor* rows,
                            std::int64_t dim, bool partial, std::vector<BagGradient> lookups);
 
@@ -28,7 +28,7 @@ class TableSums {
   bool has_bags() const { return has_bags_; }
 
   // Computes one part of the sums on the calling thread. Several threads may compute different parts at the same time.
-  // Without bags there is only one part.
+  // If the table has no bags, there is only one part.
   void Add(const SumPart& part);
 
   // Adds all gradients on all threads. Call AddTogether only if there are no bags.

@@ -27,7 +27,7 @@ class TextBatchParser : public BatchParser {
   const std::vector<std::int64_t> buckets_;
 };
 
-// Returns the type of the tensor of a column that is not hashed.
+// Returns the tensor type of a column that is not hashed.
 tensorflow::DataType TensorTypeOf(CsvType type);
 
 }  // namespace ascpipe

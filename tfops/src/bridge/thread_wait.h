@@ -1,5 +1,4 @@
-// Wait of a thread of the program. Unlike the thread of an op, this thread may sleep, because it does not belong to
-// TensorFlow's thread pool.
+// Wait of a thread of the program. Such a thread may sleep, because it does not belong to TensorFlow's thread pool.
 #ifndef ASCPIPE_BRIDGE_THREAD_WAIT_H_
 #define ASCPIPE_BRIDGE_THREAD_WAIT_H_
 
@@ -21,7 +20,7 @@ class ThreadWait : public Wait {
     changed_.notify_all();
   }
 
-  // Adds `wait` to the waiter and sleeps until the wait is over. The caller may then read the results of Poll.
+  // Adds `wait` to the waiter and sleeps until the wait is over. After Sleep, the caller may read the results of Poll.
   static CoreStatus Sleep(Waiter& waiter, const std::shared_ptr<ThreadWait>& wait) {
     waiter.Add(wait);
     std::unique_lock<std::mutex> lock(wait->mutex_);

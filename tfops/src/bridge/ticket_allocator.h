@@ -1,8 +1,8 @@
 // Allocator of ticket tensors. When a ticket tensor is freed, the allocator drops the ticket hold of the tensor. The
 // ticket is closed if no other ticket hold exists.
 //
-// A closed batch can no longer be trained. The batch was trained, skipped, filtered, or dropped with the iterator or
-// session.
+// The batch of a closed ticket was trained, skipped, filtered, or dropped with the iterator or session, and can no
+// longer be trained.
 #ifndef ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 
