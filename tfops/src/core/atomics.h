@@ -1,10 +1,10 @@
-// Atomic access to words in shared memory. All reads and writes of these words use these functions.
+// Atomic access to words in shared memory. Read and write words in shared memory only with the functions of this file.
 //
 // Paired stores and loads have the same label in C++ and Python: `SYNC name: store` and `SYNC name: load`.
 // docs/internals/protocol.md lists the labels.
 //
-// std::atomic is not guaranteed to work on memory that another language maps, so these functions use compiler builtins
-// on plain words.
+// The functions use compiler builtins on plain words, because std::atomic is not guaranteed to work on memory that
+// another language maps.
 #ifndef ASCPIPE_CORE_ATOMICS_H_
 #define ASCPIPE_CORE_ATOMICS_H_
 
@@ -22,15 +22,14 @@ void StoreRelease(T* word, T value) {
   __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-// Stores a value with a full fence. A later load, for example the load of a bell's `waiting`, is not reordered before
-// the store.
+// Stores a value with a full fence. Later loads, for example of a bell's `waiting`, are not reordered before the store.
 template <typename T>
 T Exchange(T* word, T value) {
   return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
 }
 
-// Sets *word to `desired` if *word is `expected`. Returns true if *word was `expected`. The operation is a full fence
-// in either case.
+// Sets *word to `desired` if *word is `expected`. Returns true if *word was `expected`. CompareExchange is a full fence
+// even if it does not set *word.
 template <typename T>
 bool CompareExchange(T* word, T expected, T desired) {
   return __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

@@ -1,4 +1,4 @@
-// Sums the gradients of bags per distinct row. No temporary gradient per position is allocated.
+// Sums the gradients of bags per distinct row, without a temporary gradient for each position.
 #ifndef ASCPIPE_CORE_BAG_GRADIENTS_H_
 #define ASCPIPE_CORE_BAG_GRADIENTS_H_
 
@@ -19,8 +19,8 @@ struct BagGradient {
   std::int64_t side_by_side = 1;  // positions in each row of `grads`; only without bags
 };
 
-// A part of a table's sums. The rows of the sums are divided into `count` parts of about the same size, and this is
-// part `number`. Threads compute the parts in parallel.
+// Part `number` of a table's sums. The rows are divided into `count` parts of about the same size, so that threads can
+// compute the parts in parallel.
 struct SumPart {
   std::int64_t number;
   std::int64_t count;
@@ -29,8 +29,8 @@ struct SumPart {
 // Zeroes the rows of a part. `sums` is float[rows, dim].
 void ZeroPart(const SumPart& part, std::int64_t rows, std::int64_t dim, float* sums);
 
-// Adds the gradient of position i to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order. The function
-// changes only rows of the part. Positions whose restore index or element of `places` is -1 are skipped. `places` is
+// Adds the gradient of position i to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order. AddBagGradients
+// changes only rows of the part, and skips positions whose restore index or element of `places` is -1. `places` is
 // int32[place_count], and `sums` is float[valid, dim]. Returns the first i whose restore index is outside [-1,
 // place_count), or -1.
 std::int64_t AddBagGradients(const std::int32_t* places, std::int64_t place_count, const BagGradient& lookup,

@@ -45,7 +45,7 @@ class RowReader {
 
 ASC_INLINE void Zero(float* row, std::int64_t dim) { std::fill(row, row + dim, 0.0f); }
 
-// Sets `sum` to weight * row if `first` is true. Otherwise adds weight * row to `sum`. The product is rounded before
+// Sets `sum` to weight * row if `first` is true, otherwise adds weight * row to `sum`. The product is rounded before
 // the addition.
 template <bool first>
 ASC_INLINE void AddWeighted(float* __restrict__ sum, const float* __restrict__ row, float weight, std::int64_t dim) {
@@ -71,7 +71,7 @@ class BagSum {
         four_(bags.order == SumOrder::kTensorFlow2 && bags.weights != nullptr ? static_cast<std::size_t>(4 * dim_)
                                                                               : 0) {}
 
-  // Returns the row of a position, clipped if max_norm is set. The next call may overwrite the row.
+  // Returns the row of a position, clipped if max_norm is set. The next call of Row may overwrite the returned row.
   ASC_INLINED const float* Row(std::int64_t position) {
     const float* const row = row_(position);
     if (bags_.max_norm == 0 || row == nullptr) return row;
@@ -102,8 +102,8 @@ class BagSum {
     return -1;
   }
 
-  // Sums the rows of a bag in four partial sums: row i belongs to partial sum i % 4. The rows after the last multiple
-  // of four are added to the total of the partial sums. The columns after the last multiple of eight have only one sum.
+  // Sums the rows of a bag in four partial sums: row i belongs to partial sum i % 4. The last rows, up to three, are
+  // added to the total of the partial sums. The last columns, up to seven, have only one sum.
   ASC_INLINED std::int64_t AddInFour(std::int64_t bag, float* sum) {
     const std::int64_t begin = bags_.splits[bag], end = bags_.splits[bag + 1], until = begin + (end - begin) / 4 * 4;
     const std::int64_t whole = dim_ / kEigenPacket * kEigenPacket;
@@ -126,8 +126,8 @@ class BagSum {
     for (int partial = 1; partial < 4; ++partial) AddRow(four_.data(), four_.data() + partial * dim_, columns);
   }
 
-  // Sums rows in groups of eight. The first group also contains the remainder, so it has two to nine rows. The first
-  // group has one row if the bag has only one row.
+  // Sums rows in groups of eight. The first group has two to nine rows, because it also contains the remainder. The
+  // first group has one row if the bag has only one row.
   ASC_INLINED std::int64_t AddGroups(std::int64_t bag, float* sum) {
     const std::int64_t end = bags_.splits[bag + 1];
     std::int64_t i = bags_.splits[bag];
@@ -174,7 +174,7 @@ ASC_INLINE std::int64_t Combine(const BagRows& rows, const Bags& bags, std::int6
   return -1;
 }
 
-// Returns the gradient of a bag's divisor. The gradient is equal for all positions of the bag.
+// Returns the gradient of a bag's divisor. All positions of a bag have the same gradient of the divisor.
 ASC_INLINE float GradientOfDivisor(SumOrder order, const float* grad, const float* sum, float divisor,
                                    std::int64_t dim) {
   return LaneSum(order, dim, [=](std::int64_t i) ASC_INLINED { return grad[i] * (-sum[i] / divisor / divisor); });

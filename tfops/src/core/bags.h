@@ -1,6 +1,6 @@
-// Combines the rows of each bag of ids into one row, and computes the gradients. Sums are computed in the order of
-// TensorFlow's embedding_lookup_sparse, so the results are bit-identical to TensorFlow's results. TensorFlow 1.15 and
-// 2.15 contain different versions of Eigen, which sum in different orders.
+// Combines the rows of each bag of ids into one row, and computes the gradients. Results are bit-identical to
+// TensorFlow's results, because sums are computed in the order of TensorFlow's embedding_lookup_sparse. TensorFlow 1.15
+// and 2.15 contain different versions of Eigen, which sum in different orders.
 #ifndef ASCPIPE_CORE_BAGS_H_
 #define ASCPIPE_CORE_BAGS_H_
 
@@ -40,8 +40,9 @@ struct BagRows {
 // Returns the index of the first invalid split, or -1. Valid splits ascend from 0 to `positions`.
 std::int64_t FirstBadSplit(const std::int64_t* splits, std::int64_t count, std::int64_t positions);
 
-// Writes the combined row of bag b to out[b * stride], for b in [begin, end). A combined row is float[dim]. The row
-// of an empty bag contains zeros. Returns the first position whose restore index is outside [-1, slot_count), or -1.
+// Writes the combined row of bag b to out[b * stride], for b in [begin, end). A combined row is float[dim]. The row of
+// an empty bag contains zeros. Returns the first position whose restore index is outside [-1, slot_count), or -1 if
+// there is none.
 std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t begin, std::int64_t end, float* out,
                          std::int64_t stride);
 
@@ -51,15 +52,15 @@ std::int64_t WeightGradients(const BagRows& rows, const Bags& bags, const float*
                              std::int64_t end, float* out);
 
 // Writes the gradient of the row of position i to out[i], for all positions of the bags [begin, end). `rows` is
-// float[positions, dim], and is read only if rows are clipped to max_norm.
+// float[positions, dim]. It is read only if max_norm is set.
 void RowGradients(const float* rows, const Bags& bags, const float* grad, std::int64_t dim, std::int64_t begin,
                   std::int64_t end, float* out);
 
-// The functions below process one bag or one row.
+// Each of the functions below processes one bag or one row.
 
-// Sums the values of a row in eight lanes, in the same order as Eigen. The values after the last multiple of eight are
-// summed separately, and this sum is added last. With kTensorFlow2, groups of 32 values are first summed in four sets
-// of eight lanes.
+// Sums the values of a row in eight lanes, in the same order as Eigen. The last values, up to seven, are summed
+// separately, and their sum is added last. With kTensorFlow2, groups of 32 values are first summed in four sets of
+// eight lanes.
 template <typename Value>
 ASC_INLINE float LaneSum(SumOrder order, std::int64_t dim, const Value& value) {
   float lanes[kEigenPacket] = {0};
@@ -110,7 +111,7 @@ ASC_INLINE void ClipGradient(const float* row, const Bags& bags, std::int64_t di
   for (std::int64_t i = 0; i < dim; ++i) out[i] = grad[i] / divisor * max_norm + along * row[i] + along * row[i];
 }
 
-// Returns the number by which the sum of a non-empty bag is divided. The number is 1 for kSum.
+// Returns the number by which the sum of a non-empty bag is divided: 1 for kSum.
 inline float DivisorOf(const Bags& bags, std::int64_t bag) {
   const std::int64_t begin = bags.splits[bag], end = bags.splits[bag + 1];
   if (bags.combiner == Combiner::kSum) return 1;

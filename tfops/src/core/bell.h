@@ -1,7 +1,8 @@
-// Wake-up of a sleeping process or thread by the publisher of a change.
+// Bell with which the publisher of a change wakes a sleeping process or thread.
 //
 // A publisher stores a state word with Exchange or CompareExchange, and then rings the bell. The owner of the bell sets
-// `waiting`, checks the state again, and sleeps. Each bell has one owner, so one flag shows whether the owner sleeps.
+// `waiting`, checks the state again, and sleeps. One flag shows whether the owner sleeps, because each bell has only
+// one owner.
 #ifndef ASCPIPE_CORE_BELL_H_
 #define ASCPIPE_CORE_BELL_H_
 
@@ -15,7 +16,7 @@
 
 namespace ascpipe {
 
-// Increments the futex word and wakes its sleepers. Sleepers may be other processes, so FUTEX_PRIVATE is not used.
+// Increments the futex word and wakes its sleepers. FUTEX_PRIVATE is not used, because sleepers may be other processes.
 void FutexBumpAndWake(std::uint32_t* futex);
 
 // Sleeps while *futex equals `seen`, but at most `slice_ms` milliseconds. Returns false after the timeout.
@@ -34,14 +35,14 @@ inline void Ring(layout::Bell* bell) {
   if (LoadAcquire(&bell->waiting) != layout::kAwake) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Wakes the owner if it sleeps, but not if it pauses. Call this function from publishers that do not wait for the
+// Wakes the owner if it sleeps, but not if it pauses. Call RingUnlessPausing from publishers that do not wait for the
 // owner.
 inline void RingUnlessPausing(layout::Bell* bell) {
   FullFence();
   if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// After a sleep of `slice_ms` without new work, returns the maximum duration of the next sleep. Longer sleeps do not
+// Returns the maximum duration of the sleep that follows a sleep of `slice_ms` without new work. Longer sleeps do not
 // delay work, because new work rings the bell.
 inline int IdleSlice(int slice_ms) { return std::min(2 * slice_ms, layout::kIdleSliceMs); }
 
@@ -50,9 +51,8 @@ class BellOwner {
  public:
   BellOwner(layout::Bell* bell, int spin_us);
 
-  // Waits until `ready()` returns true, but at most one slice, so that the caller can check its stop flags. `ready`
-  // may do work. `ready` is not called again after it has returned true, and its last call does not count as waiting
-  // time.
+  // Waits until `ready()` returns true, but at most one slice, so that the caller can check its stop flags. `ready` may
+  // do work. `ready` is not called again after it has returned true. Its last call does not count as waiting time.
   template <typename Ready>
   bool WaitSlice(Ready ready, int slice_ms = layout::kSliceMs) {
     if (ready()) return true;
@@ -79,8 +79,8 @@ class BellOwner {
     return is_ready;
   }
 
-  // Sleeps for at most one slice. A publisher that waits for the owner ends the sleep when it rings the bell. Returns
-  // immediately if `ready()` returns true.
+  // Sleeps for at most one slice, or until a publisher that waits for the owner rings the bell. Returns immediately if
+  // `ready()` returns true.
   template <typename Ready>
   void Pause(Ready ready, int slice_ms = layout::kSliceMs) {
     const std::uint32_t seen = LoadAcquire(&bell_->futex);
@@ -93,8 +93,8 @@ class BellOwner {
   void Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_t ticket);
 
  private:
-  // Returns true if the bell is rung shortly after the end of a slice. In this case the publisher had published its
-  // change, but had not rung the bell yet.
+  // Returns true if the bell is rung shortly after the end of a slice, by a publisher that had published its change
+  // before the end of the slice.
   bool WasRung(std::uint32_t seen) const;
 
   layout::Bell* bell_;

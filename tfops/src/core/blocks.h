@@ -17,7 +17,7 @@ class Blocks {
  public:
   using Work = std::function<void(std::int64_t begin, std::int64_t end)>;
 
-  // `work` must stay valid until Await has returned. A thread that calls Take later finds no block.
+  // `work` must stay valid until Await has returned. A thread that calls Take after Await finds no block.
   Blocks(std::int64_t total, std::int64_t block, const Work* work) : total_(total), block_(block), work_(work) {}
 
   // Processes blocks until none is left. Any thread may call Take.
@@ -27,16 +27,16 @@ class Blocks {
       const std::int64_t end = std::min(total_, begin + block_);
       (*work_)(begin, end);
       if (done_.fetch_add(end - begin) + end - begin < total_) continue;
-      // A waiter that checks the count holds the lock until it sleeps. Therefore a waiter that saw the old count is
-      // notified.
+      // A waiter that saw the old count is notified, because a waiter holds the lock from its check of the count until
+      // it sleeps.
       std::lock_guard<std::mutex> lock(mutex_);
       all_done_.notify_all();
     }
   }
 
   // Waits for the blocks that other threads are processing. Call Await after Take. The wait lasts about 10 us, or
-  // longer if such a thread was preempted. After 30 us the caller sleeps instead of spinning, so that a preempted
-  // thread can use this processor.
+  // longer if another thread was preempted. After 30 us, the caller sleeps instead of spinning, so that a preempted
+  // thread can use the processor of the caller.
   void Await() {
     const std::int64_t until = NowNs() + kLooksNs;
     do {

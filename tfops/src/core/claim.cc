@@ -28,7 +28,7 @@ bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
   return false;
 }
 
-// Returns the error of a ticket that the worker could not plan. The table is then unchanged.
+// Returns the error of a ticket that the worker could not plan. The failed plan has not changed the table.
 CoreStatus NoPlan(const ClaimWords& words) {
   const char* const unchanged = ". Nothing was lost: this table did not take the batch and is as after the last step";
   const std::int64_t ticket = SequenceOf(words.ticket);
@@ -97,7 +97,7 @@ bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
   for (std::int64_t earlier = ring.head(); earlier < number; ++earlier) {
     const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&  // SYNC ticket-closed: load
                       LoadAcquire(ring.word(table_index, earlier)) < layout::kDone;
-    // The frame may have been freed and reused since `closed` was read.
+    // Check the frame again, because the frame may have been freed and reused after the read of `closed`.
     if (open && ring.head() <= earlier) return true;
   }
   return false;
@@ -107,8 +107,7 @@ bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
 
 ClaimVerdict DecideClaim(const ClaimWords& words) {
   ClaimVerdict verdict = ClaimVerdict::Ready();
-  // This check precedes the check of the state, because the ticket of a batch that was trained out of order may also be
-  // closed.
+  // Check `finished` before the state, because the ticket of a batch that was trained out of order may also be closed.
   if (words.ticket <= words.finished) {
     return ClaimVerdict::Refuse(
         Error(kE322, "table '", words.table, "' has finished ticket ", SequenceOf(words.finished),
@@ -157,8 +156,8 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
   words->word = LoadAcquire(ring.word(table_index, number));  // SYNC deduplicated, plan, keys-answered: load
   words->earlier_open = EarlierIsOpen(ring, table_index, number);
   if (words->word != layout::kPlanned) return;
-  // The worker may revoke this plan and make a new plan. In this case the CAS from PLANNED to CLAIMED fails, or claims
-  // the new plan if both plans have the same base. All other fields of the plan are read after the CAS.
+  // If the worker revokes the plan and makes a new plan, the CAS from PLANNED to CLAIMED fails, or claims the new plan
+  // if both plans have the same base. All fields except base, status and need are read after the CAS.
   const layout::Part& part = PartView(ring, ticket.record(), table_index).shared();
   words->base = LoadAcquire(&part.base);
   words->status = LoadAcquire(&part.status);
@@ -168,7 +167,8 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
 bool ReadersMayRead(const RingView& ring, int table_index) {
   const std::int64_t tail = ring.tail();  // SYNC frame-published: load
   for (std::int64_t number = ring.head(); number < tail; ++number) {
-    // `closed` is read before `trained`. No step claims a closed ticket, so `trained` is then final.
+    // `closed` is read before `trained`. If the ticket is closed, `trained` is final, because no step claims a closed
+    // ticket.
     const bool closed = LoadAcquire(&ring.frame(number)->closed) != 0;
     const std::uint32_t word = LoadAcquire(ring.word(table_index, number));  // SYNC retired: load
     const bool trained = LoadAcquire(&ring.frame(number)->trained) != 0;

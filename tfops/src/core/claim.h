@@ -1,5 +1,5 @@
-// Decides whether a step may claim a ticket for a table now. The functions change no state. The decisions depend only
-// on the ClaimWords.
+// Decides whether a step may claim a ticket for a table now. A decision changes no state and depends only on the
+// ClaimWords.
 #ifndef ASCPIPE_CORE_CLAIM_H_
 #define ASCPIPE_CORE_CLAIM_H_
 
@@ -44,8 +44,8 @@ struct ClaimVerdict {
 };
 
 // Decides whether a training step may claim the ticket. "Ready" means that no earlier ticket is open, and that the plan
-// is based on the last ticket that the table finished. The step still needs the lease and the CAS from PLANNED to
-// CLAIMED.
+// is based on the last ticket that the table finished. A step that is ready still needs the lease and the CAS from
+// PLANNED to CLAIMED.
 ClaimVerdict DecideClaim(const ClaimWords& words);
 
 // Decides whether an evaluation may read. "Ready" means that the step may request the keys (the word is DEDUPED), or
@@ -55,8 +55,8 @@ ClaimVerdict DecideRead(const ClaimWords& words);
 // Reads the words of table `table_index` for a ticket.
 void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket, ClaimWords* words);
 
-// Returns true if the rows and entries of a table are consistent. The rows and entries are consistent if the table has
-// retired every claimed ticket and every closed ticket that was trained.
+// Returns true if the rows and entries of a table are consistent: the table has retired every claimed ticket and every
+// closed ticket that was trained.
 bool ReadersMayRead(const RingView& ring, int table_index);
 
 }  // namespace ascpipe

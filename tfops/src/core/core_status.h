@@ -8,8 +8,8 @@
 
 namespace ascpipe {
 
-// The TensorFlow error codes that our ops return. Our ops return no other codes. MonitoredSession retries ABORTED and
-// UNAVAILABLE forever, and treats OUT_OF_RANGE as the end of the data.
+// All TensorFlow error codes that our ops may return. MonitoredSession retries ABORTED and UNAVAILABLE forever, and
+// treats OUT_OF_RANGE as the end of the data.
 enum class Code : int {
   kOk = 0,
   kCancelled = 1,
@@ -54,8 +54,7 @@ CoreStatus Error(Code code, const Parts&... parts) {
   return CoreStatus(code, Text(parts...));
 }
 
-// TensorFlow code and ascpipe number of an error (core/error_codes.gen.h). The message of the error begins with the
-// number.
+// TensorFlow code and ascpipe number of an error (core/error_codes.gen.h). An error message begins with the number.
 struct ErrorCode {
   Code code;
   const char* number;

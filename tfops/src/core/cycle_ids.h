@@ -1,12 +1,12 @@
 // Cycles of gradient accumulation. An optimizer sums gradients over the batches of a cycle, and then updates the rows
 // once.
 //
-// Rows are updated on the device, so the last batch of a cycle needs the rows of all batches of the cycle. Therefore
-// the ids of the other batches are appended to the last batch. Appended ids belong to no feature and do not count as
+// Rows are updated on the device, so the last batch of a cycle needs the rows of the whole cycle. Therefore the ids of
+// the earlier batches are appended to the last batch. Appended ids belong to no feature and do not count as
 // occurrences.
 //
-// Batches are counted when they are submitted. Some batches of an iterator may be untrained when the iterator is
-// dropped. These batches are removed from the count, because their number depends on thread timing.
+// Batches are counted when they are submitted. Batches that are still untrained when their iterator is dropped are
+// removed from the count, because the number of these batches depends on thread timing.
 #ifndef ASCPIPE_CORE_CYCLE_IDS_H_
 #define ASCPIPE_CORE_CYCLE_IDS_H_
 
@@ -43,8 +43,7 @@ class CycleIds {
   // Sets the number of batches that were trained before the next batch. Call SetBefore after a checkpoint was
   // restored. `open` is the last batch that a step may still use, or 0.
   void SetBefore(std::int64_t batches, std::int64_t open);
-  // Sets the distinct ids that a checkpoint contains for its unfinished cycle. These ids replace the ids of used
-  // batches.
+  // Sets the distinct ids of the unfinished cycle of a checkpoint. They replace the ids of used batches.
   void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
   // Returns true if SetBefore or SetIds changed the cycle of batch `sequence` after Pass had processed the batch. Only
   // tables with cycles of `steps` batches are considered.
@@ -54,10 +53,10 @@ class CycleIds {
   // the cycle to the batch. `open` is the first earlier batch that a step may still use, or `sequence` if there is no
   // such batch.
   CyclePlace Pass(std::int64_t sequence, std::int64_t open, Batch* batch);
-  // Records that a step used this batch. Drop no longer removes this batch or earlier batches from the count.
+  // Records that a step used batch `sequence`. Drop no longer removes this batch or earlier batches from the count.
   void Use(std::int64_t sequence) { used_ = sequence > used_ ? sequence : used_; }
-  // Reduces the count by the unused batches after batch `sequence`. The next batch gets the number of the first removed
-  // batch.
+  // Removes the unused batches after batch `sequence` from the count. The next batch gets the number of the first
+  // removed batch.
   void Drop(std::int64_t sequence);
 
   // Returns the number of id lists that are kept for a table.

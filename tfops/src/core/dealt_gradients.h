@@ -15,14 +15,15 @@ struct BadIndex {
   std::int64_t position = -1;  // -1: none
 };
 
-// A hand is one of kHands sets of rows. Groups of adjacent rows are assigned to the hands in turn. Frequent rows have
-// the lowest numbers, so each hand gets some of the frequent rows. A hand adds the gradients of its rows in the order
-// of lookups and positions. Therefore the sums are bit-identical to the sums of AddGradients for any number of threads.
+// A hand is one of kHands sets of rows. Groups of adjacent rows are assigned to the hands in turn. Each hand gets some
+// of the frequent rows, because frequent rows have the lowest numbers. The gradients of a hand's rows are added in the
+// order of lookups and positions. Therefore the sums are bit-identical to the sums of AddGradients for any number of
+// threads.
 class DealtGradients {
  public:
   static constexpr std::int64_t kHands = 32;
 
-  // Takes the arguments of AddGradients, and keeps pointers to them.
+  // The parameters are those of AddGradients. The object keeps pointers to the arguments, so they must stay valid.
   DealtGradients(const std::int32_t* places, std::int64_t place_count, const std::vector<LookupGradient>& lookups,
                  std::int64_t dim);
 

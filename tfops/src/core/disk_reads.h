@@ -16,8 +16,8 @@ struct DiskPlace {
   std::uint32_t generation;
 };
 
-// Only one owner at a time may use a DiskReads. If an owner stops waiting for its requests, the disk worker still
-// finishes the requests. The next owner waits until IsIdle returns true.
+// Only one owner at a time may use a DiskReads. The disk worker also finishes requests for which the owner no longer
+// waits. The next owner must wait until IsIdle returns true.
 class DiskReads {
  public:
   // `header` is the header of a table with rows on disk.

@@ -43,7 +43,7 @@ CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, la
     Exchange(&header->snapshot_copied, end);  // SYNC snapshot-copied: store
     passed();
   }
-  // The log now has an image of each entry that changed before it was copied.
+  // After the last block, the log has an image of each entry that changed before the entry was copied.
   FullFence();
   const std::int64_t logged = LoadAcquire(&header->snapshot_logged);  // SYNC images: load
   const std::int64_t ready = std::min(LoadAcquire(&header->snapshot_log_ready), opened.log_capacity);

@@ -11,22 +11,22 @@
 
 namespace ascpipe {
 
-// Returns the number of entries of a table that are in use now or have been in use. `opened` is this process's private
-// copy of the header, made when the table was created. `header` is the live header in shared memory.
+// Returns the number of entries of a table that are or were in use. `opened` is this process's private copy of the
+// header, made when the table was created. `header` is the live header in shared memory.
 std::int64_t EntriesUsed(const layout::Table& opened, const layout::Table& header);
 
-// Starts a snapshot. The worker then logs an image of each entry before it changes the entry. Call BeginSnapshot
-// between two steps, when no entry changes.
+// Starts a snapshot. During a snapshot, the worker logs an image of each entry before it changes the entry. Call
+// BeginSnapshot between two steps, when no entry changes.
 void BeginSnapshot(const layout::Table& opened, layout::Table* header);
 
-// Ends the snapshot, even if it was not copied. The worker may be waiting for the end.
+// Ends the snapshot, even if it was not copied, because the worker may be waiting for the end of the snapshot.
 void EndSnapshot(layout::Table* header);
 
-// Copies the entries of the snapshot to `entries`, block by block. The last block ends the snapshot. Then replaces the
-// changed entries of the copy by the images that the worker logged. `bound` is the header's snapshot_bound, limited to
-// the capacity of the table. `entries` has `bound` elements; the content of an element is undefined if the entry has no
-// trained state. Calls `passed` after each block, because the worker may be waiting until an entry of the block is
-// copied.
+// Copies the entries of the snapshot to `entries`, block by block. The last block ends the snapshot. After the last
+// block, replaces changed entries of the copy by the images that the worker logged. `bound` is the header's
+// snapshot_bound, limited to the capacity of the table. `entries` has `bound` elements. The elements of entries without
+// trained state are undefined. Calls `passed` after each block, because the worker may be waiting for the copy of an
+// entry.
 CoreStatus CopyEntries(const std::string& table, const layout::Table& opened, layout::Table* header, std::int64_t bound,
                        layout::Entry* entries, const std::function<void()>& passed);
 

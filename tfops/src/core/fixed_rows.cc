@@ -52,8 +52,8 @@ std::int64_t FixedRows::Bytes(std::int64_t count, std::int64_t dim) {
   return count * (8 + 4 * dim) + 4 * static_cast<std::int64_t>(Places(count));
 }
 
-// Returns the first index of the hash table to probe. The upper bits of a product are used, because they depend on all
-// bits of the key.
+// Returns the first index of the hash table to probe. Uses the upper bits of a product, because the upper bits depend
+// on all bits of the key.
 std::size_t FixedRows::FirstPlace(std::int64_t key) const {
   std::uint64_t mixed = static_cast<std::uint64_t>(key) * 0x9e3779b97f4a7c15u;
   mixed ^= mixed >> 32;

@@ -13,7 +13,7 @@ namespace ascpipe {
 
 class FixedRows {
  public:
-  // Allocates `count` rows of `dim` floats, which the caller fills before Index.
+  // Allocates `count` rows of `dim` floats. The caller must fill the rows before it calls Index.
   static CoreStatus Make(const std::string& table, std::int64_t count, std::int64_t dim,
                          std::shared_ptr<FixedRows>* rows);
   // Returns the number of bytes that Make allocates.

@@ -1,7 +1,7 @@
 // Layout of one frame in the trainer's private memory.
 //
-// Any process of a session can write anywhere in a ring, for example after memory corruption. Therefore the trainer
-// uses its own copy of the offsets and counts of a frame and never reads them from the ring.
+// A faulty process of a session can overwrite any part of a ring. Therefore the trainer uses its private copy of a
+// frame's offsets and counts, and never reads them from the ring.
 #ifndef ASCPIPE_CORE_FRAME_RECORD_H_
 #define ASCPIPE_CORE_FRAME_RECORD_H_
 

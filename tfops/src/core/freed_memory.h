@@ -5,8 +5,9 @@
 namespace ascpipe {
 
 // Makes malloc keep freed memory until the process exits. The outputs of a step need megabytes of memory. By default,
-// glibc returns this memory to the system after each step and allocates it again. Returns false and changes nothing if
-// the environment sets these parameters of malloc (with the variables of mallopt(3) or with GLIBC_TUNABLES).
+// glibc returns the memory of a step's outputs to the system after the step, and allocates it again in the next step.
+// Returns false and changes nothing if the environment already sets parameters of malloc (with GLIBC_TUNABLES or the
+// variables of mallopt(3)).
 bool KeepFreedMemory();
 
 }  // namespace ascpipe

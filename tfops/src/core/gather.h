@@ -43,7 +43,7 @@ struct Gathered {
 
 // Copies rows[slots[restore[i]]] to position i of `out`, for i in [begin, end). A position has `dim` floats, and each
 // row of `out` contains side_by_side positions. All slots must be valid. Returns the first i whose restore index is
-// outside [-1, slot_count), or -1. Positions after this i are not written.
+// outside [-1, slot_count), or -1 if there is none. Positions after the returned i are not written.
 std::int64_t GatherRows(const GatherSource& source, const Gathered& gathered, std::int64_t begin, std::int64_t end);
 
 }  // namespace ascpipe

@@ -19,8 +19,8 @@ struct HomeRows {
 
 constexpr int kMaxHandledTable = 254;
 
-// Maximum number of rows of an expansion table. With this limit, the code of a row plus kSlotFrozen is not negative. A
-// code that is not negative therefore belongs to a padding key, because an expansion table has no slots.
+// Maximum number of rows of an expansion table. The limit ensures that the code of a row plus kSlotFrozen is not
+// negative. In an expansion table, which has no slots, only codes of padding keys are not negative.
 constexpr std::int32_t kMaxExpansionRows = 1000000000;
 static_assert(layout::kSlotHome - (kMaxExpansionRows - 1) + layout::kSlotFrozen >= 0, "frozen codes look like others");
 
@@ -34,8 +34,8 @@ struct Handle {
   static Handle Of(std::int64_t bits);
 };
 
-// Returns a number from 1 to 65535. The number distinguishes the handles of a step from the handles of the previous and
-// the next step.
+// Returns a number from 1 to 65535 that distinguishes the handles of a step from the handles of the previous and the
+// next step.
 int StepOf(std::int64_t ticket);
 
 // Expansion table whose rows are accessed by handles.
@@ -60,9 +60,9 @@ inline std::int64_t HomeOf(std::int32_t code) {
 }
 
 // Computes `handles` and `places` for the rows of a plan. `codes`, `handles` and `places` have `count` elements. If key
-// i has no row, handles[i] is 0 and places[i] is kSlotNone. Otherwise places[i] is i, or i + kSlotFrozen if the code
-// includes kSlotFrozen. Returns the index of the first code of a row without memory, or -1. Elements after this index
-// are not written.
+// i has no row, handles[i] is 0 and places[i] is kSlotNone. If key i has a row, places[i] is i, or i + kSlotFrozen if
+// the code includes kSlotFrozen. Returns the index of the first code whose row has no memory, or -1 if there is none.
+// The elements after this code are not written.
 std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table, std::int64_t* handles,
                       std::int32_t* places);
 
@@ -71,9 +71,9 @@ std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const Handl
 void ReadRows(const HomeRows& home, const std::int64_t* handles, std::int64_t begin, std::int64_t end,
               std::int64_t width, float* out);
 
-// Writes to home rows by handles. Write copies rows[i] to the first `width` floats of the row of handles[i], or adds
-// rows[i] if `add` is true, in the order of the handles. The home rows are partitioned among `parts` concurrent calls
-// of Write. Only one call writes a given home row, even if two handles refer to the row.
+// Writes to home rows by handles. Write copies rows[i] to the first `width` floats of the row of handles[i], in the
+// order of the handles. If `add` is true, Write adds rows[i] instead. The home rows are partitioned among `parts`
+// concurrent calls of Write. Only one call writes a given home row, even if two handles refer to the row.
 struct RowWrites {
   HomeRows home;
   const std::int64_t* handles;  // int64[count], checked

@@ -9,7 +9,7 @@ namespace ascpipe {
 
 namespace {
 
-// These variables are global, because a process has one handler per signal.
+// The state is global, because a process has one handler per signal.
 std::atomic<std::uint64_t> interrupts{0};
 std::mutex chaining;      // guards `chained`, and changes of `before`
 struct sigaction before;  // the handler reads it without a lock; it changes only while our handler is not installed

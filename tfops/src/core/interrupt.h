@@ -1,8 +1,8 @@
 // Counts SIGINT and passes the signal on to the user's handler.
 //
-// TensorFlow returns from a run only when its ops have finished, and Python's handler runs only after this return.
-// Therefore waiting ops check InterruptCount, and end with CANCELLED when the count changes. All functions are
-// thread-safe.
+// Python's handler runs only after TensorFlow has returned from a run, and TensorFlow returns only when all ops have
+// finished. Therefore waiting ops check InterruptCount, and end with CANCELLED when the count changes. All functions
+// are thread-safe.
 #ifndef ASCPIPE_CORE_INTERRUPT_H_
 #define ASCPIPE_CORE_INTERRUPT_H_
 
@@ -15,7 +15,7 @@ std::uint64_t InterruptCount();
 
 // Installs a handler that counts the interrupt and then calls the previous handler.
 void ChainInterrupt();
-// Restores the previous handler, unless the program has installed another handler since then.
+// Restores the previous handler, unless the program has installed another handler since ChainInterrupt.
 void UnchainInterrupt();
 
 }  // namespace ascpipe

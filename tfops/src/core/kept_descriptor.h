@@ -5,7 +5,7 @@
 namespace ascpipe {
 
 // A child process that outlives this process would keep the shared memory of inherited descriptors allocated. Therefore
-// the fork handler closes these descriptors in a forked child, and the kernel closes them on exec.
+// the fork handler closes the descriptors in a forked child, and the kernel closes the descriptors on exec.
 class KeptDescriptor {
  public:
   // Duplicates `fd`; the caller still owns `fd`.

@@ -1,5 +1,5 @@
-// Messages on stderr about long waits of a step. A message contains the reason and the processes that the step waits
-// for.
+// Messages on stderr about long waits of a step. A message contains the reason for the wait and the processes that the
+// step waits for.
 #ifndef ASCPIPE_CORE_LATE_WAITS_H_
 #define ASCPIPE_CORE_LATE_WAITS_H_
 
@@ -14,7 +14,7 @@ namespace ascpipe {
 // exist.
 char ProcessState(int pid);
 
-// Writes a line to stderr unless the write would block. A blocked reader of stderr must not delay training.
+// Writes a line to stderr unless the write would block, because a blocked reader of stderr must not delay training.
 void SayLine(const std::string& line);
 
 class LateWaits {
@@ -34,13 +34,13 @@ class LateWaits {
   };
   static Limits Usual() { return {5000000000, 10000000000, 10000000000}; }
 
-  // `supervisor_pid` is 0 if the supervisor's process is not visible.
+  // `supervisor_pid` is 0 if this process cannot see the process of the supervisor.
   LateWaits(const SessionView& session, int supervisor_pid, double wait_timeout_s, const Limits& limits)
       : session_(session), supervisor_pid_(supervisor_pid), wait_timeout_s_(wait_timeout_s), limits_(limits) {}
 
-  // Returns true if a line about the wait that began at `began_ns` is due. Call IsDue at least once per second, even
-  // while no wait is pending. A longer gap between calls does not count as waiting, because it means that this process
-  // was stopped.
+  // Returns true if it is time to write a line about the wait that began at `began_ns`. Call IsDue at least once per
+  // second, even while no wait is pending. A longer gap between calls means that this process was stopped, and does not
+  // count as waiting.
   bool IsDue(std::int64_t began_ns, std::int64_t now_ns);
   // Returns the line about a wait.
   std::string Line(const Told& wait, std::int64_t now_ns) const;

@@ -12,15 +12,15 @@
 namespace ascpipe {
 
 // The class is immutable. The layers are merged so that each layer has more than twice as many keys as the next newer
-// layer. Memory is therefore less than twice the memory of the distinct keys of all updates, and the number of layers
-// is logarithmic.
+// layer. Therefore the layers need less than twice the memory of the distinct keys of all updates, and the number of
+// layers is logarithmic in the number of keys.
 class LayeredRows {
  public:
   LayeredRows() = default;
   explicit LayeredRows(std::shared_ptr<const RowTable> base) : tables_{std::move(base)} {}
 
-  // Returns these rows, updated by `update`. The rows of `update` must have the same length. Sets `*changed` to false
-  // if there is not enough memory.
+  // Returns a new version of the rows with `update` applied. All rows must have the same length. Sets `*changed` to
+  // false if there is not enough memory.
   LayeredRows With(std::shared_ptr<const RowTable> update, bool* changed) const;
 
   std::int64_t dim() const { return tables_.back()->dim(); }

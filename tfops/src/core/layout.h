@@ -1,6 +1,6 @@
 // Computations on the shared-memory layout. Structs, states and constants are generated from ascpipe/layout.
 //
-// Words in shared memory are accessed only with the functions of core/atomics.h.
+// Access words in shared memory only with the functions of core/atomics.h.
 #ifndef ASCPIPE_CORE_LAYOUT_H_
 #define ASCPIPE_CORE_LAYOUT_H_
 

@@ -1,7 +1,7 @@
 // Lease of the trainer: a shared/exclusive lock on all tables.
 //
-// A training step holds the lease exclusively from its first claim to its end. Evaluations share the lease. There is no
-// lease per table, because two steps could then wait for each other's leases.
+// A training step holds the lease exclusively from its first claim to its end. Evaluations share the lease. There is
+// only one lease for all tables, because with one lease per table, two steps could wait for each other's leases.
 #ifndef ASCPIPE_CORE_LEASE_H_
 #define ASCPIPE_CORE_LEASE_H_
 
@@ -16,14 +16,14 @@ class Lease {
   using Step = std::int64_t;  // > 0, never reused
 
   // Releases the share of a step that will train. Returns true if the step held a share. Call GiveUpShare before any
-  // wait, because the step would otherwise deadlock with an earlier step that needs the lease exclusively.
+  // wait; otherwise the step would deadlock with an earlier step that needs the lease exclusively.
   bool GiveUpShare(Step step);
-  // Tries to acquire the lease exclusively. After the first try, no new step gets a share before this step has the
+  // Tries to acquire the lease exclusively. After the first try, no other step gets a new share before `step` has the
   // lease.
   bool TryExclusive(Step step);
   // Tries to share the lease. TryShare always succeeds for the exclusive holder.
   bool TryShare(Step step);
-  // Releases the lease of a step and withdraws its pending request.
+  // Releases the lease of a step and withdraws the step's pending request.
   void Release(Step step);
 
   bool HoldsExclusive(Step step) const;

@@ -30,7 +30,7 @@ bool ReadNumber(const std::string& path, std::int64_t* number) {
   return *end == '\0';
 }
 
-// Returns the size of a group's inactive page cache. The kernel reclaims this memory first.
+// Returns the size of a group's inactive page cache, which the kernel reclaims first.
 std::int64_t Reclaimable(const std::string& directory) {
   std::ifstream file(directory + "/memory.stat");
   std::int64_t with_children = -1, own = 0;
@@ -53,8 +53,8 @@ void AddGroup(const std::string& directory, const char* limit_name, const char* 
                                        " (", directory, ")")});
 }
 
-// Adds the limits of a group and its parents. In a container, the path may be missing. The root is then the
-// group of this process.
+// Adds the limits of a group and its parents. If `path` does not exist below `root`, as in some containers, `root` is
+// the group of this process.
 void AddGroups(const std::string& root, const std::string& path, const char* limit_name, const char* used_name,
                std::vector<MemoryRoom>* rooms) {
   std::vector<std::string> folders = {root};

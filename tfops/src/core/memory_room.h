@@ -29,8 +29,8 @@ struct MemoryRoom {
 // and 2), their parents, and the memory of the machine, in this order.
 std::vector<MemoryRoom> MemoryRooms(const MemoryPlaces& places);
 
-// Returns an error if a limit has too little available memory for `bytes` more bytes in the segment `fd`. The error
-// message contains every limit.
+// Returns an error if a limit leaves too little memory for `bytes` more bytes in the segment `fd`. The error message
+// contains every limit.
 CoreStatus RequireMemory(int fd, std::int64_t bytes, const MemoryPlaces& places);
 
 }  // namespace ascpipe

@@ -11,10 +11,10 @@
 
 namespace ascpipe {
 
-// A view is valid as long as the ring and the ticket of the frame exist.
+// A PartView is valid as long as the ring and the ticket of the frame exist.
 //
-// Every array has space for `ids()` values. Workers write shared() and the arrays, so callers must validate the
-// contents before use.
+// Every array of the part has space for `ids()` values. Callers must validate the contents of shared() and of the
+// arrays before use, because workers write them.
 class PartView {
  public:
   PartView() = default;
@@ -33,7 +33,7 @@ class PartView {
     return record_->specs[record_->first_spec[static_cast<std::size_t>(index_)] + static_cast<std::size_t>(feature)];
   }
 
-  // Returns the part in the ring. Read from it only the members that workers write.
+  // Returns the part in the ring. Read only the members that workers write.
   const layout::Part& shared() const { return reinterpret_cast<const layout::Part*>(base_)[index_]; }
   // Returns an array of the part.
   template <typename T>

@@ -11,8 +11,9 @@
 
 namespace ascpipe {
 
-// Array that initially contains zeros. Its pages are allocated on first access, and its destructor unmaps them. Arrays
-// are not allocated by malloc, because malloc could keep the freed memory in its per-thread arenas.
+// Array that initially contains zeros. The pages of a PrivateArray are allocated on first access, and its destructor
+// unmaps the pages. The memory is not allocated by malloc, because malloc could keep freed memory in its per-thread
+// arenas.
 template <typename T>
 class PrivateArray {
  public:

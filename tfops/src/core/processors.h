@@ -1,4 +1,4 @@
-// Function multiversioning. Functions are compiled for several processors, and the loader picks a version.
+// Function multiversioning: functions are compiled for several processors, and the loader selects a version.
 #ifndef ASCPIPE_CORE_PROCESSORS_H_
 #define ASCPIPE_CORE_PROCESSORS_H_
 
@@ -6,8 +6,9 @@
 #include <type_traits>
 
 // Compiles another version of a function for processors with wider registers. Use the macro for loops whose result does
-// not depend on the register width. A called function is compiled for both processors only if it is ASC_INLINE. The
-// macro is empty with sanitizers, because their code runs before the loader resolves versions.
+// not depend on the register width. A function that is called in the loop is compiled for both processors only if it is
+// ASC_INLINE. The macro is empty in builds with sanitizers, because code of sanitizers runs before the loader resolves
+// versions.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ASC_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 #else
@@ -19,7 +20,7 @@
 namespace ascpipe {
 
 // Calls `work` with an integral constant and returns the result. The constant is `dim` if `dim` is a common row length,
-// otherwise 0. A constant length lets the compiler unroll the loop over a row. `work` is a generic lambda with
+// otherwise 0. The compiler can unroll a loop over a row of constant length. `work` is a generic lambda with
 // ASC_INLINED.
 template <typename Work>
 ASC_INLINE auto WithLength(std::int64_t dim, const Work& work) {

@@ -15,7 +15,7 @@ Pump::Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams
 
 void Pump::Start() {
   ReadingFigures::Get()->Publish(session_.reading, reading_spans_);
-  // Only threads of the user's program handle signals.
+  // The pump blocks all signals, because only threads of the user's program may handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -63,7 +63,7 @@ void Pump::Run() {
     const std::int64_t parked = FirstParked();
     bell.Says(parked != 0 ? layout::kWaitRoom : layout::kWaitBatch, -1, parked);
     if (parked == 0 && slice_ms == layout::kSliceMs) {
-      // The submitting thread fills the frame itself, and rings the bell of the pump only if the ring has no space.
+      // A thread that submits a batch fills the frame, and rings the bell of the pump only if the ring has no space.
       bell.Pause([this] { return stop_.load() || FirstParked() != 0; });
       slice_ms = IdleSlice(slice_ms);
     } else {  // any publisher that rings the bell ends the sleep, so polls may become less frequent

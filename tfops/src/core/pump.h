@@ -17,8 +17,8 @@ namespace ascpipe {
 
 class Pump {
  public:
-  // The streams must outlive the pump. While the pump runs, readers of training data record spans in `reading_spans`,
-  // which may be null.
+  // The streams must outlive the pump. Readers of training data record spans in `reading_spans` while the pump runs.
+  // `reading_spans` may be null.
   Pump(const SessionView& session, int spin_us, std::vector<Stream*> streams,
        std::shared_ptr<SpanRing<layout::ReadingSpan>> reading_spans);
   ~Pump() { Stop(); }

@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// The position after a batch. Each iterator of a dataset is a pass over the epochs of the dataset.
+// Position after a batch. Each iterator of a dataset makes one pass over the epochs of the dataset.
 struct ReadPosition {
   ReadPosition() = default;
   ReadPosition(std::int64_t of_source, std::int64_t of_pass, std::int64_t of_epoch, std::int64_t of_consumed)
@@ -19,7 +19,7 @@ struct ReadPosition {
   std::int64_t epoch = 0;
   std::int64_t consumed = 0;  // records of the epoch that all ranks together have read
 
-  // Returns a hash of the position. The hash is the same in all processes. Returns 0 if there is no position.
+  // Returns a hash of the position, which is the same in all processes. Returns 0 if there is no position.
   std::int64_t Fingerprint() const {
     if (source == 0) return 0;
     std::uint64_t mixed = 1;

@@ -11,7 +11,8 @@
 
 namespace ascpipe {
 
-// The active readers of one kind (evaluations, or saves and loads). Announces the lowest epoch of these readers.
+// Active readers of one kind: evaluations, or saves and loads. ReaderEpochs announces the lowest epoch of the active
+// readers.
 class ReaderEpochs {
  public:
   ReaderEpochs(layout::DiskTable* table, int reader) : table_(table), announced_(&table->readers[reader]) {}

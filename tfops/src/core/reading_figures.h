@@ -12,8 +12,8 @@
 
 namespace ascpipe {
 
-// Counters of the process. Datasets read before the session exists, so the counters are copied to shared memory once
-// the session has published its memory. Methods may be called by several threads. Callers call Add a few times per
+// Counters of the process. They are copied to shared memory only after the session has published its memory, because
+// datasets read before the session exists. Methods may be called by several threads. Callers call Add a few times per
 // batch.
 class ReadingFigures {
  public:
@@ -24,8 +24,8 @@ class ReadingFigures {
   void Add(const layout::Reading& by, const layout::ReadingSpan& span);
   // Copies the counters to `shared`, now and after each Add, and records spans in `spans`, which may be null.
   void Publish(layout::Reading* shared, std::shared_ptr<SpanRing<layout::ReadingSpan>> spans);
-  // Stops copying to `shared` and recording spans, and sets the counters to 0. `shared` may be unmapped afterwards. Has
-  // no effect if another session has published its memory.
+  // Stops recording spans and copying to `shared`, and sets the counters to 0. The caller may unmap `shared` after
+  // Withdraw. Has no effect if another session has published its memory.
   void Withdraw(const layout::Reading* shared);
 
  private:
