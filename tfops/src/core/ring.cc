@@ -85,8 +85,8 @@ CoreStatus RingView::Open(const Segment& segment, int stream, int channel, const
 
 bool RingView::IsFree(std::int64_t number) const {
   if (LoadAcquire(&frame(number)->closed) == 0) return false;  // SYNC ticket-closed: load
-  // A frame of a local ring ends in DEDUPED, because no table worker serves the ring. A SUBMITTED frame is not free,
-  // because a key worker may still write to it.
+  // The last state of a local ring's frame is DEDUPED, because no table worker serves a local ring. A SUBMITTED frame
+  // is not free, because a key worker may still write to it.
   const std::uint32_t last = opened().channel == layout::kLocal ? layout::kDeduped : layout::kRetired;
   for (int index = 0; index < tables(); ++index) {
     if (LoadAcquire(word(index, number)) != last) return false;  // SYNC retired, deduplicated: load

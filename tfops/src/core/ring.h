@@ -16,9 +16,9 @@ namespace ascpipe {
 
 // Allocator of contiguous frames in a ring's arena, in FIFO order.
 //
-// Positions always increase. If a frame does not fit before the end of the arena, the frame is placed at the beginning
-// and starts the next lap. The remaining bytes at the end are skipped. While all frames are in one lap, the arena can
-// grow at its end without moving frames.
+// Positions always increase. A frame that does not fit before the end of the arena is placed at the beginning and
+// starts the next lap. The remaining bytes at the end are skipped. The arena can grow at its end without moving frames
+// while all frames are in one lap.
 class Arena {
  public:
   explicit Arena(std::int64_t bytes) : bytes_(bytes & ~(layout::kCacheLine - 1)) {}
@@ -28,8 +28,8 @@ class Arena {
   std::int64_t tail() const { return tail_; }
   bool empty() const { return starts_.empty(); }
 
-  // Finds free space for `length` bytes after the newest frame. Returns false if there is not enough free space now.
-  // There is never enough space if length > bytes().
+  // Finds free space for `length` bytes after the newest frame. Returns false if there is not enough free space now. A
+  // frame with length > bytes() never fits.
   bool Find(std::int64_t length, std::int64_t* position) const;
   // Allocates the space that Find returned.
   void Take(std::int64_t position, std::int64_t length);
@@ -38,8 +38,8 @@ class Arena {
   // Returns the number of bytes from the beginning of the arena to a position that Find returned.
   std::int64_t OffsetOf(std::int64_t position) const;
 
-  // Returns the arena size at which `length` bytes fit immediately. Returns 0 if growth does not help, because frames
-  // must be freed first.
+  // Returns the arena size at which `length` bytes fit immediately, or 0 if frames must be freed before the arena can
+  // grow.
   std::int64_t BytesFor(std::int64_t length) const;
   // `bytes` must be at least the result of BytesFor.
   void Grow(std::int64_t bytes) { bytes_ = bytes; }
@@ -48,7 +48,7 @@ class Arena {
   void StartAt(std::int64_t position);
 
  private:
-  // Returns true if the oldest frame is in the previous lap. In this case the free space ends at the oldest frame.
+  // Returns true if the oldest frame is in the previous lap, so that the free space ends at the oldest frame.
   bool IsBetweenLaps() const { return !starts_.empty() && head_ < lap_; }
 
   std::int64_t bytes_;
@@ -61,9 +61,9 @@ class Arena {
 
 // Typed access to a ring segment.
 //
-// Any process of the session can write anywhere in a ring. Therefore all copies of a view share private copies of the
-// header and of the trainer's positions. Open copies the header. The view never reads the header or the positions from
-// the ring again.
+// A faulty process of the session can overwrite any part of a ring. Therefore all copies of a RingView share private
+// copies of the header and of the trainer's positions. Open copies the header. A RingView never reads the header or the
+// positions from the ring again.
 class RingView {
  public:
   RingView() = default;
@@ -86,12 +86,12 @@ class RingView {
   // Numbers of the oldest frame in use (head) and of the next frame (tail).
   std::int64_t head() const { return own_->head.load(); }
   std::int64_t tail() const { return own_->tail.load(); }
-  // SetHead and SetTail set the private positions. Call these functions before the shared positions change, so that
-  // steps see every frame that workers see.
+  // Set the private positions. Call SetHead and SetTail before the shared positions change, so that steps see every
+  // frame that workers see.
   void SetHead(std::int64_t number) const { own_->head.store(number); }
   void SetTail(std::int64_t number) const { own_->tail.store(number); }
 
-  // Returns true if the frame may be freed. The frame must be closed, and every table must have retired the frame. In a
+  // Returns true if the frame may be freed. A frame may be freed if it is closed and every table has retired it. In a
   // local ring, every table must have deduplicated the frame instead.
   bool IsFree(std::int64_t number) const;
 

@@ -13,9 +13,8 @@ namespace ascpipe {
 
 namespace {
 
-// A ring with at least this number of frames waits for free space instead of growing beyond `rings_ample`. If this
-// number were smaller, workers would wait for batches. If this number were as large as the look-ahead, large batches
-// could use up the memory budget.
+// Number of frames from which a ring waits for free space instead of growing beyond `rings_ample`. With fewer frames,
+// workers would wait for batches. With as many frames as the look-ahead, large batches could use up the memory budget.
 constexpr std::int64_t kFramesOfLargeBatches = 8;
 
 constexpr std::int64_t kSlice = std::int64_t{64} << 20;  // about 10 ms; a stop is checked after each slice
@@ -59,10 +58,9 @@ RingGrowth::Answer RingGrowth::Place(Arena* arena, std::int64_t length, std::int
   const std::int64_t ample = session_.session->rings_ample;
   const bool can_wait = length <= arena->bytes();
   if (can_wait && bytes > ample && frames >= kFramesOfLargeBatches) return kWait;
-  // If memory for this length was refused before, the memory is requested again only if the arena has no frame to wait
-  // for.
+  // Memory that was refused before is requested again only if the arena has no frame to wait for.
   if (length <= refused_ && !arena->empty()) return kWait;
-  // Grow by more than needed, so that growth is rare.
+  // Grow by more than the frame needs, so that the ring rarely grows.
   const std::int64_t step = bytes <= ample ? std::min(ample, 2 * arena->bytes()) : bytes + bytes / 8;
   CoreStatus grown = Grow(arena, WholePages(std::min(most, std::max(bytes, step))));
   if (!grown.ok()) grown = Grow(arena, bytes);

@@ -1,8 +1,8 @@
 // Placement of frames in a ring, and growth of the ring.
 //
-// If ring_bytes is not set, a ring reserves address space for its maximum size. At first, it allocates memory only for
-// the beginning of the arena. The thread that places a frame allocates more memory when a batch needs more space. Only
-// one thread at a time may place frames in a ring.
+// If ring_bytes is not set, a ring reserves address space for its maximum size, but allocates memory only for the
+// beginning of the arena. The thread that places a frame allocates more memory when a batch needs more space. Only one
+// thread at a time may place frames in a ring.
 #ifndef ASCPIPE_CORE_RING_GROWTH_H_
 #define ASCPIPE_CORE_RING_GROWTH_H_
 
@@ -42,8 +42,8 @@ class RingGrowth {
  public:
   enum Answer { kPlaced, kWait, kNever };
 
-  // `fd` is the descriptor of the ring's segment, which has `segment_bytes` bytes. The caller still owns `fd`. If `fd`
-  // is -1, the ring never grows.
+  // `fd` is the descriptor of the ring's segment, and `segment_bytes` is the size of the segment. The caller still owns
+  // `fd`. If `fd` is -1, the ring never grows.
   RingGrowth(const RingView& ring, const SessionView& session, int fd, std::int64_t segment_bytes,
              std::shared_ptr<RingBudget> budget, MemoryPlaces places = MemoryPlaces());
 

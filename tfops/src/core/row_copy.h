@@ -41,10 +41,9 @@ inline void CopyFloats(float* to, const float* from, std::int64_t count) {
 
 constexpr std::int64_t kLineFloats = 16, kMostPrefetched = 64;
 
-// True if non-temporal stores are available. Use these stores for rows that are not read soon: the stores do not fetch
-// the overwritten cache lines, and do not evict lines that are in use. Call PastTheCache after such copies.
-// PastTheCache is a fence. Without the fence, other threads may not see the copies, even after a lock or an atomic
-// store.
+// True if non-temporal stores are available. Use non-temporal stores for rows that are not read soon: the stores do not
+// fetch the overwritten cache lines, and do not evict lines that are in use. After non-temporal stores, call the fence
+// PastTheCache. Without the fence, other threads may not see the copies, even after a lock or an atomic store.
 #ifdef __SSE2__
 constexpr bool kCopiesPastTheCache = true;
 
@@ -67,7 +66,8 @@ inline void CopyPastTheCache(float* to, const float* from, std::int64_t count) {
 inline void PastTheCache() {}
 #endif
 
-// Prefetches the beginning of a row that will be written. The hardware prefetches the remainder of a long row.
+// Prefetches the beginning of a row that will be written. The processor prefetches the remainder of a long row without
+// instructions.
 inline void PrefetchRow(const float* row, std::int64_t floats) {
   for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at, 1);
 }

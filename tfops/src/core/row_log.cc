@@ -39,7 +39,7 @@ void RowLog::Keep(const std::int32_t* numbers, const std::int32_t* homes, std::i
     const std::int64_t at = FetchAdd(&used_, std::int64_t{1});
     if (at >= capacity_) continue;  // only if a damaged record contains a row twice
     CopyFloats(images_.get() + at * home_.row_floats, home_.data + home * home_.row_floats, home_.row_floats);
-    // If the compare-exchange fails, the save has already read the row and does not need the image.
+    // The compare-exchange fails if the save has already read the row and does not need the image.
     CompareExchange(word, kUntouched, static_cast<std::uint32_t>(at + 1));
   }
 }

@@ -13,13 +13,13 @@
 namespace ascpipe {
 
 // Log of rows for a background save. Before a step changes a row that the save has not read yet, the step stores an
-// image (a copy of the row) in the log. The save then reads the image instead of the row.
+// image (a copy of the row) in the log. If there is an image, the save reads the image instead of the row.
 //
-// A row is identified by the number of its home row. In a table with rows on disk, rows move between home rows, so a
-// row is identified by the number of its entry. The log has one word for each row. The word is 0 if the row is
-// untouched, and kRead if the row was read or is not wanted. Otherwise the word is 1 plus the index of the row's image.
-// Both the save and the step copy the row first, and then compare-exchange the word. If the compare-exchange of the
-// save succeeds, no step has changed the row yet. Otherwise the save discards its copy and uses the image.
+// A row is identified by the number of its home row. If the table has rows on disk, a row is identified by the number
+// of its entry, because rows move between home rows. The log has one word for each row. The word is 0 if the row is
+// untouched, and kRead if the row was read or is not wanted. If the row has an image, the word is 1 plus the index of
+// the image. Both the save and the step copy the row first, and then compare-exchange the word. If the compare-exchange
+// of the save succeeds, no step has changed the row yet. If it fails, the save discards its copy and uses the image.
 class RowLog {
  public:
   // The snapshot covers row numbers below `numbers`. Call Make between two steps.
@@ -29,15 +29,15 @@ class RowLog {
   // Returns true if `count` more images fit. A row has at most one image.
   bool HasRoom(std::int64_t count) const { return capacity_ >= numbers_ || capacity_ - kept() >= count; }
   // For each i in [begin, end), stores an image of home row homes[i] for the row with number numbers[i]. Skips rows
-  // that were read or already have an image. Also skips i if the number or the home row is -1. Several threads may call
-  // Keep for different ranges.
+  // that the save has read and rows that already have an image. Also skips i if numbers[i] or homes[i] is -1. Several
+  // threads may call Keep for different ranges.
   void Keep(const std::int32_t* numbers, const std::int32_t* homes, std::int64_t begin, std::int64_t end);
 
-  // Restricts the snapshot to the rows in `numbers`, which is int32[count]. Other rows need no images. Call WantOnly
-  // before the first Read.
+  // Restricts the snapshot to the rows in `numbers`, which is int32[count]. No images of other rows are stored. Call
+  // WantOnly before the first Read.
   void WantOnly(const std::int32_t* numbers, std::int64_t count);
-  // Copies row homes[i], as it was at the start of the save, to out[i]. `homes` is int32[count], and `out` is
-  // float[count, row_floats]. Read each row once. The table must have no rows on disk.
+  // Copies the state of row homes[i] at the start of the save to out[i]. `homes` is int32[count], and `out` is
+  // float[count, row_floats]. Read each row only once. The table must have no rows on disk.
   void Read(const std::int32_t* homes, std::int64_t count, float* out);
   // `row` is a copy of the current row. If the row has an image, Settle overwrites the copy with the image. Call Settle
   // once per row.

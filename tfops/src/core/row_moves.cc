@@ -21,7 +21,7 @@ bool IsIn(std::int64_t value, std::int64_t limit) { return value >= 0 && value <
 
 // Returns the index of the first value outside [lowest, limit). Returns `count` if there is no such value.
 std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::int64_t lowest, std::int64_t limit) {
-  // The first loop has no branches, so the compiler can vectorize it.
+  // The compiler can vectorize this loop, because it has no branches.
   const std::uint32_t from = static_cast<std::uint32_t>(lowest);
   const std::uint32_t range = static_cast<std::uint32_t>(std::min(limit, kMostInt32 + 1) - lowest);
   std::uint32_t outside = 0;
@@ -137,8 +137,8 @@ CoreStatus RowMoves::ReadArrivals(const PartView& part, std::int64_t count, cons
 }
 
 void RowMoves::Out(std::int64_t begin, std::int64_t end) const {
-  // Rows that are swapped out are not needed soon, so the copies may bypass the cache. If a batch in the look-ahead
-  // window needs such a row, this batch is one of the last batches in the window.
+  // The copies may bypass the cache, because swapped-out rows are not needed soon. A batch that needs a swapped-out row
+  // is among the last batches of the look-ahead window, or after the window.
   if (kCopiesPastTheCache && IsWholeLines(table_->home, *table_->state)) {
     OutBy<CopyPastTheCache, false>(begin, end);
     PastTheCache();

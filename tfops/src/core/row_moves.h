@@ -26,7 +26,7 @@ struct StateRows {
   float* row(std::int64_t slot) const { return data + slot * stride; }
 };
 
-// Arrays of one table. The row moves of a plan change these arrays.
+// Arrays of one table that the row moves of a plan change.
 struct MovedTable {
   const std::string* name = nullptr;
   std::int64_t device_rows = 0;  // for an expansion table, the number of its home rows
@@ -35,8 +35,8 @@ struct MovedTable {
   const std::vector<StateRows>* state = nullptr;  // [0] is the embeddings, the next elements are optimizer slots
 };
 
-// Memory for the parts of a plan that the step still needs after DONE. The frame may be reused after DONE, so these
-// parts are copied from the frame.
+// Memory for the arrays of a plan that the step still needs after DONE. These arrays are copied from the frame, because
+// the frame may be reused after DONE.
 struct PlanOutputs {
   struct Array {
     std::int32_t* data;
@@ -46,8 +46,8 @@ struct PlanOutputs {
   std::vector<Array> restores;  // per feature, one per id
 };
 
-// Describes the array of a plan that contains one location for each key. The location is the slot or home row of the
-// key's row, and is in [lowest, limit).
+// Array of a plan that contains a location for each key: the slot or home row of the key's row. Locations are in
+// [lowest, limit).
 struct PlanColumn {
   std::int64_t layout::Part::*values;
   std::int64_t lowest;
@@ -83,13 +83,13 @@ void FreezeAll(const PlanOutputs::Array& slots);
 void FreezePadding(const std::int64_t* keys, const std::vector<std::int64_t>& padding, const PlanOutputs::Array& slots);
 
 // Row moves of one record. Finish all swap-outs before the first swap-in, because a row may move into the slot of a row
-// that is swapped out. Several threads may execute swap-outs at the same time. Afterwards, several threads may execute
-// swap-ins at the same time.
+// that is swapped out. Several threads may execute swap-outs at the same time. After all swap-outs, several threads may
+// execute swap-ins at the same time.
 class RowMoves {
  public:
   // Validates the whole record before any move. CopyPlan has already validated `slots`. Returns an error only if the
-  // record is damaged. Keeps pointers to the arguments. Copies the validated data, because other processes may change
-  // the record.
+  // record is damaged. Read keeps pointers to the arguments, but copies the validated data, because other processes may
+  // change the record.
   CoreStatus Read(const PartView& part, const MovedTable& table, const PlanOutputs::Array& slots);
 
   std::int64_t outs() const { return static_cast<std::int64_t>(out_slots_.size()); }  // rows that move to home rows
@@ -99,7 +99,7 @@ class RowMoves {
   // Out executes the swap-outs [begin, end). In executes the swap-ins [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;
   void In(std::int64_t begin, std::int64_t end) const;
-  // Copies the rows of the swap-outs [begin, end) back from their home rows to their slots. Back may also be called
+  // Reverts the swap-outs [begin, end): copies the rows back from the home rows to the slots. Back may also be called
   // after In. Back does not use the arguments `part` and `slots` of Read.
   void Back(std::int64_t begin, std::int64_t end) const;
 

@@ -39,7 +39,7 @@ class MemoryTable : public RowTable {
   TableFileEntry* entries() { return const_cast<TableFileEntry*>(entries_); }
   float* rows() { return const_cast<float*>(rows_); }
 
-  // Fills the buckets. The entries are complete.
+  // Fills the buckets. Call FillBuckets after all entries are complete.
   void FillBuckets() {
     const std::int64_t count = key_count(), bucket_count = std::int64_t{1} << header().bucket_bits;
     std::int64_t entry = 0;

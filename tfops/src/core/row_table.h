@@ -8,13 +8,10 @@
 
 namespace ascpipe {
 
-// Header of a table file. All numbers are little-endian. The header is followed by three sections, each aligned to 64
-// bytes.
-//   `buckets` is int64[2^bucket_bits + 1] and contains the index of the first entry of each bucket, followed by
-//   key_count.
-//   `entries` is TableFileEntry[key_count], in ascending order of KeyHash(key). The upper bits of the hash are the
-//   number of the bucket.
-//   `rows` is float[key_count - deleted, dim].
+// Header of a table file. All numbers are little-endian. The header is followed by the sections `buckets`, `entries`
+// and `rows`, each aligned to 64 bytes. `buckets` is int64[2^bucket_bits + 1] and contains the index of the first entry
+// of each bucket, followed by key_count. `entries` is TableFileEntry[key_count], in ascending order of KeyHash(key).
+// The upper bits of KeyHash(key) are the number of the key's bucket. `rows` is float[key_count - deleted, dim].
 // core/table_file.h describes the checksums that follow the sections in a file.
 struct TableFileHeader {
   char magic[8];
@@ -62,19 +59,20 @@ class RowTable {
   // Returns the entry of a key, or null.
   const TableFileEntry* Find(std::int64_t key) const { return Find(key, BucketOf(KeyHash(key))); }
 
-  // Looks up keys in tables with rows of the same length. The first table that contains a key determines its row.
+  // Looks up keys in tables whose rows all have the same length. The first table that contains a key determines the row
+  // of the key.
   //
   // For each i in [begin, end), copies the row of keys[i] to out[i]. Copies `default_row` to out[i] if no table
-  // contains the key, or if the first table that contains the key deletes it. Key is int32 or int64, `default_row` is
-  // float[dim], and `out` is float[end, dim]. `found` is bool[end] or null. If `found` is not null, found[i] is set to
-  // true if keys[i] has a row, and otherwise to false.
+  // contains the key, or if the first table that contains the key marks the key as deleted. Key is int32 or int64,
+  // `default_row` is float[dim], and `out` is float[end, dim]. `found` is bool[end] or null. If `found` is not null,
+  // found[i] is set to true if keys[i] has a row, and otherwise to false.
   template <typename Key>
   static void LookUp(const Stack& tables, const Key* keys, std::int64_t begin, std::int64_t end,
                      const float* default_row, float* out, bool* found);
 
   // Returns a table with the entries of both tables. An entry of `newer` replaces the entry of the same key. `below` is
-  // the table that is looked up after the merged table, or null. If `below` is not null, deleted keys that `below` does
-  // not contain are omitted. Returns null if there is not enough memory.
+  // the table that lookups search after the merged table, or null. If `below` is not null, the merged table omits
+  // deleted keys that `below` does not contain. Returns null if there is not enough memory.
   static std::shared_ptr<const RowTable> Merge(const RowTable& older, const RowTable& newer, const RowTable* below);
 
  protected:
@@ -89,7 +87,7 @@ class RowTable {
 
   // Returns the positions for a header with valid sizes.
   static Sections SectionsOf(const TableFileHeader& header);
-  // Sets the memory, whose header is valid.
+  // Sets the memory of the table. The header at `base` must be valid.
   void Set(const std::uint8_t* base);
 
   const TableFileHeader& header() const { return *reinterpret_cast<const TableFileHeader*>(base_); }

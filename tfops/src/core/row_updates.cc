@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kUpdatedAhead = 16;  // prefetch distance in rows
 
-// Function objects that update one element of a row. Their constructors compute the values that are the same for all
+// Function objects that update one element of a row. The constructors compute the values that are the same for all
 // elements.
 
 template <bool decays>
@@ -117,7 +117,7 @@ ASC_INLINE void UpdateRow(const Element& element, float* const* states, const fl
   for (std::int64_t i = 0; i < dim; ++i) element(grad[i], w + i, first + i, second + i);
 }
 
-// WithLength explains constant_dim.
+// WithLength (core/processors.h) explains the parameter constant_dim.
 template <std::int64_t constant_dim, typename Element>
 ASC_INLINE void UpdateRows(const Element& element, const UpdatedRows& update) {
   const std::int64_t dim = constant_dim != 0 ? constant_dim : update.dim;

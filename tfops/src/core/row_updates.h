@@ -18,10 +18,10 @@ struct UpdatedRows {
   std::int64_t n;
 };
 
-// The rules below use TensorFlow's formulas for each element. The operations are executed in the order written, and
-// each result is rounded to float. TensorFlow computes approximate square roots for full vector registers, and exact
-// square roots for the remaining elements. Here all square roots are exact, so that results do not depend on the row's
-// position, the number of threads or the processor.
+// The optimizer rules use TensorFlow's formulas for each element. Operations are executed in the order in which the
+// formulas are written, and each result is rounded to float. TensorFlow computes approximate square roots for full
+// vector registers, and exact square roots for the remaining elements. The rules compute exact square roots for all
+// elements, so that results do not depend on the row's position, the number of threads or the processor.
 
 // Computes w -= rate * (g + weight_decay * w).
 struct GradientDescent {

@@ -47,11 +47,11 @@ CoreStatus Segment::Map(int fd, std::int64_t bytes, const std::string& what, std
     return Error(Code::kInternal, what, ": ", bytes, " bytes cannot be mapped: ", std::strerror(errno));
   }
   segment->reset(new Segment(static_cast<std::uint8_t*>(base), bytes));
-  // A child process of the user's program must neither keep the segments alive nor write to them.
+  // A child process of the user's program must not keep the segments alive, and must not write to them.
   if (madvise(base, static_cast<std::size_t>(bytes), MADV_DONTFORK) != 0) {
     return Error(Code::kInternal, what, ": madvise(MADV_DONTFORK): ", std::strerror(errno));
   }
-  // Every segment begins with its version and the magic number. The version is written last.
+  // Every segment begins with its version and the magic number. The creator of a segment writes the version last.
   const std::uint32_t* words = reinterpret_cast<const std::uint32_t*>(base);
   const std::uint32_t version = LoadAcquire(words);
   if (version != layout::kVersion || words[1] != layout::kMagic) {

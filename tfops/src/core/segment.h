@@ -16,7 +16,7 @@ class Segment {
  public:
   // Maps `bytes` of `fd`; the caller still owns `fd`. `what` is the name of the segment in error messages. Returns an
   // error if the file is shorter than `bytes`, because an access beyond the end of the file would raise SIGBUS. Also
-  // returns an error if the segment has another layout version.
+  // returns an error if the layout version of the segment is not the version of this library.
   static CoreStatus Map(int fd, std::int64_t bytes, const std::string& what, std::unique_ptr<Segment>* segment);
   ~Segment();
   Segment(const Segment&) = delete;

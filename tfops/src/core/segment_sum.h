@@ -1,4 +1,4 @@
-// Gradient of a lookup. The gradient rows of each distinct id are summed in the order of the input.
+// Sums the gradient of a lookup. The gradient rows of each distinct id are added in the order of the input.
 #ifndef ASCPIPE_CORE_SEGMENT_SUM_H_
 #define ASCPIPE_CORE_SEGMENT_SUM_H_
 
@@ -15,9 +15,9 @@ inline bool IsTrained(std::int32_t slot) {
   return static_cast<std::uint32_t>(slot) < static_cast<std::uint32_t>(layout::kSlotFrozen);
 }
 
-// Assigns the numbers 0, 1, 2, ... to the slots of trainable rows. Returns the number of these slots. `slots` and
-// `places` are int32[n]. `places` receives the number of each slot, or -1 if the row is not trainable. `indices` is
-// int32[n] and receives the slots of trainable rows.
+// Assigns the numbers 0, 1, 2, ... to the slots of trainable rows, and returns how many slots have a number. `slots`,
+// `places` and `indices` are int32[n]. `places` receives the number of each slot, or -1 if the row is not trainable.
+// `indices` receives the slots of trainable rows.
 std::int64_t NumberValidSlots(const std::int32_t* slots, std::int64_t n, std::int32_t* places, std::int32_t* indices);
 
 // Gradients of one lookup.
@@ -38,9 +38,10 @@ ASC_INLINE void AddRow(float* __restrict__ sum, const float* __restrict__ grad, 
 // Adds row i of the gradients to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order. Skips row i if
 // restore[i] is -1 (missing position), or if places[restore[i]] is -1 (row not trainable). `places` is
 // int32[place_count]. `sums` is float[valid, dim], where `valid` is the result of NumberValidSlots. Returns the first i
-// whose restore index is outside [-1, place_count). Returns -1 if there is no such i.
+// whose restore index is outside [-1, place_count), or -1 if there is none.
 //
-// The function runs on one thread in input order, so the sums are bit-identical to unsorted_segment_sum.
+// The sums are bit-identical to the results of unsorted_segment_sum, because AddGradients runs on one thread in input
+// order.
 std::int64_t AddGradients(const std::int32_t* places, std::int64_t place_count, const LookupGradient& lookup,
                           std::int64_t dim, float* sums);
 

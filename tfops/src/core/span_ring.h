@@ -49,8 +49,8 @@ class SpanRing {
     layout::TrainerSpans* const header = file_->header();
     const std::int64_t count = header->count;
     reinterpret_cast<Span*>(file_->spans())[count % capacity_] = span;
-    // SYNC trainer-spans: store. This full fence makes sure that readers see the new count before the next call
-    // overwrites an old span.
+    // SYNC trainer-spans: store. The full fence ensures that readers see the new count before the next call overwrites
+    // an old span.
     Exchange(&header->count, count + 1);
   }
 

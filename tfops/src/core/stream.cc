@@ -47,8 +47,8 @@ int Stream::TableIndex(int table) const {
 CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
   const CoreStatus status = Park(std::move(batch), ticket);
   if (!status.ok()) return status;
-  // This thread fills the frame itself instead of waking the pump thread, because the caches of this thread's processor
-  // contain the ids. For a small batch, the wake-up takes longer than the copy.
+  // The submitting thread fills the frame instead of waking the pump thread, because the caches of its processor
+  // contain the ids. For a small batch, waking the pump thread takes longer than copying the ids.
   if (pumping_.try_lock()) {
     std::lock_guard<std::mutex> pumping(pumping_, std::adopt_lock);
     PumpAlone();
@@ -264,8 +264,8 @@ bool Stream::FillOne(Parked* next) {
 
 bool Stream::MayKeyWorkersPause() const {
   if (!local()) return training();  // an evaluation waits for its keys; training has batches in advance
-  // In a local ring, the ranks exchange the keys of a batch after the key workers have processed it. Therefore key
-  // workers must not pause if the ring is nearly empty.
+  // The ranks exchange the keys of a batch after the key workers of the local ring have processed the batch. Therefore
+  // key workers must not pause if a local ring is nearly empty.
   return ring_.tail() - ring_.head() > ring_.opened().look_ahead;
 }
 

@@ -27,8 +27,8 @@ struct FeatureIds {
   std::int64_t count;
   std::vector<std::int64_t> shape;  // rank at most kMaxSpecRank; unused if the ids are appended
   int table;                        // index of its table in the ring, or -1: the feature is left out
-  // Number of occurrences of each id. The array is int32[count], and each value is at least 0. The array is valid as
-  // long as the Batch exists. If the array is null, each id occurs once.
+  // Number of occurrences of each id, at least 0. `weights` is int32[count] and valid as long as the Batch exists. If
+  // `weights` is null, each id occurs once.
   const std::int32_t* weights = nullptr;
   bool is_appended = false;  // ids of no feature, whose rows the batch needs
 };
@@ -37,7 +37,7 @@ struct FeatureIds {
 class Batch {
  public:
   virtual ~Batch() = default;
-  // Appends ids of a table. The batch then also needs the rows of these ids. Appended ids do not count as occurrences.
+  // Appends ids whose rows the batch also needs. Appended ids do not count as occurrences.
   void Append(int table, std::vector<std::int64_t> ids);
 
   std::vector<FeatureIds> features;  // one per input of AscSubmit, then the appended ids
@@ -69,27 +69,27 @@ class Stream {
   int TableIndex(int table) const;  // -1: not in this stream
 
   // Accepts a batch and assigns the next ticket. The caller owns the first ticket hold and the first reference of the
-  // ticket. Returns an error only if the stream was stopped. Submit never waits for space. If the ring has no space,
-  // Submit parks the batch and rings the bell of the pump.
+  // ticket. Returns an error only if the stream was stopped. Submit never waits: if the ring has no space, Submit parks
+  // the batch and rings the bell of the pump.
   CoreStatus Submit(std::unique_ptr<Batch> batch, Ticket** ticket);
   CoreStatus Park(std::unique_ptr<Batch> batch, Ticket** ticket);  // the first half of Submit
 
-  // Sets the number of batches over which the optimizer accumulates the gradients of a table. The number applies from
-  // the next batch on. `table` is the index of the table in the ring.
+  // Sets the number of batches over which the optimizer accumulates the gradients of a table, starting with the next
+  // batch. `table` is the index of the table in the ring.
   void Accumulate(int table, std::int64_t steps);
   // BeganAfter sets the number of batches that were trained before the next batch. BeganWith sets the keys of one table
-  // that have unapplied gradient sums. Call both functions after a checkpoint was restored, or after tables were
-  // emptied. No step may train during the calls.
+  // that have unapplied gradient sums. Call BeganAfter and BeganWith after a restore, or after tables were emptied. No
+  // step may train during the calls.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
   // Sets the position of the dataset after the batches before a restore. Call BeganAt after BeganAfter.
   void BeganAt(const ReadPosition& position);
   // Returns the number of trained batches, including the batches before a restore.
   std::int64_t TrainedBatches() const;
-  // Counts a batch as trained, if it was not counted before. Call CountTrained after a claim, never before.
+  // Counts a batch as trained, if it was not counted before. Call CountTrained only after the batch was claimed.
   void CountTrained(const FrameRecord& record);
-  // Returns the position of the dataset after the batch that was trained last, possibly before a restore. The position
-  // has no source if no batch was trained, or if the last batch has no position.
+  // Returns the dataset position after the last trained batch, which may precede a restore. The position has no source
+  // if no batch was trained, or if the last trained batch has no position.
   ReadPosition TrainedPosition() const;
   // Returns true if a restore has changed the cycle of a batch that was submitted before the restore. Only cycles of
   // `steps` batches are considered.
@@ -101,11 +101,11 @@ class Stream {
   // Executes one round of the pump, which frees frames, drops closed tickets and fills frames. Returns true if the
   // round did any work.
   bool Pump();
-  // Returns the first ticket that waits for space in the ring. Returns 0 if no ticket waits.
+  // Returns the first ticket that waits for space in the ring, or 0 if no ticket waits.
   std::int64_t FirstParked() const;
 
-  // Refuses new batches, closes every ticket, and waits until other threads have finished closing tickets. The ring may
-  // be unmapped afterwards.
+  // Refuses new batches, closes every ticket, and waits until other threads have finished closing tickets. After Stop,
+  // the caller may unmap the ring.
   void Stop();
 
  private:

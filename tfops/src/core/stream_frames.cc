@@ -8,7 +8,8 @@
 namespace ascpipe {
 
 namespace {
-// Claim word of a frame that is being filled. No worker has this generation, so no worker can claim the frame.
+// Claim word of a frame that is being filled. No worker can claim such a frame, because no worker has the generation
+// kFilling.
 constexpr std::uint32_t kFilling = 0xffffffffu;
 }  // namespace
 

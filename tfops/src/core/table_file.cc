@@ -67,7 +67,7 @@ CoreStatus TableFile::OpenPart(const std::string& path, int fd, const Part& part
   if (found.ok()) found = opened->CheckSums(share);
   if (found.ok()) found = opened->CheckEntries(share);
   if (!found.ok()) return found;
-  // Rows are read in random order, so read-ahead is useless. The hint may fail.
+  // Read-ahead is useless, because rows are read in random order. A failure of madvise is ignored.
   if (opened->map_ != nullptr) (void)madvise(opened->map_, opened->map_bytes_, MADV_RANDOM);
   *file = std::move(opened);
   return CoreStatus();
@@ -77,8 +77,8 @@ TableFile::~TableFile() {
   if (map_ != nullptr) munmap(map_, map_bytes_);
 }
 
-// Maps the part, or copies it to memory. Mapped files must not change. A copy is verified after it is complete, so that
-// a change of the file is detected.
+// Maps the part, or copies it to memory. A file must not change while it is mapped. The copy is verified after it is
+// complete, so that a change of the file during the copy is detected.
 CoreStatus TableFile::ReadFile() {
   int error = 0;
   if (part_.is_update) {
@@ -90,7 +90,7 @@ CoreStatus TableFile::ReadFile() {
     copy_ = std::move(copy);
     base_ = copy_.get();
   } else {
-    // An empty file cannot be mapped, so at least one byte is mapped. FindSections rejects an empty file.
+    // At least one byte is mapped, because mmap fails for zero bytes. FindSections rejects an empty file.
     const std::int64_t start = part_.offset / sysconf(_SC_PAGESIZE) * sysconf(_SC_PAGESIZE);
     map_bytes_ = static_cast<std::size_t>(std::max<std::int64_t>(part_.offset + part_.bytes - start, 1));
     void* const map = mmap(nullptr, map_bytes_, PROT_READ, MAP_SHARED, fd_, start);
@@ -106,8 +106,8 @@ CoreStatus TableFile::ReadFile() {
                ". It belongs on a file system that can be mapped");
 }
 
-// Computes the positions of the sections from the header. The sizes in the header are compared with the file size
-// first, so that no position can overflow.
+// Computes the positions of the sections from the header. First compares the sizes in the header with the file size, so
+// that no position can overflow.
 CoreStatus TableFile::FindSections() {
   constexpr std::int64_t kHeader = sizeof(TableFileHeader);
   if (part_.bytes < kHeader) return Damaged("it has ", part_.bytes, " bytes, its header alone ", kHeader);
@@ -162,8 +162,8 @@ CoreStatus TableFile::CheckSums(const Share& share) const {
   return CoreStatus();
 }
 
-// Verifies the checksum of one piece. The function reads a mapped file with pread, because a disk error raises a signal
-// if the data is read through the mapping.
+// Verifies the checksum of one piece. Mapped files are read with pread, because a disk error during an access to the
+// mapping would raise a signal.
 bool TableFile::SumIsRight(std::int64_t piece) const {
   const std::int64_t begin = piece * kTableFilePiece;
   const std::int64_t end = std::min(begin + kTableFilePiece, body_bytes_);
@@ -179,7 +179,8 @@ bool TableFile::SumIsRight(std::int64_t piece) const {
   return crc == wanted;
 }
 
-// Checks that no lookup can read outside the file, even if the writer was faulty. Checksums detect only damage.
+// Checks that no lookup can read outside the file, because checksums do not detect errors of the program that wrote the
+// file.
 CoreStatus TableFile::CheckEntries(const Share& share) const {
   const std::int64_t n = key_count();
   const std::int64_t bucket_count = std::int64_t{1} << header().bucket_bits;

@@ -1,5 +1,5 @@
-// Table file: an asset of a SavedModel, or a part of an update, that contains the keys and rows of one table.
-// docs/how-to/saved_models.md describes its use.
+// Table file: the keys and rows of one table, as an asset of a SavedModel or as a part of an update.
+// docs/how-to/saved_models.md describes the use of table files.
 #ifndef ASCPIPE_CORE_TABLE_FILE_H_
 #define ASCPIPE_CORE_TABLE_FILE_H_
 
@@ -15,9 +15,8 @@
 
 namespace ascpipe {
 
-// The header and the sections of row_table.h are followed by checksums, without padding.
-//   `sums` is uint32[] and contains the CRC-32 of each MiB of the header and the sections.
-//   `seal` is uint32 and contains the CRC-32 of the sums.
+// The header and the sections of row_table.h are followed by checksums, without padding. `sums` is uint32[] and
+// contains the CRC-32 of each MiB of the header and the sections. `seal` is uint32 and contains the CRC-32 of `sums`.
 constexpr char kTableFileMagic[9] = "ASCTABLE";
 constexpr std::uint32_t kTableFileVersion = 1;
 constexpr std::int64_t kTableFilePiece = 1 << 20;  // bytes per checksum
@@ -36,8 +35,8 @@ class TableFile : public RowTable {
     bool is_update;      // The part is a delta: it may delete keys, and is copied to memory instead of mapped.
   };
 
-  // Maps a file and verifies its sizes, its checksums, and the row number of every entry. `seal` is the expected seal.
-  // Returns DATA_LOSS for a damaged file. Returns FAILED_PRECONDITION for a file with another seal or version.
+  // Maps a file, and verifies the sizes, the checksums and the row number of every entry. `seal` is the expected seal.
+  // Returns DATA_LOSS for a damaged file, and FAILED_PRECONDITION for a file with an unexpected seal or version.
   static CoreStatus Open(const std::string& path, std::uint32_t seal, const Share& share,
                          std::unique_ptr<TableFile>* file);
   // Opens a part of the file `fd`. The file must not end before the part. The caller keeps ownership of `fd`. `path` is

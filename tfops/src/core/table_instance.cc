@@ -18,7 +18,7 @@ CoreStatus HostDeviceTable::Make(const std::string& name, std::int64_t row_count
                  " are not possible (rows: 1 to ", layout::kSlotFrozen, ")");
   }
   const std::size_t bytes = static_cast<std::size_t>(row_count * dim) * sizeof(float);
-  // MADV_DONTFORK is not used, because variables use this memory, and a forked child may read its variables.
+  // MADV_DONTFORK is not used, because a forked child may read its variables, which use the memory of the rows.
   void* rows = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (rows == MAP_FAILED) {
     return Error(Code::kResourceExhausted, "table '", name, "': ", bytes, " bytes for ", row_count, " rows of ", dim,

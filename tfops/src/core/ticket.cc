@@ -28,8 +28,8 @@ bool TicketGate::IsDone(std::int64_t frame) const {
 }
 
 void TicketGate::RingTableWorkers() const {
-  // The bell of each worker is rung only once, because ringing the bell again before the worker runs would cost another
-  // system call.
+  // Rings the bell of each worker only once, because ringing it again before the worker runs would cost another system
+  // call.
   std::uint32_t rung = 0;
   for (int index = 0; index < ring_.tables(); ++index) {
     const int worker = ring_.worker(index);

@@ -17,8 +17,8 @@
 namespace ascpipe {
 
 // Gives a ticket access to the ring and the bells while the ticket is being closed. All tickets of a stream share one
-// gate. A ticket tensor may outlive the ring, so the ring is unmapped only when all tickets are closed and no thread is
-// inside the gate.
+// gate. The ring is unmapped only when all tickets are closed and no thread is inside the gate, because a ticket tensor
+// may outlive the ring.
 class TicketGate {
  public:
   TicketGate(const RingView& ring, const SessionView& session) : ring_(ring), session_(session) {}
@@ -32,8 +32,8 @@ class TicketGate {
   void RingTableWorkers() const;
 
  private:
-  // Returns true if every table has finished the training frame. In this case the table workers need not be woken when
-  // the ticket is closed. Returns false for frames of other channels.
+  // Returns true if every table has finished the training frame, so that closing the ticket need not wake the table
+  // workers. Returns false for frames of channels other than training.
   bool IsDone(std::int64_t frame) const;
 
   RingView ring_;
@@ -51,22 +51,23 @@ class Ticket {
   static constexpr std::int64_t kClosed = -2;
   static constexpr std::int64_t kFailed = -3;
 
-  // A new ticket has one ticket hold and one reference. The ticket tensor owns both and releases both with DropHold.
+  // A new ticket has one ticket hold and one reference. The ticket tensor owns the hold and the reference, and releases
+  // them with DropHold.
   Ticket(std::int64_t number, std::shared_ptr<TicketGate> gate) : number_(number), gate_(std::move(gate)) {}
 
   std::int64_t number() const { return number_; }
   std::int64_t state() const { return state_.load(); }
 
-  // Acquires a ticket hold, which keeps the ticket open, for example while a claim waits. Returns false if all holds of
-  // the ticket were dropped.
+  // Acquires a ticket hold, which keeps the ticket open. For example, a claim that waits has a ticket hold. Returns
+  // false if all holds of the ticket were dropped.
   bool TryHold();
   void DropHold();
 
   // Closes the ticket. Close is idempotent, and any thread may call it at any time.
   void Close();
 
-  // The pump calls Enframe or Fail, which change the state from kParked to a frame number or to kFailed. Both functions
-  // return false if the ticket is closed.
+  // The pump calls Enframe or Fail, which change the state from kParked to a frame number or to kFailed. Enframe and
+  // Fail return false if the ticket is closed.
   bool Enframe(std::unique_ptr<const FrameRecord> record) {
     record_ = std::move(record);
     return Leave(record_->frame.number);

@@ -101,7 +101,7 @@ CoreStatus UpdateFile::ReadHeader(const UpdateName& name) {
   return CheckPlaces(kHeader + table_bytes + kSum, status.st_size);
 }
 
-// Checks that the tables follow each other up to the end of the file, and that the bytes between them are zeros.
+// Checks that the tables follow each other up to the end of the file, and that the bytes between tables are zeros.
 CoreStatus UpdateFile::CheckPlaces(std::int64_t begin, std::int64_t bytes) const {
   std::int64_t end = begin;
   for (const UpdateFileTable& table : tables_) {

@@ -1,4 +1,4 @@
-// Update file: the changed rows, or all rows, of all tables of a checkpoint, for servers.
+// Update file: all rows, or only the changed rows, of all tables of a checkpoint. Servers read update files.
 #ifndef ASCPIPE_CORE_UPDATE_FILE_H_
 #define ASCPIPE_CORE_UPDATE_FILE_H_
 
@@ -14,8 +14,8 @@ namespace ascpipe {
 
 constexpr std::size_t kUpdateIdBytes = 32;
 
-// Header of the file. All numbers are little-endian. The header is followed by UpdateFileTable[table_count], by the
-// CRC-32 of all bytes so far, and by the tables. Each table is a table file at a multiple of 64 bytes. The bytes
+// Header of the file. All numbers are little-endian. The header is followed by UpdateFileTable[table_count], the CRC-32
+// of all bytes before the CRC-32, and the tables. Each table is a table file at a multiple of 64 bytes. The bytes
 // between the tables are zeros, and the file ends after the last table.
 struct UpdateFileHeader {
   char magic[8];
@@ -44,7 +44,7 @@ static_assert(sizeof(UpdateFileTable) == 160, "see ascpipe/checkpoint/update_fil
 constexpr char kUpdateFileMagic[9] = "ASCUPDAT";
 constexpr std::uint32_t kUpdateFileVersion = 1;
 
-// Identification of an update. An id is the digest of a checkpoint's manifest.
+// Identifies an update. `id` and `base_id` are digests of manifests of checkpoints.
 struct UpdateInfo {
   std::int64_t sequence = 0;  // increases with each update of a directory
   bool is_full = false;       // all rows of the tables instead of changes
@@ -65,8 +65,8 @@ bool ParseUpdateName(const std::string& name, UpdateName* parsed);
 // An open update file with a verified header.
 class UpdateFile {
  public:
-  // Opens a file and verifies its header, its size, and that the header matches the name. Returns E341 for a damaged
-  // file, or a file that cannot be read.
+  // Opens a file and verifies its header, its size, and that the header matches the name. Returns E341 if the file is
+  // damaged or cannot be read.
   static CoreStatus Open(const std::string& directory, const std::string& name, std::unique_ptr<UpdateFile>* file);
   ~UpdateFile();
   UpdateFile(const UpdateFile&) = delete;

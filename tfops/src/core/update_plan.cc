@@ -4,9 +4,9 @@ namespace ascpipe {
 
 namespace {
 
-// Appends updates to the plan, beginning with updates[next]. A delta must be based on the version before it, which is
-// `id` for the first update. If a delta has another base, Follow sets plan->refused to the index of this delta and
-// returns.
+// Appends updates to the plan, beginning with updates[next]. A delta must be based on the version that precedes it; for
+// the first update, this version is `id`. At a delta with another base, Follow sets plan->refused to the index of the
+// delta and returns.
 void Follow(const std::vector<UpdateInfo>& updates, std::size_t next, std::string id, UpdatePlan* plan) {
   for (; next < updates.size(); ++next) {
     if (!updates[next].is_full && updates[next].base_id != id) {
@@ -18,7 +18,7 @@ void Follow(const std::vector<UpdateInfo>& updates, std::size_t next, std::strin
   }
 }
 
-// Returns the index of the newest full update in updates[begin:]. Returns updates.size() if there is no such update.
+// Returns the index of the newest full update in updates[begin:], or updates.size() if there is no full update.
 std::size_t NewestFull(const std::vector<UpdateInfo>& updates, std::size_t begin) {
   for (std::size_t at = updates.size(); at > begin; --at) {
     if (updates[at - 1].is_full) return at - 1;

@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Identification of the served version.
+// Identifies the served version of a table.
 struct ServedAt {
   std::int64_t sequence = 0;  // sequence of the last update that was applied or found to be older; 0: none
   std::int64_t step = -1;
@@ -26,10 +26,10 @@ struct UpdatePlan {
 
 // Plans the updates after version `at`. `updates` are readable updates, sorted by sequence number.
 //
-// The newest full update replaces all rows, and the deltas that follow each other are applied to it. Without a full
-// update, the deltas are applied to the served version. A version without updates is the version of a SavedModel, which
-// may be newer than the directory. Updates are then applied only if they continue from the checkpoint of the SavedModel
-// or end at a later step.
+// The newest full update replaces all rows, and the later deltas are applied to its rows. If there is no full update,
+// the deltas are applied to the served version. The first served version is that of a SavedModel, which may be newer
+// than the updates in the directory. The first updates are therefore applied only if they continue from the checkpoint
+// of the SavedModel or end at a later step.
 UpdatePlan PlanUpdates(const ServedAt& at, const std::vector<UpdateInfo>& updates);
 
 }  // namespace ascpipe

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kNsPerS = 1000000000;
 
-// Runs the work on this thread, so that lookups can use the other processors.
+// Runs the work on a single thread, so that lookups can use the other processors.
 void Alone(std::int64_t total, std::int64_t, const Blocks::Work& work) {
   if (total > 0) work(0, total);
 }
@@ -75,7 +75,7 @@ void UpdateWatch::Start() {
   Advance(base, true);
   std::lock_guard<std::mutex> lock(mutex_);
   if (thread_.joinable()) return;
-  // Only threads of the program handle signals.
+  // The watch thread blocks all signals, because only threads of the program may handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -116,8 +116,8 @@ UpdateWatch::Figures UpdateWatch::figures() const {
   return figures;
 }
 
-// Applies the updates that follow the version `from`, and publishes the result. If `always` is true, `from` is
-// published if there are no updates.
+// Applies the updates that follow the version `from`, and publishes the result. If there are no updates, publishes
+// `from` if `always` is true.
 void UpdateWatch::Advance(const std::shared_ptr<const ServedVersion>& from, bool always) {
   std::vector<Seen> updates = Look(from->at.sequence);
   std::shared_ptr<const ServedVersion> result = from;
@@ -145,14 +145,15 @@ void UpdateWatch::Advance(const std::shared_ptr<const ServedVersion>& from, bool
     break;
   }
   if (result == from && !always) return;
-  // `result` frees the old version after the lock is released, because freeing the memory takes long.
+  // The old version is freed by the destructor of `result` after the lock is released, because freeing its memory takes
+  // long.
   std::lock_guard<std::mutex> lock(mutex_);
   figures_.applied += static_cast<std::int64_t>(applied);
   current_.swap(result);
 }
 
-// Returns the readable updates whose sequence number is above `after`. Refused files are read again only if they have
-// changed.
+// Returns the readable updates whose sequence number is above `after`. Files that were refused before are read again
+// only if they have changed.
 std::vector<UpdateWatch::Seen> UpdateWatch::Look(std::int64_t after) {
   std::vector<std::string> names;
   const int error = List(directory_, &names);
@@ -186,7 +187,8 @@ std::vector<UpdateWatch::Seen> UpdateWatch::Look(std::int64_t after) {
   return updates;
 }
 
-// Applies an update to `version`. After an error, `version` has rows of different steps, and must not be published.
+// Applies an update to `version`. After an error, `version` must not be published, because it has rows of different
+// steps.
 CoreStatus UpdateWatch::Apply(const Seen& update, ServedVersion* version) const {
   std::unique_ptr<UpdateFile> file;
   CoreStatus status = UpdateFile::Open(directory_, update.name, &file);
@@ -227,7 +229,8 @@ void UpdateWatch::Refuse(const Seen& update, const CoreStatus& status) {
   Report(status, 1);
 }
 
-// Reports an update that is not based on the version `at`. The update is tried again when other files appear.
+// Reports an update that is not based on the version `at`. The watch thread tries the update again when new files
+// appear.
 void UpdateWatch::ReportOrder(const Seen& update, const ServedAt& at) {
   if (update.info.sequence == out_of_order_) return;
   out_of_order_ = update.info.sequence;
