@@ -13,7 +13,7 @@
 
 namespace ascpipe {
 
-// Callback at the end of a wait.
+// Callback that is called at the end of a wait.
 using Ended = std::function<void(const tensorflow::Status&)>;
 
 // Returns a callback that sets the status of an op and calls `done`. Use the callback only in ops with a single wait.

@@ -24,7 +24,7 @@ class BatchParser {
 
   virtual ~BatchParser() = default;
 
-  // Parses a batch. Tensors of numbers are allocated by `allocator`. The tensors do not contain skipped records.
+  // Parses a batch. Numeric tensors are allocated with `allocator`. The tensors do not contain skipped records.
   virtual tensorflow::Status Parse(const std::vector<ByteRange>& records, tensorflow::Allocator* allocator,
                                    const OnUnfit& on_unfit, std::vector<tensorflow::Tensor>* tensors) const = 0;
 };

@@ -25,8 +25,8 @@ class BatchSource {
                                            const std::atomic<bool>* is_stopped);
   virtual ~BatchSource() = default;
 
-  // Reads the records in `part` of an epoch into tensors. The tensors have the order of BatchReader::Next. `after` is
-  // the position after the batch. `counted` receives the counters and times of the batch.
+  // Reads the records in `part` of an epoch into tensors. The tensors are in the same order as in BatchReader::Next.
+  // `after` is the position after the batch. `counted` receives the counters and times of the batch.
   virtual tensorflow::Status Read(std::int64_t epoch, SequencePart part, const ReadPosition& after,
                                   layout::Reading* counted, std::vector<tensorflow::Tensor>* tensors) = 0;
 };

@@ -19,7 +19,7 @@ ASC_EXPORT int asc_instance_new(std::int64_t* instance, char* err, int err_bytes
   return Answer(CoreStatus(), err, err_bytes);
 }
 
-// Sets *bytes to the memory that a table of `rows` rows needs.
+// Sets *bytes to the size of the memory for a table of `rows` rows.
 ASC_EXPORT int asc_instance_bytes(std::int64_t rows, std::int64_t dim, std::int64_t* bytes, char* err, int err_bytes) {
   *bytes = FixedRows::Bytes(rows, dim);
   return Answer(CoreStatus(), err, err_bytes);

@@ -105,7 +105,7 @@ ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs
 }
 
 // Receives a request of rank 0, or the result of a request. Every rank except rank 0 calls this function. *phase
-// receives an AskPhase, or -1 after a timeout.
+// receives an AskPhase, or -1 if no request arrives within the timeout.
 ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_t* phase, char* out, int out_bytes,
                                char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -120,8 +120,8 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
 
 // Takes part in an exchange as an idle rank. Every rank except rank 0 calls this function. If `begins` is 0, the call
 // continues the exchange of the previous call. *seen receives the activity of rank 0: 1 for a request, 2 for a busy
-// rank, and 0 for another activity. *seen is -1 after a timeout. *silence_ms is the time since any rank last made
-// progress with a request of rank 0.
+// rank, and 0 for another activity. *seen is -1 if the exchange does not end within the timeout. *silence_ms is the
+// time since any rank last made progress with a request of rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -134,7 +134,7 @@ ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, st
   });
 }
 
-// Answers a request with one line. Rank 0 receives the line with the next exchange.
+// Answers a request with one line. Rank 0 receives the line in the next exchange.
 ASC_EXPORT int asc_ranks_answer(std::int64_t number, const char* text, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Answer(number, text);

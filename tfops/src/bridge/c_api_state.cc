@@ -83,8 +83,8 @@ ASC_EXPORT int asc_table_memory(std::int64_t hold, int table, void** base, std::
   });
 }
 
-// Returns state array `index` of a device table. *data is float[rows, width]. Array 0 contains the embeddings. Each
-// later array contains an optimizer slot. *data is null if array `index` does not exist.
+// Returns state array `index` of a device table. *data is float[rows, width]. Array 0 contains the embeddings. Arrays
+// 1, 2, ... contain the optimizer slots. *data is null if array `index` does not exist.
 ASC_EXPORT int asc_table_state(std::int64_t hold, int table, int index, float** data, std::int64_t* rows,
                                std::int64_t* width, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold*, Table* found) {
@@ -96,7 +96,7 @@ ASC_EXPORT int asc_table_state(std::int64_t hold, int table, int index, float** 
   });
 }
 
-// Sets the seed of new rows.
+// Sets the seed for the initial values of new rows.
 ASC_EXPORT int asc_table_set_seed(std::int64_t hold, int table, std::uint64_t seed, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [seed](Hold*, Table* found) {
     found->SetSeed(seed);
@@ -120,7 +120,7 @@ ASC_EXPORT int asc_table_give_slots(std::int64_t hold, int table, int count, con
   });
 }
 
-// Executes a cut of a table on request of rank 0. Kind 2 sets a threshold, and kind 3 evicts keys.
+// Executes a cut of a table on request of rank 0. A cut of kind 2 sets a threshold, and a cut of kind 3 evicts keys.
 ASC_EXPORT int asc_hold_cut(std::int64_t hold, int table, int kind, std::int64_t argument, char* err, int err_bytes) {
   return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
     return held->Cut(found, static_cast<ascpipe::layout::CutKind>(kind), argument);
@@ -214,8 +214,8 @@ ASC_EXPORT int asc_stream_position(std::int64_t hold, int stream, std::int64_t* 
 }
 
 // Begins a snapshot of the entries and home rows of `tables`. The snapshot lasts until asc_save_end. `log_bytes` is the
-// size of the memory for images of home rows that training changes during the save. Training waits if this memory is
-// full.
+// size of the memory for images of home rows that training changes during the save. Training waits while the memory for
+// images is full.
 ASC_EXPORT int asc_save_begin(std::int64_t hold, int count, const int* tables, std::int64_t log_bytes,
                               std::int64_t* save, char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {

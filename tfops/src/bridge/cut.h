@@ -14,7 +14,7 @@ namespace ascpipe {
 // Wait of an op that executes a cut. Acquires the lease exclusively, sends the cut to the table worker, and ends when
 // the cut is applied.
 //
-// The step must not train (StepEnd::MayCut).
+// The step of a CutWait must not train (StepEnd::MayCut).
 class CutWait : public AsyncWait {
  public:
   CutWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, layout::CutKind kind, std::int64_t argument,
@@ -34,7 +34,7 @@ class CutWait : public AsyncWait {
   const layout::CutKind kind_;
   const std::int64_t argument_;
   std::int64_t asked_ = 0;  // id of the request to the table worker; 0: not sent yet
-  // Number of the request of rank 0. Used only if there are several ranks.
+  // Number of the request of rank 0, used only if there are several ranks.
   std::int64_t number_ = 0;
   std::shared_ptr<Asking> asking_;
   std::shared_ptr<const Asking> ending_;

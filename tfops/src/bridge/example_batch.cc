@@ -15,8 +15,8 @@ using tensorflow::Tensor;
 using tensorflow::example::FastParseExample;
 using tensorflow::example::Result;
 
-// Copies a tensor to memory of an allocator. Tensors of strings are not copied, because their memory does not store a
-// ReadPosition.
+// Copies a tensor to memory of an allocator. Tensors of strings are not copied, because the memory of strings does not
+// store a ReadPosition.
 Tensor CopiedTo(tensorflow::Allocator* allocator, const Tensor& tensor) {
   if (!tensorflow::DataTypeCanUseMemcpy(tensor.dtype())) return tensor;
   Tensor copy(allocator, tensor.dtype(), tensor.shape());

@@ -55,7 +55,7 @@ void HashStrings(const ByteRange* strings, std::int64_t count, std::int64_t buck
 
 namespace {
 
-// A batch is divided into at most kMostBlocks blocks, because each block has a Column for each feature.
+// A batch is divided into at most kMostBlocks blocks, because each block needs memory for a Column of each feature.
 constexpr std::int64_t kMostBlocks = 64, kLeastRecords = 16;
 
 bool TypeOf(tensorflow::DataType dtype, ValueType* type) {
@@ -118,7 +118,7 @@ class ExampleBatch {
   bool is_unusual() const { return unusual_.load(); }
 
   // Creates the tensors of a feature with a variable count. Call Join after all blocks were parsed. `number` is the
-  // index of the feature in `config.sparse`. Several threads may join different features.
+  // index of the feature in `config.sparse`. Several threads may call Join for different features.
   void Join(std::size_t number) {
     const std::size_t index = config_.dense.size() + number;
     std::int64_t total = 0, most = 0;

@@ -21,7 +21,7 @@ struct ExampleFeatures {
   static constexpr std::int64_t kFingerprint = 0;
 
   tensorflow::example::FastParseExampleConfig config;
-  // For each feature (config.dense, then config.sparse), the number of buckets to which strings are hashed. The vector
+  // For each feature (config.dense, then config.sparse), the number of buckets to which strings are hashed. `buckets`
   // is empty if no feature is hashed.
   std::vector<std::int64_t> buckets;
 
@@ -31,9 +31,9 @@ struct ExampleFeatures {
 // Calls work(begin, end) for all blocks of [0, total), possibly on several threads.
 using ShareWork = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
 
-// Parses a batch of records. `parser` must read the features that CommonFeatures(features.config) returns, and there
-// must be at least one. Tensors are allocated by `allocator`. Returns false, and leaves *result undefined, if a record
-// is unusual.
+// Parses a batch of records. `parser` must read the features that CommonFeatures(features.config) returns, which must
+// be at least one. Tensors are allocated by `allocator`. Returns false, and leaves *result undefined, if a record is
+// unusual.
 bool ParseCommonForm(const ShareWork& share, const ExampleParser& parser, const ExampleFeatures& features,
                      const std::vector<ByteRange>& records, tensorflow::Allocator* allocator,
                      tensorflow::example::Result* result);

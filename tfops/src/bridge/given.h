@@ -13,7 +13,7 @@
 
 namespace ascpipe {
 
-// Objects of this class are never destroyed, because a thread may still use an item at exit.
+// A Given is never destroyed, because a thread may still use an item at exit.
 template <typename T>
 class Given {
  public:

@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Returns the handles of a tensor as std::int64_t. TensorFlow's int64 is a different type.
+// Returns the handles of a tensor as std::int64_t, which differs from the type tensorflow::int64.
 inline const std::int64_t* AsInt64(const tensorflow::Tensor& handles) {
   return reinterpret_cast<const std::int64_t*>(handles.flat<tensorflow::int64>().data());
 }
@@ -21,7 +21,7 @@ inline std::int64_t* AsInt64(tensorflow::Tensor* handles) {
 // Finds the expansion table `number`. The pipeline keeps the table's rows mapped.
 tensorflow::Status FindExpansionTable(int number, std::shared_ptr<Pipeline>* pipeline, HandledTable* table);
 
-// Finds the table of the handles in input 0, and validates every handle. The op uses the first `width` floats of a
+// Finds the table of the handles in input 0, and validates every handle. The op uses the first `width` floats of each
 // row. If all handles are 0, *pipeline and *table are not set.
 tensorflow::Status FindHandledRows(tensorflow::OpKernelContext* ctx, std::int64_t width,
                                    std::shared_ptr<Pipeline>* pipeline, HandledTable* table);

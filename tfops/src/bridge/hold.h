@@ -40,8 +40,8 @@ class Hold {
   Pipeline& pipeline() const { return *pipeline_; }
   const std::shared_ptr<Pipeline>& shared_pipeline() const { return pipeline_; }
 
-  // A load calls BeginLoad, WriteEntries, EntriesWritten and EndLoad. These functions need an exclusive hold. The
-  // caller may write entries and rows between BeginLoad and EndLoad.
+  // A load calls BeginLoad, WriteEntries, EntriesWritten and EndLoad, and needs an exclusive hold. The caller may write
+  // entries and rows between BeginLoad and EndLoad.
   //
   // BeginLoad empties a table and provides memory for `entries` keys. The first `rows` keys have a row. If there is
   // not enough space or memory, BeginLoad returns an error and changes nothing.
@@ -49,13 +49,13 @@ class Hold {
   // Writes one entry for each key, starting with entry `first`. If `rows` is true, entry i gets row i. If `rows` is
   // false, the entries have no rows.
   CoreStatus WriteEntries(Table* table, std::int64_t first, const LoadedKeys& keys, bool rows);
-  // Announces that all entries are written. The worker then builds the table's index while the caller writes the rows.
+  // Announces that all entries are written. The table worker builds the table's index while the caller writes the rows.
   CoreStatus EntriesWritten(Table* table);
   // Returns the filled table to the worker.
   CoreStatus EndLoad(Table* table, const LoadedTable& loaded);
 
-  // Between BeginReading and EndReading, the row locations in a table's entries stay valid for this process. Use these
-  // functions for tables with rows on disk.
+  // Between BeginReading and EndReading, the row locations in a table's entries stay valid for this process. Use
+  // BeginReading and EndReading for tables with rows on disk.
   std::int64_t BeginReading(Table* table);
   void EndReading(Table* table, std::int64_t epoch);
   // Reads or writes rows on disk, and waits for the disk worker. `rows` is float[count, row floats]. Only loads may

@@ -22,7 +22,7 @@ class InstanceAllocator : public tensorflow::Allocator {
 
   // Returns a tensor float[rows, dim] that shares the memory of the table's rows.
   tensorflow::Tensor MakeTensor();
-  // Releases the owner's reference. The owner must not use the allocator afterwards.
+  // Releases the owner's reference. The owner must not use the allocator after Disown.
   void Disown() { Unref(); }
 
  private:

@@ -9,8 +9,8 @@
 
 namespace ascpipe {
 
-// Sets the shapes of output `first` and all later outputs. Outputs without an element in the attribute have unknown
-// shapes.
+// Sets the shapes of output `first` and all later outputs. Outputs without an element in the attribute `shapes` have
+// unknown shapes.
 inline tensorflow::Status SetKnownShapes(tensorflow::shape_inference::InferenceContext* c, int first) {
   std::vector<tensorflow::PartialTensorShape> shapes;
   TF_RETURN_IF_ERROR(c->GetAttr("shapes", &shapes));

@@ -39,7 +39,7 @@ class LookupSource {
   std::vector<float> default_row_;
   std::shared_ptr<Pipeline> pipeline_;      // keeps the mapping while home rows are read
   std::shared_ptr<const StepRows> copied_;  // copies of this step, for a table with rows on disk
-  // Rows of a checkpoint that replace the live rows. The codes of the lookup refer to these rows.
+  // Rows of a checkpoint, or null. Codes of slots refer to rows of the checkpoint if `fixed_` is not null.
   std::shared_ptr<const FixedRows> fixed_;
 };
 

@@ -17,7 +17,7 @@ namespace ascpipe {
 // must request the answer again.
 class PendingRead {
  public:
-  // `slots` is the plan op's output that contains the worker's answer. The step keeps this output allocated.
+  // `slots` is the plan op's output that contains the worker's answer. The step keeps the output allocated.
   PendingRead(const PartView& part, const Ticket* ticket, Table* table, const PlanOutputs::Array& slots)
       : part_(part), ticket_(ticket), table_(table), slots_(slots) {}
 

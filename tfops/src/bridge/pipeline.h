@@ -36,9 +36,9 @@ class Pipeline {
                          std::shared_ptr<Pipeline>* pipeline);
   ~Pipeline() { Stop(); }
 
-  // Adds a table. AddTable may be called after Start. If an untrained table with this number exists, the new table
-  // replaces the untrained table and reuses its device rows. The pipeline keeps a replaced table alive, because steps
-  // may still use it. The rows of `padding_keys` are never updated.
+  // Adds a table. AddTable may be called after Start. The new table replaces an untrained table that has the same
+  // number, and reuses its device rows. The pipeline keeps a replaced table alive, because steps may still use it. The
+  // rows of `padding_keys` are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
   // Replaces the pool of initial rows by a copy of `pool`. `pool` is float[rows, dim]. Call SetPool before the table's
@@ -74,7 +74,7 @@ class Pipeline {
   int table_count() const;           // numbered 0, 1, ...
   Table* table(int number) const;    // null: there is none
   Stream* stream(int number) const;  // null: there is none
-  // Returns the features of the insert function with this number. The stream of the insert function must exist.
+  // Returns the features of insert function `number`. The stream of the insert function must exist.
   const FeatureList& features(int number) const;
   // Returns the training stream of a table, or null if no stream trains the table. *index receives the table's index in
   // the stream.

@@ -71,7 +71,8 @@ class ClaimPolicy : public PlanPolicy {
     return batch_.Allocate(ctx, outputs_.get());
   }
 
-  // Returns true if *status is an error. Otherwise sets `ready_` to true if the step may try to claim the plan.
+  // Returns true if *status is an error. If there is no error, sets `ready_` to true if the step may try to claim the
+  // plan.
   bool Decided(PlanWait* wait, CoreStatus* status) {
     if (!wait->step().MayTrain()) {
       *status = Error(Code::kFailedPrecondition, "table '", wait->table_name, "' cannot train ticket ",
@@ -111,8 +112,8 @@ class ClaimPolicy : public PlanPolicy {
     wait->pipeline().RingTableWorker(batch_.ring(), batch_.index());
   }
 
-  // Claimed must not wait, allocate outputs or return early before the word is DONE. It rings the worker only at DONE,
-  // so that the worker does not compete with the threads that move rows.
+  // Claimed must not wait, allocate outputs or return early before the word is DONE. Claimed rings the worker only at
+  // DONE, so that the worker does not compete with the threads that move rows.
   Status Claimed(PlanWait* wait, std::unique_ptr<PlanMoves> moves) {
     PlanRequest& request = batch_.request();
     if (!request.pends) request.stream->CountTrained(request.ticket->record());

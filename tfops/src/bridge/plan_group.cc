@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t kIdsOfBlock = 16384;  // about 10 us of copying
 
-// The waits of a plan op. The op ends when the last wait ends. The table workers are rung once for all waits that end
-// immediately, so that a worker does not wake up separately for each table. A wait that ends later rings the table
+// The waits of a plan op. A plan op ends when its last wait ends. The table workers are rung once for all waits that
+// end immediately, so that a worker does not wake up separately for each table. A wait that ends later rings the table
 // workers at its end.
 class PlanGroup : public std::enable_shared_from_this<PlanGroup> {
  public:

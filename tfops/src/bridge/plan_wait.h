@@ -17,7 +17,7 @@
 
 namespace ascpipe {
 
-// Validated arguments of AscNextPlan, or of AscPlans for one of its tables.
+// Validated arguments of AscNextPlan, or of one table of AscPlans.
 struct PlanRequest {
   Stream* stream = nullptr;
   Table* table = nullptr;
@@ -94,7 +94,7 @@ class PlanBatch {
   // Returns the frame number that ReadWords has found. The ticket may have been closed after ReadWords, because a stop
   // of the pipeline closes tickets of running steps.
   std::int64_t frame() const { return frame_; }
-  // Valid only if the ticket has a frame.
+  // Call part and word only if the ticket has a frame.
   PartView part() const { return PartView(ring(), request_.ticket->record(), index()); }
   std::uint32_t* word() const { return ring().word(index(), frame()); }
   // Returns true if the ticket was closed by another step that shares the ticket, or by a stop of the pipeline. The

@@ -16,8 +16,8 @@ namespace ascpipe {
 
 class RankWait : public std::enable_shared_from_this<RankWait> {
  public:
-  // Function that is called once on a TensorFlow thread with the verdict of all ranks. The op ends with the returned
-  // status.
+  // Function that is called once on a TensorFlow thread with the verdict of all ranks. The op ends with the status that
+  // Follow returns.
   using Follow = std::function<tensorflow::Status(tensorflow::OpKernelContext* ctx, StepEnd* step,
                                                   const PeerVerdict& verdict, const Received& rows)>;
 

@@ -93,7 +93,7 @@ class Asking {
   CoreStatus status_;
 };
 
-// CPU time of the threads that work on requests of rank 0. The CPU time grows while these threads make progress.
+// CPU time of the threads that work on requests of rank 0. The CPU time grows while the threads make progress.
 class WorkClocks {
  public:
   // Counts the CPU time of the calling thread until End is called. Returns the number to pass to End.
@@ -136,13 +136,13 @@ class Ranks {
   // arrives.
   std::shared_ptr<Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
   // Abandons a request of rank 0. If the other ranks are already working on the request, they receive an unsuccessful
-  // END. If the request changes tables and this rank has not made the change, `changes` is true. The tables of the
-  // ranks then differ, and no rank may continue to train.
+  // END. `changes` is true if the request changes tables and this rank has not made the change. If `changes` is true,
+  // the tables of the ranks differ, and no rank may continue to train.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
   // Sends this rank's answer to a request of rank 0, in one line.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }
-  // Returns true if all other ranks have answered a request of rank 0. *answers contains the answers by rank. An
-  // answer is "" if the rank has not answered yet.
+  // Returns true if all other ranks have answered a request of rank 0. *answers receives the answers, indexed by rank.
+  // An answer is "" if the rank has not answered yet.
   bool TakeAnswers(std::int64_t number, std::vector<std::string>* answers);
   // Drops the current and later answers to a request of rank 0.
   void DropAnswers(std::int64_t number);

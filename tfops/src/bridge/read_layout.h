@@ -17,7 +17,7 @@ struct ReadLayout {
 
   std::vector<int> sources;  // [features]: index of the input `rows` of the feature
   std::vector<int> bags;     // [features]: index of the input `splits`; -1: the feature is not combined
-  // Numbers of the pieces of each output. Feature i has number i, and other input i has number feature_count + i.
+  // Numbers of the pieces of each output. Feature i has number i, and `others` input i has number feature_count + i.
   std::vector<std::vector<int>> outputs;
 
   bool is_combined(int feature) const { return bags[static_cast<std::size_t>(feature)] >= 0; }

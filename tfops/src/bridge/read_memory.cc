@@ -18,8 +18,8 @@ struct ReadBlock {
   ReadPosition position;
 };
 
-// Blocks of memory that tensors use. The keys of the map are the ends of the blocks. The registry is never destroyed,
-// because tensors may outlive static objects.
+// Blocks of memory that tensors use. The keys of the map are the end addresses of the blocks. The registry is never
+// destroyed, because tensors may outlive static objects.
 struct ReadBlocks {
   std::mutex mutex;
   std::map<const char*, ReadBlock> by_end;

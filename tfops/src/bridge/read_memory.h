@@ -1,6 +1,6 @@
 // Memory of the tensors in batches that a dataset has read.
 //
-// The op that submits ids needs the position of the batch. Programs map batches between the dataset and this op, and
+// The op that submits ids needs the position of the batch. Programs map batches before they submit the ids, and
 // TensorFlow passes only tensors through maps. Therefore the position is stored with the memory of the tensors. A map
 // that returns an input tensor, or a slice of an input tensor, returns the memory of the input.
 #ifndef ASCPIPE_BRIDGE_READ_MEMORY_H_

@@ -23,7 +23,7 @@ class RecordBatch : public BatchSource {
                           std::vector<tensorflow::Tensor>* tensors) override;
 
  private:
-  // Reads the records into records_. If damaged records are skipped, removes their numbers from numbers_.
+  // Reads the records into records_. Removes the numbers of skipped damaged records from numbers_.
   tensorflow::Status ReadRecords();
   // Reads each record alone, and skips damaged records.
   tensorflow::Status ReadGoodRecords();

@@ -1,4 +1,4 @@
-// Reading of rows by an evaluation, for a table with rows on disk.
+// Reads the rows of an evaluation from a table with rows on disk.
 #ifndef ASCPIPE_BRIDGE_ROW_READING_H_
 #define ASCPIPE_BRIDGE_ROW_READING_H_
 
@@ -19,12 +19,13 @@ class RowReading {
   RowReading(const RowReading&) = delete;
   RowReading& operator=(const RowReading&) = delete;
 
-  // Announces the epoch. Call Begin while the step holds the lease, before the request to the worker.
+  // Announces the epoch. Call Begin while the step holds the lease, before the step sends a request to the table
+  // worker.
   void Begin();
   // Returns true if this RowReading owns the table's read buffer and the disk worker has no unfinished request. Call
-  // MayCopy after the table worker has answered. MayCopy acquires the buffer if it has no owner.
+  // MayCopy after the table worker has answered. MayCopy acquires the read buffer if the buffer has no owner.
   bool MayCopy();
-  // Returns true after CopyHomes was called, until End is called.
+  // Returns true between the calls of CopyHomes and End.
   bool is_copying() const { return copies_ != nullptr; }
   // Copies the rows that are in host memory. CopyHomes replaces the worker's answer in `slots` by the codes of the
   // copies.

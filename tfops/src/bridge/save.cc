@@ -28,7 +28,7 @@ struct Copy {
   std::int64_t floats;
 };
 
-// Copies arrays on several threads. Training is paused, so cores are idle.
+// Copies arrays on several threads, because cores are idle while training is paused.
 void CopyAll(const std::vector<Copy>& copies) {
   for (const Copy& copy : copies) {
     const Blocks::Work work = [&copy](std::int64_t begin, std::int64_t end) {

@@ -1,4 +1,4 @@
-// A table file that a session has opened. All lookups of the session share the file.
+// A table file that a session has opened. All lookups of the table in a session share the file.
 #ifndef ASCPIPE_BRIDGE_SERVED_TABLE_H_
 #define ASCPIPE_BRIDGE_SERVED_TABLE_H_
 

@@ -9,7 +9,8 @@ namespace ascpipe {
 
 namespace {
 
-// The mark is a number instead of an address, because a new session may reuse the memory of a closed session.
+// The mark of a session is a number instead of an address, because a new session may reuse the memory of a closed
+// session.
 class SessionMark : public tensorflow::ResourceBase {
  public:
   SessionMark() : number_(next_.fetch_add(1)) {}

@@ -6,7 +6,7 @@
 
 namespace ascpipe {
 
-// Returns the number of the op's session. A session that used ascpipe earlier has a lower number.
+// Returns the number of the op's session. Sessions are numbered in the order in which they first use ascpipe.
 tensorflow::Status SessionNumber(tensorflow::OpKernelContext* ctx, tensorflow::int64* number);
 
 }  // namespace ascpipe

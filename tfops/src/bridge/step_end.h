@@ -44,16 +44,16 @@ class StepEnd : public tensorflow::ResourceBase {
   void Cuts() { cuts_ = true; }
   // Records that the step has claimed or read a ticket. The ticket is closed at the end of the step.
   void Claimed(TicketHold hold);
-  // Stores rows that an evaluation has copied from a table with rows on disk. Lookups that read `slots` use these
-  // copies.
+  // Stores rows that an evaluation has copied from a table with rows on disk. Lookups that read `slots` use the copied
+  // rows.
   void Reads(const std::int32_t* slots, std::shared_ptr<const StepRows> rows);
   std::shared_ptr<const StepRows> RowsOf(const std::int32_t* slots) const;  // null: there are none
   // Records that the step has claimed a ticket for the table. Handles of the table's rows are valid until the end of
   // the step.
   void BeginHandles(Table* table, std::int64_t ticket);
 
-  // Records that the other ranks wait for an exchange of this batch. Owes is called only in programs with several
-  // ranks. The destructor of StepEnd notifies the other ranks if the step ends before the exchange.
+  // Records that the other ranks wait for the exchange that `header` identifies. Owes is called only in programs with
+  // several ranks. The destructor of StepEnd notifies the other ranks if the step ends before the exchange.
   void Owes(const PeerHeader& header);
   void OwesNothing();
   // Adds a claim that PendingClaim::Commit makes final. Claims that are still pending at the end of the step are

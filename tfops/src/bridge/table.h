@@ -84,8 +84,8 @@ class Table {
   void LeaveDiskReads(int reader, const void* owner);
 
   layout::Table* header() const { return reinterpret_cast<layout::Table*>(segment_->base()); }
-  // Returns a private copy of the header. The copy was made when the table was created. The header in the segment is
-  // not read again, because any process of the session may overwrite the header.
+  // Returns the private copy of the header that was made when the table was created. The header in the segment is not
+  // read again, because any process of the session may overwrite the header.
   const layout::Table& opened() const { return opened_; }
   layout::Entry* entries() const { return reinterpret_cast<layout::Entry*>(segment_->base() + opened_.entries_offset); }
 

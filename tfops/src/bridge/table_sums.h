@@ -31,7 +31,7 @@ class TableSums {
   // If the table has no bags, there is only one part.
   void Add(const SumPart& part);
 
-  // Adds all gradients on all threads. Call AddTogether only if there are no bags.
+  // Adds all gradients of the table, using all threads of the pool. Call AddTogether only if there are no bags.
   void AddTogether(tensorflow::OpKernelContext* ctx);
 
   tensorflow::Status Outcome(const std::string& op) const;

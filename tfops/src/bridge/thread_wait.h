@@ -1,4 +1,5 @@
-// Wait of a thread of the program. Such a thread may sleep, because it does not belong to TensorFlow's thread pool.
+// Wait of a thread of the program. A thread of the program may sleep, because it does not belong to TensorFlow's thread
+// pool.
 #ifndef ASCPIPE_BRIDGE_THREAD_WAIT_H_
 #define ASCPIPE_BRIDGE_THREAD_WAIT_H_
 

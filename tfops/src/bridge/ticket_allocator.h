@@ -1,5 +1,5 @@
 // Allocator of ticket tensors. When a ticket tensor is freed, the allocator drops the ticket hold of the tensor. The
-// ticket is closed if no other ticket hold exists.
+// ticket is closed if it has no other ticket hold.
 //
 // The batch of a closed ticket was trained, skipped, filtered, or dropped with the iterator or session, and can no
 // longer be trained.

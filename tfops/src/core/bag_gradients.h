@@ -32,7 +32,7 @@ void ZeroPart(const SumPart& part, std::int64_t rows, std::int64_t dim, float* s
 // Adds the gradient of position i to sums[places[restore[i]]], for i = 0, 1, ..., n-1 in this order. AddBagGradients
 // changes only rows of the part, and skips positions whose restore index or element of `places` is -1. `places` is
 // int32[place_count], and `sums` is float[valid, dim]. Returns the first i whose restore index is outside [-1,
-// place_count), or -1.
+// place_count), or -1 if there is none.
 std::int64_t AddBagGradients(const std::int32_t* places, std::int64_t place_count, const BagGradient& lookup,
                              std::int64_t dim, const SumPart& part, float* sums);
 

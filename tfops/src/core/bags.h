@@ -37,7 +37,8 @@ struct BagRows {
   const std::int32_t* restore;  // int32[positions], -1 for the default row; null: row i for position i
 };
 
-// Returns the index of the first invalid split, or -1. Valid splits ascend from 0 to `positions`.
+// Returns the index of the first invalid split, or -1 if all splits are valid. Valid splits ascend from 0 to
+// `positions`.
 std::int64_t FirstBadSplit(const std::int64_t* splits, std::int64_t count, std::int64_t positions);
 
 // Writes the combined row of bag b to out[b * stride], for b in [begin, end). A combined row is float[dim]. The row of
@@ -52,7 +53,7 @@ std::int64_t WeightGradients(const BagRows& rows, const Bags& bags, const float*
                              std::int64_t end, float* out);
 
 // Writes the gradient of the row of position i to out[i], for all positions of the bags [begin, end). `rows` is
-// float[positions, dim]. It is read only if max_norm is set.
+// float[positions, dim]. `rows` is read only if max_norm is set.
 void RowGradients(const float* rows, const Bags& bags, const float* grad, std::int64_t dim, std::int64_t begin,
                   std::int64_t end, float* out);
 

@@ -52,7 +52,8 @@ class BellOwner {
   BellOwner(layout::Bell* bell, int spin_us);
 
   // Waits until `ready()` returns true, but at most one slice, so that the caller can check its stop flags. `ready` may
-  // do work. `ready` is not called again after it has returned true. Its last call does not count as waiting time.
+  // do work. `ready` is not called again after it has returned true. The last call of `ready` does not count as waiting
+  // time.
   template <typename Ready>
   bool WaitSlice(Ready ready, int slice_ms = layout::kSliceMs) {
     if (ready()) return true;
@@ -93,8 +94,8 @@ class BellOwner {
   void Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_t ticket);
 
  private:
-  // Returns true if the bell is rung shortly after the end of a slice, by a publisher that had published its change
-  // before the end of the slice.
+  // Returns true if a publisher rings the bell shortly after the end of a slice, for a change that was published during
+  // the slice.
   bool WasRung(std::uint32_t seen) const;
 
   layout::Bell* bell_;

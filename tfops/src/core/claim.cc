@@ -92,7 +92,7 @@ CoreStatus NoPlan(const ClaimWords& words) {
   }
 }
 
-// Returns true if a ticket before frame `number` may still be trained for this table.
+// Returns true if the ticket of a frame before `number` may still be trained for table `table_index`.
 bool EarlierIsOpen(const RingView& ring, int table_index, std::int64_t number) {
   for (std::int64_t earlier = ring.head(); earlier < number; ++earlier) {
     const bool open = LoadAcquire(&ring.frame(earlier)->closed) == 0 &&  // SYNC ticket-closed: load

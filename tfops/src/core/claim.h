@@ -52,7 +52,7 @@ ClaimVerdict DecideClaim(const ClaimWords& words);
 // that the table worker has answered (the word is ANSWERED).
 ClaimVerdict DecideRead(const ClaimWords& words);
 
-// Reads the words of table `table_index` for a ticket.
+// Reads the ClaimWords of table `table_index` for a ticket.
 void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket, ClaimWords* words);
 
 // Returns true if the rows and entries of a table are consistent: the table has retired every claimed ticket and every

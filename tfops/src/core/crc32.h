@@ -1,4 +1,4 @@
-// 32-bit CRC checksums by lookup tables, for any polynomial.
+// Computes 32-bit CRC checksums with lookup tables, for any polynomial.
 #ifndef ASCPIPE_CORE_CRC32_H_
 #define ASCPIPE_CORE_CRC32_H_
 

@@ -36,24 +36,25 @@ struct CyclePlace {
 class CycleIds {
  public:
   // Sets the number of batches in a cycle of a table, starting with the next batch. The table has no cycles if `steps`
-  // is 1. `table` is an index in the ring.
+  // is 1. `table` is the index of the table in the ring.
   void SetSteps(int table, std::int64_t steps);
   // Returns true if any table has cycles.
   bool Any() const;
-  // Sets the number of batches that were trained before the next batch. Call SetBefore after a checkpoint was
-  // restored. `open` is the last batch that a step may still use, or 0.
+  // Sets the number of batches that were trained before the next batch. Call SetBefore after a checkpoint was restored.
+  // `open` is the last batch that a step may still use, or 0 if there is none.
   void SetBefore(std::int64_t batches, std::int64_t open);
-  // Sets the distinct ids of the unfinished cycle of a checkpoint. They replace the ids of used batches.
+  // Sets the distinct ids of the unfinished cycle of a checkpoint. The given ids replace the ids of used batches.
   void SetIds(int table, std::int64_t open, std::vector<std::int64_t> ids);
   // Returns true if SetBefore or SetIds changed the cycle of batch `sequence` after Pass had processed the batch. Only
   // tables with cycles of `steps` batches are considered.
   bool IsOfBefore(std::int64_t sequence, std::int64_t steps) const;
 
   // Processes the next batch of a stream. If the batch is the last batch of a cycle, Pass appends the distinct ids of
-  // the cycle to the batch. `open` is the first earlier batch that a step may still use, or `sequence` if there is no
-  // such batch.
+  // the cycle to the batch. `open` is the first earlier batch that a step may still use, or `sequence` if there is
+  // none.
   CyclePlace Pass(std::int64_t sequence, std::int64_t open, Batch* batch);
-  // Records that a step used batch `sequence`. Drop no longer removes this batch or earlier batches from the count.
+  // Records that a step used batch `sequence`. Drop no longer removes batch `sequence` or earlier batches from the
+  // count.
   void Use(std::int64_t sequence) { used_ = sequence > used_ ? sequence : used_; }
   // Removes the unused batches after batch `sequence` from the count. The next batch gets the number of the first
   // removed batch.

@@ -1,4 +1,4 @@
-// Parallel version of AddGradients. The gradients are partitioned by their row.
+// Parallel version of AddGradients. The gradients are partitioned among threads by row.
 #ifndef ASCPIPE_CORE_DEALT_GRADIENTS_H_
 #define ASCPIPE_CORE_DEALT_GRADIENTS_H_
 
@@ -23,18 +23,19 @@ class DealtGradients {
  public:
   static constexpr std::int64_t kHands = 32;
 
-  // The parameters are those of AddGradients. The object keeps pointers to the arguments, so they must stay valid.
+  // The parameters have the same meaning as in AddGradients. The arguments must stay valid, because DealtGradients
+  // keeps pointers to them.
   DealtGradients(const std::int32_t* places, std::int64_t place_count, const std::vector<LookupGradient>& lookups,
                  std::int64_t dim);
 
   std::int64_t chunks() const { return static_cast<std::int64_t>(chunks_.size()); }
 
-  // Partitions the chunks [begin, end) of the positions among the hands. Calls may run concurrently. All calls must
-  // finish before the first Add.
+  // Partitions the chunks [begin, end) of the positions among the hands. Calls may run concurrently. All calls of Deal
+  // must finish before the first call of Add.
   void Deal(std::int64_t begin, std::int64_t end);
 
-  // Returns the first restore index outside [-1, place_count). Call bad() after Deal. Do not call Add if there is such
-  // an index.
+  // Returns the first restore index outside [-1, place_count). Call bad() after Deal. Do not call Add if bad() returns
+  // a position other than -1.
   BadIndex bad() const;
 
   // Zeroes the rows of the hands [begin, end) in `sums`, and adds the gradients of these rows. `sums` is float[valid,

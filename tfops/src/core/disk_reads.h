@@ -28,8 +28,8 @@ class DiskReads {
   // Requests a read or a write of at most kDiskReads rows. The disk worker reads row i into row(i), or writes row i
   // from row(i). Call Ask only if IsIdle returns true, and ring the disk worker's bell afterwards.
   void Ask(const DiskPlace* places, std::int64_t count, layout::RequestKind kind);
-  // Returns the index of the first failed row and sets *error, or returns -1. Call FirstFailed only if IsIdle returns
-  // true.
+  // Returns the index of the first row whose request failed and sets *error. Returns -1 if no request failed. Call
+  // FirstFailed only if IsIdle returns true.
   std::int64_t FirstFailed(std::int32_t* error) const;
 
   std::int64_t count() const { return count_; }

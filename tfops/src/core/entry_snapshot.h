@@ -22,8 +22,8 @@ void BeginSnapshot(const layout::Table& opened, layout::Table* header);
 // Ends the snapshot, even if it was not copied, because the worker may be waiting for the end of the snapshot.
 void EndSnapshot(layout::Table* header);
 
-// Copies the entries of the snapshot to `entries`, block by block. The last block ends the snapshot. After the last
-// block, replaces changed entries of the copy by the images that the worker logged. `bound` is the header's
+// Copies the entries of the snapshot to `entries`, block by block. The copy of the last block ends the snapshot. After
+// the last block, replaces changed entries of the copy by the images that the worker logged. `bound` is the header's
 // snapshot_bound, limited to the capacity of the table. `entries` has `bound` elements. The elements of entries without
 // trained state are undefined. Calls `passed` after each block, because the worker may be waiting for the copy of an
 // entry.

@@ -6,7 +6,7 @@
 
 namespace ascpipe {
 
-// Returns true in a forked child of the trainer. The child has neither our threads nor our mappings.
+// Returns true in a forked child of the trainer. A forked child has no threads and no mappings of the trainer.
 bool InForkedChild();
 // Registers the fork handler. Further calls have no effect.
 void WatchForks();

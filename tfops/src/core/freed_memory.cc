@@ -9,15 +9,15 @@ namespace ascpipe {
 
 namespace {
 
-// Value of M_MMAP_THRESHOLD, the size above which malloc uses a separate mapping for a block. The value is glibc's
-// maximum, half of a thread's heap.
+// Value of M_MMAP_THRESHOLD, the size above which malloc uses a separate mapping for a block. 32 MiB is the maximum
+// that glibc accepts, half the size of a thread's heap.
 constexpr int kLeastMapping = 32 << 20;
 // Value of M_TRIM_THRESHOLD. glibc trims a heap if more than M_TRIM_THRESHOLD bytes are free at its end. A thread's
 // heap is always smaller than 256 MiB.
 constexpr int kMostKept = 256 << 20;
-// Value of M_TOP_PAD. A heap that must grow grows by M_TOP_PAD bytes more than requested. Pages of a heap are allocated
-// on first write. glibc keeps an empty heap of a thread only if the previous heap has less than M_TOP_PAD bytes of free
-// space. Therefore M_TOP_PAD is the size of a whole heap.
+// Value of M_TOP_PAD. A heap grows by M_TOP_PAD bytes more than requested. Pages of a heap are allocated on first
+// write. glibc keeps an empty heap of a thread only if the previous heap has less than M_TOP_PAD bytes of free space.
+// Therefore M_TOP_PAD is the size of a whole heap.
 constexpr int kGrowth = 64 << 20;
 
 constexpr const char* kVariables[] = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_"};

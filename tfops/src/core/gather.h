@@ -28,8 +28,8 @@ inline const float* RowOf(const GatherSource& source, std::int32_t slot, std::in
   return source.homes + (layout::kSlotHome - slot) * source.home_floats;
 }
 
-// Returns the index of the first invalid slot in [from, slot_count), or -1. Valid slots are -1, the numbers in [0,
-// row_count) with or without kSlotFrozen, and the codes of home rows.
+// Returns the index of the first invalid slot in [from, slot_count), or -1 if all slots are valid. Valid slots are -1,
+// the numbers in [0, row_count) with or without kSlotFrozen, and the codes of home rows.
 std::int64_t FirstBadSlot(const GatherSource& source, std::int64_t from = 0);
 
 // Positions and output of one lookup.

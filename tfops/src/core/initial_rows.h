@@ -1,8 +1,8 @@
 // Initial rows of keys. An initial row is a pure function of (table seed, key), and is bit-identical on every machine.
 //
-// The functions use integer arithmetic and fixed polynomials in double, and round each result to float once. They do
-// not use libm, because the last bits of results differ between versions of libm. The reference implementation is
-// tests/reference/initial_rows.py.
+// The functions use integer arithmetic and fixed polynomials in double, and round each result to float once. The
+// functions do not use libm, because the last bits of results differ between versions of libm. The reference
+// implementation is tests/reference/initial_rows.py.
 #ifndef ASCPIPE_CORE_INITIAL_ROWS_H_
 #define ASCPIPE_CORE_INITIAL_ROWS_H_
 

@@ -12,7 +12,7 @@ namespace ascpipe {
 
 constexpr std::int64_t kMarginBytes = std::int64_t{16} << 20;  // left free within each limit
 
-// Kernel files that report memory; tests use their own files.
+// Kernel files that report memory. Tests replace these files.
 struct MemoryPlaces {
   std::string meminfo = "/proc/meminfo";
   std::string own_groups = "/proc/self/cgroup";

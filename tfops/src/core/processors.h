@@ -6,7 +6,7 @@
 #include <type_traits>
 
 // Compiles another version of a function for processors with wider registers. Use the macro for loops whose result does
-// not depend on the register width. A function that is called in the loop is compiled for both processors only if it is
+// not depend on the register width. A function that is called in the loop is compiled for each processor only if it is
 // ASC_INLINE. The macro is empty in builds with sanitizers, because code of sanitizers runs before the loader resolves
 // versions.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -12,15 +12,15 @@
 
 namespace ascpipe {
 
-// Counters of the process. They are copied to shared memory only after the session has published its memory, because
-// datasets read before the session exists. Methods may be called by several threads. Callers call Add a few times per
-// batch.
+// Counters of the process. The counters are copied to shared memory only after the session has published its memory,
+// because datasets may read records before the session exists. Methods may be called by several threads. Add is called
+// a few times per batch.
 class ReadingFigures {
  public:
   static ReadingFigures* Get();
 
   void Add(const layout::Reading& by);
-  // Adds to the counters, and records the span of a batch.
+  // Adds `by` to the counters, and records the span of a batch.
   void Add(const layout::Reading& by, const layout::ReadingSpan& span);
   // Copies the counters to `shared`, now and after each Add, and records spans in `spans`, which may be null.
   void Publish(layout::Reading* shared, std::shared_ptr<SpanRing<layout::ReadingSpan>> spans);

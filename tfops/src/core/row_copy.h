@@ -66,8 +66,8 @@ inline void CopyPastTheCache(float* to, const float* from, std::int64_t count) {
 inline void PastTheCache() {}
 #endif
 
-// Prefetches the beginning of a row that will be written. The processor prefetches the remainder of a long row without
-// instructions.
+// Prefetches the beginning of a row that will be written. The hardware prefetcher of the processor reads the remainder
+// of a long row.
 inline void PrefetchRow(const float* row, std::int64_t floats) {
   for (std::int64_t at = 0; at < floats && at < kMostPrefetched; at += kLineFloats) __builtin_prefetch(row + at, 1);
 }

@@ -19,22 +19,23 @@ namespace ascpipe {
 // of its entry, because rows move between home rows. The log has one word for each row. The word is 0 if the row is
 // untouched, and kRead if the row was read or is not wanted. If the row has an image, the word is 1 plus the index of
 // the image. Both the save and the step copy the row first, and then compare-exchange the word. If the compare-exchange
-// of the save succeeds, no step has changed the row yet. If it fails, the save discards its copy and uses the image.
+// of the save succeeds, no step has changed the row yet. If the compare-exchange of the save fails, the save discards
+// its copy and uses the image.
 class RowLog {
  public:
   // The snapshot covers row numbers below `numbers`. Call Make between two steps.
   static CoreStatus Make(const std::string& table, const HomeRows& home, std::int64_t numbers, std::int64_t bytes,
                          std::unique_ptr<RowLog>* log);
 
-  // Returns true if `count` more images fit. A row has at most one image.
+  // Returns true if `count` more images fit into the log. A row has at most one image.
   bool HasRoom(std::int64_t count) const { return capacity_ >= numbers_ || capacity_ - kept() >= count; }
   // For each i in [begin, end), stores an image of home row homes[i] for the row with number numbers[i]. Skips rows
   // that the save has read and rows that already have an image. Also skips i if numbers[i] or homes[i] is -1. Several
   // threads may call Keep for different ranges.
   void Keep(const std::int32_t* numbers, const std::int32_t* homes, std::int64_t begin, std::int64_t end);
 
-  // Restricts the snapshot to the rows in `numbers`, which is int32[count]. No images of other rows are stored. Call
-  // WantOnly before the first Read.
+  // Restricts the snapshot to the rows in `numbers`, so that no images of other rows are stored. `numbers` is
+  // int32[count]. Call WantOnly before the first Read.
   void WantOnly(const std::int32_t* numbers, std::int64_t count);
   // Copies the state of row homes[i] at the start of the save to out[i]. `homes` is int32[count], and `out` is
   // float[count, row_floats]. Read each row only once. The table must have no rows on disk.

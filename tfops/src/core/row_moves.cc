@@ -19,7 +19,7 @@ void PrefetchState(const std::vector<StateRows>& state, std::int64_t slot) {
 
 bool IsIn(std::int64_t value, std::int64_t limit) { return value >= 0 && value < limit; }
 
-// Returns the index of the first value outside [lowest, limit). Returns `count` if there is no such value.
+// Returns the index of the first value outside [lowest, limit), or `count` if there is none.
 std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::int64_t lowest, std::int64_t limit) {
   // The compiler can vectorize this loop, because it has no branches.
   const std::uint32_t from = static_cast<std::uint32_t>(lowest);

@@ -35,7 +35,7 @@ struct MovedTable {
   const std::vector<StateRows>* state = nullptr;  // [0] is the embeddings, the next elements are optimizer slots
 };
 
-// Memory for the arrays of a plan that the step still needs after DONE. These arrays are copied from the frame, because
+// Memory for the arrays of a plan that the step still needs after DONE. The arrays are copied from the frame, because
 // the frame may be reused after DONE.
 struct PlanOutputs {
   struct Array {

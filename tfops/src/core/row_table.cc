@@ -17,7 +17,7 @@ constexpr std::int64_t kEntry = sizeof(TableFileEntry), kFloat = sizeof(float), 
 
 std::int64_t SectionEnd(std::int64_t bytes) { return (bytes + kSection - 1) / kSection * kSection; }
 
-// Returns the number of bucket bits for a number of keys.
+// Returns the number of bucket bits for a table of `key_count` keys.
 std::uint32_t BucketBits(std::int64_t key_count) {
   std::uint32_t bits = 0;
   while ((kBucketKeys << bits) < key_count) ++bits;
@@ -27,7 +27,7 @@ std::uint32_t BucketBits(std::int64_t key_count) {
 // Table in the memory of this process.
 class MemoryTable : public RowTable {
  public:
-  // Allocates memory for a header with valid sizes.
+  // Allocates the memory of the table. The sizes in `header` must be valid.
   explicit MemoryTable(const TableFileHeader& header) : memory_(SectionsOf(header).end) {
     if (memory_.get() == nullptr) return;
     std::memcpy(memory_.get(), &header, sizeof(header));

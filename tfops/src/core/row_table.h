@@ -56,7 +56,7 @@ class RowTable {
     std::size_t count;
   };
 
-  // Returns the entry of a key, or null.
+  // Returns the entry of a key, or null if the table does not contain the key.
   const TableFileEntry* Find(std::int64_t key) const { return Find(key, BucketOf(KeyHash(key))); }
 
   // Looks up keys in tables whose rows all have the same length. The first table that contains a key determines the row
@@ -70,9 +70,9 @@ class RowTable {
   static void LookUp(const Stack& tables, const Key* keys, std::int64_t begin, std::int64_t end,
                      const float* default_row, float* out, bool* found);
 
-  // Returns a table with the entries of both tables. An entry of `newer` replaces the entry of the same key. `below` is
-  // the table that lookups search after the merged table, or null. If `below` is not null, the merged table omits
-  // deleted keys that `below` does not contain. Returns null if there is not enough memory.
+  // Returns a table with the entries of `older` and `newer`. An entry of `newer` replaces the entry of the same key.
+  // `below` is the table that lookups search after the merged table, or null. If `below` is not null, the merged table
+  // omits deleted keys that `below` does not contain. Returns null if there is not enough memory.
   static std::shared_ptr<const RowTable> Merge(const RowTable& older, const RowTable& newer, const RowTable* below);
 
  protected:
@@ -85,7 +85,7 @@ class RowTable {
 
   RowTable() = default;
 
-  // Returns the positions for a header with valid sizes.
+  // Returns the positions of the sections for a header with valid sizes.
   static Sections SectionsOf(const TableFileHeader& header);
   // Sets the memory of the table. The header at `base` must be valid.
   void Set(const std::uint8_t* base);

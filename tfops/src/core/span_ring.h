@@ -14,7 +14,7 @@
 
 namespace ascpipe {
 
-// Returns the time for spans. TensorFlow's traces use the same clock.
+// Returns the time for spans, from the same clock as TensorFlow's traces.
 std::int64_t NanosecondsSince1970();
 
 // Mapped file of spans of `span_bytes` bytes each.

@@ -1,5 +1,5 @@
-// The mixing function of splitmix64 (Steele, Lea, Flood 2014). The function maps a sequence with constant steps to
-// pseudo-random numbers.
+// The mixing function of splitmix64 (Steele, Lea, Flood 2014). Mix maps a sequence with constant steps to pseudo-random
+// numbers.
 #ifndef ASCPIPE_CORE_SPLITMIX_H_
 #define ASCPIPE_CORE_SPLITMIX_H_
 

@@ -82,14 +82,14 @@ class Stream {
   // step may train during the calls.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
-  // Sets the position of the dataset after the batches before a restore. Call BeganAt after BeganAfter.
+  // Sets the dataset position that follows the batches trained before a restore. Call BeganAt after BeganAfter.
   void BeganAt(const ReadPosition& position);
   // Returns the number of trained batches, including the batches before a restore.
   std::int64_t TrainedBatches() const;
   // Counts a batch as trained, if it was not counted before. Call CountTrained only after the batch was claimed.
   void CountTrained(const FrameRecord& record);
-  // Returns the dataset position after the last trained batch, which may precede a restore. The position has no source
-  // if no batch was trained, or if the last trained batch has no position.
+  // Returns the dataset position after the last trained batch, even if this batch was trained before a restore. The
+  // position has no source if no batch was trained, or if the last trained batch has no position.
   ReadPosition TrainedPosition() const;
   // Returns true if a restore has changed the cycle of a batch that was submitted before the restore. Only cycles of
   // `steps` batches are considered.

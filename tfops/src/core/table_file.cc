@@ -21,7 +21,7 @@ constexpr std::int64_t kSumBytes = sizeof(std::uint32_t);
 constexpr std::int64_t kReadBytes = 1 << 16;  // bytes per read for checksums
 constexpr std::int64_t kEntriesAtOnce = 1 << 14;
 
-// Reads exactly `count` bytes. Returns an errno, or EIO if the file ends earlier.
+// Reads exactly `count` bytes. Returns 0 or an errno. If the file ends too early, the errno is EIO.
 int ReadAt(int fd, std::int64_t at, std::uint8_t* out, std::int64_t count) {
   while (count > 0) {
     const ssize_t got = pread(fd, out, static_cast<std::size_t>(count), at);

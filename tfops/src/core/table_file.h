@@ -45,7 +45,7 @@ class TableFile : public RowTable {
                              std::unique_ptr<TableFile>* file);
   ~TableFile() override;
 
-  // Same as RowTable::LookUp with only this table.
+  // Looks up keys in this table, like RowTable::LookUp.
   template <typename Key>
   void LookUp(const Key* keys, std::int64_t begin, std::int64_t end, const float* default_row, float* out,
               bool* found = nullptr) const {

@@ -15,7 +15,7 @@ namespace ascpipe {
 constexpr std::size_t kUpdateIdBytes = 32;
 
 // Header of the file. All numbers are little-endian. The header is followed by UpdateFileTable[table_count], the CRC-32
-// of all bytes before the CRC-32, and the tables. Each table is a table file at a multiple of 64 bytes. The bytes
+// of all preceding bytes, and the tables. Each table is a table file whose offset is a multiple of 64 bytes. The bytes
 // between the tables are zeros, and the file ends after the last table.
 struct UpdateFileHeader {
   char magic[8];
@@ -44,7 +44,7 @@ static_assert(sizeof(UpdateFileTable) == 160, "see ascpipe/checkpoint/update_fil
 constexpr char kUpdateFileMagic[9] = "ASCUPDAT";
 constexpr std::uint32_t kUpdateFileVersion = 1;
 
-// Identifies an update. `id` and `base_id` are digests of manifests of checkpoints.
+// Identifies an update. `id` and `base_id` are digests of checkpoint manifests.
 struct UpdateInfo {
   std::int64_t sequence = 0;  // increases with each update of a directory
   bool is_full = false;       // all rows of the tables instead of changes

@@ -1,4 +1,4 @@
-// Pure function that selects the updates of a directory to apply.
+// Pure function that decides which updates of a directory to apply.
 #ifndef ASCPIPE_CORE_UPDATE_PLAN_H_
 #define ASCPIPE_CORE_UPDATE_PLAN_H_
 
@@ -24,10 +24,10 @@ struct UpdatePlan {
   std::int64_t refused = -1;       // first update that does not follow the version before it; -1: none
 };
 
-// Plans the updates after version `at`. `updates` are readable updates, sorted by sequence number.
+// Plans the updates after version `at`. `updates` contains the readable updates, sorted by sequence number.
 //
 // The newest full update replaces all rows, and the later deltas are applied to its rows. If there is no full update,
-// the deltas are applied to the served version. The first served version is that of a SavedModel, which may be newer
+// the deltas are applied to the served version. The first served version comes from a SavedModel, which may be newer
 // than the updates in the directory. The first updates are therefore applied only if they continue from the checkpoint
 // of the SavedModel or end at a later step.
 UpdatePlan PlanUpdates(const ServedAt& at, const std::vector<UpdateInfo>& updates);

@@ -229,8 +229,7 @@ void UpdateWatch::Refuse(const Seen& update, const CoreStatus& status) {
   Report(status, 1);
 }
 
-// Reports an update that is not based on the version `at`. The watch thread tries the update again when new files
-// appear.
+// Reports an update that is not based on the version `at`. The update is applied later if the missing updates appear.
 void UpdateWatch::ReportOrder(const Seen& update, const ServedAt& at) {
   if (update.info.sequence == out_of_order_) return;
   out_of_order_ = update.info.sequence;
