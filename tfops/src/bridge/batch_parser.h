@@ -14,7 +14,7 @@
 
 namespace ascpipe {
 
-// Const methods may be called by several threads.
+// Several threads may call const methods at the same time.
 class BatchParser {
  public:
   // Function that is called if record number `record` of the batch does not have the features of the dataset. `why` is

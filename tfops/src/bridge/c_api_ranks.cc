@@ -104,7 +104,7 @@ ASC_EXPORT int asc_ranks_tell(std::int64_t number, const char* text, int differs
   });
 }
 
-// Receives a request of rank 0, or the result of a request. Every rank except rank 0 calls this function. *phase
+// Receives a request of rank 0, or the result of a request. Only ranks other than rank 0 call asc_ranks_asked. *phase
 // receives an AskPhase, or -1 if no request arrives within the timeout.
 ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_t* phase, char* out, int out_bytes,
                                char* err, int err_bytes) {
@@ -118,10 +118,10 @@ ASC_EXPORT int asc_ranks_asked(int timeout_ms, std::int64_t* number, std::int64_
   });
 }
 
-// Takes part in an exchange as an idle rank. Every rank except rank 0 calls this function. If `begins` is 0, the call
-// continues the exchange of the previous call. *seen receives the activity of rank 0: 1 for a request, 2 for a busy
-// rank, and 0 for another activity. *seen is -1 if the exchange does not end within the timeout. *silence_ms is the
-// time since any rank last made progress with a request of rank 0.
+// Takes part in an exchange as an idle rank. Only ranks other than rank 0 call asc_ranks_look. If `begins` is 0, the
+// call continues the exchange of the previous call. *seen receives the activity of rank 0: 1 for a request, 2 for a
+// busy rank, and 0 for another activity. *seen is -1 if the exchange does not end within the timeout. *silence_ms is
+// the time since any rank last made progress with a request of rank 0.
 ASC_EXPORT int asc_ranks_look(int begins, int timeout_ms, std::int64_t* seen, std::int64_t* silence_ms, char* err,
                               int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -168,8 +168,8 @@ ASC_EXPORT int asc_ranks_end_work(std::int64_t number, char* err, int err_bytes)
   });
 }
 
-// Announces that this rank exits, and waits until the other ranks exit, too. `cause` is the error if the program fails,
-// otherwise "". This rank serves requests of rank 0 while it waits.
+// Announces that this rank exits, and waits until the other ranks exit, too. `cause` is the error of a program that
+// fails, or "". This rank serves requests of rank 0 while it waits.
 ASC_EXPORT int asc_ranks_leave(const char* cause, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
     ranks->Leave(cause);

@@ -164,7 +164,8 @@ ASC_EXPORT int asc_disk_end(std::int64_t hold, int table, std::int64_t epoch, ch
   });
 }
 
-// Reads rows on disk, or writes them if `writes` is 1. `rows` is float[count, row floats]. Only loads may write rows.
+// Reads rows on disk if `writes` is 0, or writes rows to disk if `writes` is 1. `rows` is float[count, row floats].
+// Only loads may write rows.
 ASC_EXPORT int asc_disk_rows(std::int64_t hold, int table, int writes, std::int64_t count, const std::int64_t* keys,
                              const std::int32_t* slots, const std::int32_t* generations, float* rows, char* err,
                              int err_bytes) {
@@ -256,8 +257,8 @@ ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* h
             [=](BackgroundSave* found) { return found->WantRows(table, homes, count); });
 }
 
-// Copies the row with number homes[i] to out[i]. `homes` has the same meaning as in asc_save_want. `out` is
-// float[count, row floats]. Read each row only once.
+// Copies the row with index homes[i] to out[i]. `homes` has the same meaning as in asc_save_want. `out` is float[count,
+// row floats]. Read each row only once.
 ASC_EXPORT int asc_save_rows(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, float* out,
                              char* err, int err_bytes) {
   return On(&Saves(), save, err, err_bytes,

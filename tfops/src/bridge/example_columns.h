@@ -31,9 +31,9 @@ struct ExampleFeatures {
 // Calls work(begin, end) for all blocks of [0, total), possibly on several threads.
 using ShareWork = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
 
-// Parses a batch of records. `parser` must read the features that CommonFeatures(features.config) returns, which must
-// be at least one. Tensors are allocated by `allocator`. Returns false, and leaves *result undefined, if a record is
-// unusual.
+// Parses a batch of records. `parser` must read all features that CommonFeatures(features.config) returns. There must
+// be at least one feature. Tensors are allocated by `allocator`. Returns false, and leaves *result undefined, if a
+// record is unusual.
 bool ParseCommonForm(const ShareWork& share, const ExampleParser& parser, const ExampleFeatures& features,
                      const std::vector<ByteRange>& records, tensorflow::Allocator* allocator,
                      tensorflow::example::Result* result);
@@ -52,7 +52,7 @@ void CopyStrings(const ByteRange* strings, std::int64_t count, TensorString* out
 // of buckets. If `buckets` is kFingerprint, the result is the fingerprint without its highest bit.
 void HashStrings(const ByteRange* strings, std::int64_t count, std::int64_t buckets, tensorflow::int64* out);
 
-// Hashes the strings of a tensor. Returns an int64 tensor of the same shape.
+// Hashes the strings of a tensor. Returns an int64 tensor with the shape of `strings`.
 tensorflow::Tensor Hashed(const tensorflow::Tensor& strings, std::int64_t buckets, tensorflow::Allocator* allocator);
 
 }  // namespace ascpipe

@@ -121,7 +121,7 @@ CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) 
                "). The table is as it was. Raise ", size);
 }
 
-// Returns OK while the trainer owns the entries and rows of the table.
+// Returns an error unless the trainer owns the entries and rows of the table.
 CoreStatus IsBeingLoaded(const Table& table) {
   const layout::Table& header = *table.header();
   const std::int64_t asked = LoadAcquire(&header.cut_asked);

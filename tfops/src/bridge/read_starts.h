@@ -12,7 +12,7 @@ namespace ascpipe {
 
 // The first iterator of a dataset after a restore starts at the restored position. Every later iterator of the dataset
 // starts a new pass. An iterator gets its position at the first batch, because a program may create the iterator before
-// it restores a checkpoint. Methods may be called by several threads.
+// it restores a checkpoint. The methods are thread-safe.
 class ReadStarts {
  public:
   static ReadStarts* Get();

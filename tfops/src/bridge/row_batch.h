@@ -1,4 +1,4 @@
-// Reads the rows of a batch of Parquet files.
+// Reads the rows of a batch from Parquet files.
 #ifndef ASCPIPE_BRIDGE_ROW_BATCH_H_
 #define ASCPIPE_BRIDGE_ROW_BATCH_H_
 

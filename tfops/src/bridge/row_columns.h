@@ -36,7 +36,7 @@ class RowColumns {
   std::string NameOf(std::size_t feature) const;
   tensorflow::DataType TypeOf(std::size_t feature) const;  // returns the type of the values in the column
   std::int64_t CountOf(std::size_t feature) const;         // returns the number of values of a dense feature
-  // Returns true if the type of the feature may be unable to represent one of `values`.
+  // Returns true if some of `values` may be outside the range of the feature's type.
   bool MayExceed(std::size_t feature, const ArrowValues& values) const {
     return values.may_exceed() && TypeOf(feature) == tensorflow::DT_INT64;
   }

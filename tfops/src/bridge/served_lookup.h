@@ -1,4 +1,4 @@
-// Common part of the ops that look up served tables.
+// Functions that all ops for lookups in served tables use.
 #ifndef ASCPIPE_BRIDGE_SERVED_LOOKUP_H_
 #define ASCPIPE_BRIDGE_SERVED_LOOKUP_H_
 

@@ -22,8 +22,8 @@ namespace ascpipe {
 // Returns a new number for a step or hold that uses the lease.
 Lease::Step NextStep();
 
-// A step of one session run. The destructor closes the tickets that the step claimed, and then releases the lease. If
-// the lease were released first, another step could claim a batch before the tickets are closed.
+// State of the step of one session run. The destructor closes the tickets that the step claimed, and then releases the
+// lease. If the lease were released first, another step could claim a batch before the tickets are closed.
 class StepEnd : public tensorflow::ResourceBase {
  public:
   explicit StepEnd(std::shared_ptr<Pipeline> pipeline);

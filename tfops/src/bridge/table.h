@@ -54,7 +54,7 @@ class Table {
   // rows. Call Freeze between steps.
   void Freeze(bool frozen) { is_frozen_.store(frozen); }
   bool is_frozen() const { return is_frozen_.load(); }
-  // Sets the seed of new rows. Call SetSeed while no step runs, because steps read the seed.
+  // Sets the seed for the initial values of new rows. Call SetSeed while no step runs, because steps read the seed.
   void SetSeed(std::uint64_t seed) { initial_.seed = seed; }
   const DeviceTable& device() const { return *device_; }
   const std::shared_ptr<DeviceTable>& shared_device() const { return device_; }
@@ -131,8 +131,7 @@ class Table {
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
 
-  // The wait that last requested the plan of its ticket from the table worker. Only the waiter thread may use this
-  // member.
+  // The wait that last asked the table worker for the plan of its ticket. Only the waiter thread may use this member.
   Wait* wanter = nullptr;
 
  private:

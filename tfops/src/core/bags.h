@@ -48,7 +48,7 @@ std::int64_t CombineBags(const BagRows& rows, const Bags& bags, std::int64_t beg
                          std::int64_t stride);
 
 // Writes the gradient of the weight of position i to out[i], for all positions of the bags [begin, end). `grad` is
-// float[count, dim]. Returns the first invalid position or -1, like CombineBags.
+// float[count, dim]. Returns the first position whose restore index is invalid, or -1 if there is none.
 std::int64_t WeightGradients(const BagRows& rows, const Bags& bags, const float* grad, std::int64_t begin,
                              std::int64_t end, float* out);
 

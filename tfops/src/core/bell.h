@@ -24,9 +24,9 @@ bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms);
 
 std::int64_t NowNs();  // monotonic
 
-// Returns the spin time of the next wait after a wait of `waited_ns`. The spin time is twice `waited_ns`, but at least
-// kLeastSpinNs and at most `most_ns`. The spin time is 0 if `waited_ns` exceeds `most_ns`, so that a thread that waits
-// for a training step yields its core.
+// Returns the spin time of the wait that follows a wait of `waited_ns`. The spin time is twice `waited_ns`, but at
+// least kLeastSpinNs and at most `most_ns`. The spin time is 0 if `waited_ns` exceeds `most_ns`, so that a thread that
+// waits for a training step yields its core.
 std::int64_t SpinAfter(std::int64_t waited_ns, std::int64_t most_ns);
 
 // Wakes the owner if it sleeps or pauses, or is about to sleep or pause.

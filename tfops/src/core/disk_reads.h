@@ -1,5 +1,5 @@
-// Access of this process to rows on disk. The disk worker reads and writes the rows. This process accesses the rows in
-// a buffer of the table's segment.
+// Access of this process to rows on disk. The disk worker reads and writes the row files. This process accesses rows on
+// disk in a buffer of the table's segment.
 #ifndef ASCPIPE_CORE_DISK_READS_H_
 #define ASCPIPE_CORE_DISK_READS_H_
 

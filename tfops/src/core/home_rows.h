@@ -62,7 +62,7 @@ inline std::int64_t HomeOf(std::int32_t code) {
 // Computes `handles` and `places` for the rows of a plan. `codes`, `handles` and `places` have `count` elements. If key
 // i has no row, handles[i] is 0 and places[i] is kSlotNone. If key i has a row, places[i] is i, or i + kSlotFrozen if
 // the code includes kSlotFrozen. Returns the index of the first code whose row has no memory, or -1 if there is none.
-// The elements after this code are not written.
+// Elements after the returned index are not written.
 std::int64_t NameRows(const std::int32_t* codes, std::int64_t count, const HandledTable& table, std::int64_t* handles,
                       std::int32_t* places);
 

@@ -39,8 +39,8 @@ class LateWaits {
       : session_(session), supervisor_pid_(supervisor_pid), wait_timeout_s_(wait_timeout_s), limits_(limits) {}
 
   // Returns true if it is time to write a line about the wait that began at `began_ns`. Call IsDue at least once per
-  // second, even while no wait is pending. A longer gap between calls means that this process was stopped, and does not
-  // count as waiting.
+  // second, even while no wait is pending. A gap of more than two seconds between calls means that this process was
+  // stopped, and does not count as waiting.
   bool IsDue(std::int64_t began_ns, std::int64_t now_ns);
   // Returns the line about a wait.
   std::string Line(const Told& wait, std::int64_t now_ns) const;

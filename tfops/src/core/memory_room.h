@@ -1,4 +1,4 @@
-// Check of the available memory before an allocation, like `require` of ascpipe/shm/memory.py.
+// Checks the available memory before an allocation, like `require` in ascpipe/shm/memory.py.
 #ifndef ASCPIPE_CORE_MEMORY_ROOM_H_
 #define ASCPIPE_CORE_MEMORY_ROOM_H_
 

@@ -33,7 +33,7 @@ class PartView {
     return record_->specs[record_->first_spec[static_cast<std::size_t>(index_)] + static_cast<std::size_t>(feature)];
   }
 
-  // Returns the part in the ring. Read only the members that workers write.
+  // Returns the part in the ring. Callers may read only the members that workers write.
   const layout::Part& shared() const { return reinterpret_cast<const layout::Part*>(base_)[index_]; }
   // Returns an array of the part.
   template <typename T>

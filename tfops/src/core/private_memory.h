@@ -12,7 +12,7 @@
 namespace ascpipe {
 
 // Array that initially contains zeros. The pages of a PrivateArray are allocated on first access, and its destructor
-// unmaps the pages. The memory is not allocated by malloc, because malloc could keep freed memory in its per-thread
+// unmaps the pages. A PrivateArray does not use malloc, because malloc could keep freed memory in its per-thread
 // arenas.
 template <typename T>
 class PrivateArray {

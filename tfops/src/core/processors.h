@@ -20,8 +20,8 @@
 namespace ascpipe {
 
 // Calls `work` with an integral constant and returns the result. The constant is `dim` if `dim` is a common row length,
-// otherwise 0. The compiler can unroll a loop over a row of constant length. `work` is a generic lambda with
-// ASC_INLINED.
+// otherwise 0. The compiler can unroll a loop over a row of constant length. `work` must be a generic lambda with the
+// attribute ASC_INLINED.
 template <typename Work>
 ASC_INLINE auto WithLength(std::int64_t dim, const Work& work) {
   switch (dim) {

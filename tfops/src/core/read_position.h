@@ -19,7 +19,8 @@ struct ReadPosition {
   std::int64_t epoch = 0;
   std::int64_t consumed = 0;  // records of the epoch that all ranks together have read
 
-  // Returns a hash of the position, which is the same in all processes. Returns 0 if there is no position.
+  // Returns a hash of the position. Equal positions have the same hash in all processes. Returns 0 if there is no
+  // position.
   std::int64_t Fingerprint() const {
     if (source == 0) return 0;
     std::uint64_t mixed = 1;

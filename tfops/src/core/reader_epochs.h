@@ -26,7 +26,7 @@ class ReaderEpochs {
     return epoch;
   }
 
-  // Removes a reader. Call End when the reader reads no more rows.
+  // Removes a reader. Call End when the reader has finished reading rows.
   void End(std::int64_t epoch) {
     std::lock_guard<std::mutex> lock(mutex_);
     epochs_.erase(epochs_.find(epoch));

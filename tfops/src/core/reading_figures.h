@@ -13,8 +13,8 @@
 namespace ascpipe {
 
 // Counters of the process. The counters are copied to shared memory only after the session has published its memory,
-// because datasets may read records before the session exists. Methods may be called by several threads. Add is called
-// a few times per batch.
+// because datasets may read records before the session exists. The methods are thread-safe. Add is called a few times
+// per batch.
 class ReadingFigures {
  public:
   static ReadingFigures* Get();
@@ -25,7 +25,7 @@ class ReadingFigures {
   // Copies the counters to `shared`, now and after each Add, and records spans in `spans`, which may be null.
   void Publish(layout::Reading* shared, std::shared_ptr<SpanRing<layout::ReadingSpan>> spans);
   // Stops recording spans and copying to `shared`, and sets the counters to 0. The caller may unmap `shared` after
-  // Withdraw. Has no effect if another session has published its memory.
+  // Withdraw. Withdraw has no effect if another session has published its memory in the meantime.
   void Withdraw(const layout::Reading* shared);
 
  private:
@@ -41,7 +41,7 @@ class ReadingFigures {
 // Measures time in microseconds.
 class ReadingClock {
  public:
-  // Returns the time since the construction or the previous call.
+  // Returns the time since the previous call of Lap, or since the construction.
   std::int64_t Lap();
 
  private:

@@ -31,7 +31,8 @@ std::int64_t FirstOutside(const std::int32_t* values, std::int64_t count, std::i
          values;
 }
 
-// Returns true if every state (embedding or optimizer slot) in every home row begins and ends at a cache line.
+// Returns true if every state (embedding or optimizer slot) in every home row begins and ends at a boundary of a cache
+// line.
 bool IsWholeLines(const HomeRows& home, const std::vector<StateRows>& state) {
   return reinterpret_cast<std::uintptr_t>(home.data) % layout::kCacheLine == 0 &&
          std::all_of(state.begin(), state.end(), [](const StateRows& rows) { return rows.width % kLineFloats == 0; });

@@ -96,11 +96,11 @@ class RowMoves {
   const std::int32_t* out_homes() const { return out_homes_.data(); }                 // their destinations
   std::int64_t ins() const { return static_cast<std::int64_t>(in_.size()); }  // new rows, then rows from home rows
 
-  // Out executes the swap-outs [begin, end). In executes the swap-ins [begin, end).
+  // `Out` executes the swap-outs [begin, end), and `In` executes the swap-ins [begin, end).
   void Out(std::int64_t begin, std::int64_t end) const;
   void In(std::int64_t begin, std::int64_t end) const;
-  // Reverts the swap-outs [begin, end): copies the rows back from the home rows to the slots. Back may also be called
-  // after In. Back does not use the arguments `part` and `slots` of Read.
+  // Reverts the swap-outs [begin, end): copies the rows back from the home rows to the slots. `Back` may also be called
+  // after `In`. `Back` does not use the arguments `part` and `slots` of Read.
   void Back(std::int64_t begin, std::int64_t end) const;
 
  private:

@@ -65,7 +65,7 @@ class RowTable {
   // For each i in [begin, end), copies the row of keys[i] to out[i]. Copies `default_row` to out[i] if no table
   // contains the key, or if the first table that contains the key marks the key as deleted. Key is int32 or int64,
   // `default_row` is float[dim], and `out` is float[end, dim]. `found` is bool[end] or null. If `found` is not null,
-  // found[i] is set to true if keys[i] has a row, and otherwise to false.
+  // sets found[i] to whether keys[i] has a row.
   template <typename Key>
   static void LookUp(const Stack& tables, const Key* keys, std::int64_t begin, std::int64_t end,
                      const float* default_row, float* out, bool* found);

@@ -47,8 +47,8 @@ int Stream::TableIndex(int table) const {
 CoreStatus Stream::Submit(std::unique_ptr<Batch> batch, Ticket** ticket) {
   const CoreStatus status = Park(std::move(batch), ticket);
   if (!status.ok()) return status;
-  // The submitting thread fills the frame instead of waking the pump thread, because the caches of its processor
-  // contain the ids. For a small batch, waking the pump thread takes longer than copying the ids.
+  // The submitting thread fills the frame, because the caches of its processor contain the ids. For a small batch,
+  // waking the pump thread would take longer than copying the ids.
   if (pumping_.try_lock()) {
     std::lock_guard<std::mutex> pumping(pumping_, std::adopt_lock);
     PumpAlone();

@@ -79,7 +79,7 @@ class Stream {
   void Accumulate(int table, std::int64_t steps);
   // BeganAfter sets the number of batches that were trained before the next batch. BeganWith sets the keys of one table
   // that have unapplied gradient sums. Call BeganAfter and BeganWith after a restore, or after tables were emptied. No
-  // step may train during the calls.
+  // step may train during these calls.
   void BeganAfter(std::int64_t batches);
   void BeganWith(int table, std::vector<std::int64_t> keys);
   // Sets the dataset position that follows the batches trained before a restore. Call BeganAt after BeganAfter.

@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Interface to the memory of device rows. An accelerator would have another implementation.
+// Interface to the memory of device rows. An accelerator would need another implementation of DeviceTable.
 class DeviceTable {
  public:
   virtual ~DeviceTable() = default;
