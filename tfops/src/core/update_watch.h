@@ -19,7 +19,7 @@
 
 namespace ascpipe {
 
-// Rows of a model's tables after the same step. An object is immutable after it is published.
+// Rows of a model's tables after the same step. A ServedVersion is immutable after it is published.
 struct ServedVersion {
   ServedAt at;
   std::map<std::string, LayeredRows> tables;
@@ -51,8 +51,8 @@ class UpdateWatch {
   // Applies new updates. The thread calls this function every `every_s` seconds.
   void Poll();
 
-  // Returns the served version, or null before Start. The version is valid and unchanged as long as the caller keeps
-  // the pointer.
+  // Returns the served version, or null if Start was not called. The version stays valid and unchanged while the caller
+  // keeps the pointer.
   std::shared_ptr<const ServedVersion> Current() const;
   Figures figures() const;
 
@@ -64,8 +64,8 @@ class UpdateWatch {
       return inode == other.inode && bytes == other.bytes && changed_ns == other.changed_ns;
     }
   };
-  // A readable update of the directory. The file is closed, because a directory may have more files than a process can
-  // open.
+  // A readable update of the directory. The file of an update is not kept open, because a directory may contain more
+  // files than a process can open.
   struct Seen {
     std::string name;
     Stamp stamp;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kLookAroundNs = 50000000;  // interval between checks of the lifeline
 
-// Returns the reason of a wait as text. The reason is unknown before the first poll.
+// Returns the reason for a wait as text. The reason is unknown before the wait is first polled.
 const char* Sentence(layout::WaitsFor waits_for) {
   return waits_for == layout::kWaitNone ? "its turn" : layout::kWaitSentences[waits_for];
 }
@@ -83,7 +83,8 @@ void Waiter::Add(std::shared_ptr<Wait> wait) {
 }
 
 bool Waiter::TryAtOnce(Wait* wait, CoreStatus* status) {
-  // This check needs no lock. If there are waits or the session has failed, the waiter thread must poll this wait.
+  // This check needs no lock. The waiter thread must poll this wait if other waits are pending or the session has
+  // failed.
   if (waiting_.load() > 0 || LoadAcquire(&session_.session->failed) != 0) return false;
   std::lock_guard<std::mutex> polling(polling_);
   if (waiting_.load() > 0 || failing_.load() || stop_.load() || !wait->Poll(status)) return false;
@@ -122,8 +123,8 @@ void Waiter::Run() {
     while (!stop_.load() && Round()) {
     }
     SaysFirst(&bell);
-    // The bell is not rung for waits that end without a successful Poll, for example by a timeout. Such waits must not
-    // count as lost wake-ups.
+    // The bell is not rung for waits that end without a successful Poll, for example by a timeout. A wait that ends
+    // without a ring must not count as a lost wake-up.
     bell.WaitSlice([this] { return stop_.load() || waiting_.load() == 0 || (Round() && !expired_); });
   }
   TakeNew();

@@ -1,5 +1,5 @@
-// Thread that polls all waits of the trainer, so that no op blocks a TensorFlow thread. If the condition of a wait
-// already holds and no other wait is pending, the wait finishes immediately on the calling thread.
+// Thread that polls all waits of the trainer, so that no op blocks a TensorFlow thread. A wait finishes immediately on
+// the calling thread if its condition already holds and no other wait is pending.
 #ifndef ASCPIPE_CORE_WAITER_H_
 #define ASCPIPE_CORE_WAITER_H_
 
@@ -24,13 +24,13 @@ class Wait {
  public:
   virtual ~Wait() = default;
 
-  // Returns true and sets *status if the wait is over. Otherwise sets `waits_for` to the reason of the wait.
+  // Returns true and sets *status if the wait is over. Otherwise sets `waits_for` to the reason for the wait.
   virtual bool Poll(CoreStatus* status) = 0;
-  // The waiter calls Left when the wait is over, after success or an error. The waiter polls no other wait during the
-  // call.
+  // The waiter calls Left when the wait is over, after success or an error. The waiter polls no other wait during a
+  // call of Left.
   virtual void Left() {}
-  // Finish is called once, after Left. The caller is the waiter thread, or a thread that calls Add after Stop. `status`
-  // is the status of Poll, or the reason for aborting the wait.
+  // Finish is called once, after Left. The waiter thread calls Finish; after Stop, the thread that calls Add does.
+  // `status` is the status of Poll, or the reason for aborting the wait.
   virtual void Finish(const CoreStatus& status) = 0;
 
   // Cancels the wait. Any thread may call Cancel when the step is cancelled.
@@ -67,11 +67,10 @@ class Waiter {
 
   // Adds a wait. Add is thread-safe. After Stop, Add finishes the wait immediately with CANCELLED.
   void Add(std::shared_ptr<Wait> wait);
-  // Polls a wait that was not added. Does not poll it if other waits are pending. TryAtOnce is thread-safe. Returns
-  // true and sets *status if the wait is over. In this case `Finish` is not called. Otherwise the caller must Add the
-  // wait.
+  // Polls a wait that was not added, unless other waits are pending. Returns true and sets *status if the wait is over;
+  // `Finish` is then not called. If TryAtOnce returns false, the caller must add the wait. TryAtOnce is thread-safe.
   bool TryAtOnce(Wait* wait, CoreStatus* status);
-  // Makes the thread poll again after a change within this process.
+  // Wakes the waiter thread, so that it polls again after a change within this process.
   void Wake() const { Ring(session_.bells + layout::kBellTrainer); }
 
   // Ends all current and future waits with `status`.
@@ -85,9 +84,9 @@ class Waiter {
  private:
   void Run();
   bool Round();
-  // Sleeps for at most one slice if there is no wait. The thread does not sleep on the bell, so that publishers do not
-  // wake it unnecessarily. Returns true if there was no wait. The thread then checks the session before it polls the
-  // first wait.
+  // Sleeps for at most one slice if there is no wait. An idle thread does not sleep on the bell, so that publishers do
+  // not wake the thread unnecessarily. Returns true if there was no wait. If IsIdle returns true, the thread checks the
+  // session before it polls the next wait.
   bool IsIdle();
   bool TakeNew();
   std::int64_t TimeoutNs() const { return static_cast<std::int64_t>(settings_.wait_timeout_s * 1e9); }

@@ -1,5 +1,5 @@
-// Bitmap of busy blocks. A block of a row file is busy while an operation uses the block. The owner guards the bitmap
-// with a mutex.
+// Bitmap of busy blocks. A block of a row file is busy while an operation uses the block. The owner of the bitmap must
+// guard the bitmap with a mutex.
 #ifndef ASCPIPE_DISK_BUSY_BLOCKS_H_
 #define ASCPIPE_DISK_BUSY_BLOCKS_H_
 
@@ -10,7 +10,8 @@ namespace ascpipe {
 
 class BusyBlocks {
  public:
-  // Marks all `count` blocks as busy. Returns false, and marks no block, if one of the blocks is already busy.
+  // Marks `count` blocks as busy, starting with block `first`. Returns false, and marks no block, if one of the blocks
+  // is already busy.
   bool Take(std::int64_t first, std::int64_t count) {
     const std::size_t words = static_cast<std::size_t>((first + count + kBits - 1) / kBits);
     if (words_.size() < words) words_.resize(words, 0);

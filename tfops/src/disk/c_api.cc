@@ -1,6 +1,6 @@
 // C interface of the row engine. Python uses the interface through ctypes. ascpipe/layout/calls.py defines the structs.
 //
-// Every call with an `err` argument returns 0 if it succeeds. Otherwise the call writes a UTF-8 text to err[err_bytes]
+// Every call with an `err` argument returns 0 if it succeeds. A call that fails writes a UTF-8 text to err[err_bytes]
 // and returns the number of a TensorFlow error code.
 #include <fcntl.h>
 
@@ -49,7 +49,7 @@ ASC_EXPORT std::int64_t asc_disk_layout_hash() { return ascpipe::layout::kLayout
 
 ASC_EXPORT RowEngine* asc_disk_new(int threads) { return new RowEngine(threads); }
 
-// Frees an engine. The call blocks until all system calls have returned, so call asc_disk_stop first.
+// Frees an engine. asc_disk_free blocks until all system calls have returned, so call asc_disk_stop first.
 ASC_EXPORT void asc_disk_free(RowEngine* engine) { delete engine; }
 
 ASC_EXPORT int asc_disk_create(RowEngine* engine, const char* directory, std::int64_t row_bytes, int buffered,
@@ -59,7 +59,7 @@ ASC_EXPORT int asc_disk_create(RowEngine* engine, const char* directory, std::in
   return Answer(Add(engine, status, std::move(made), file), err, err_bytes);
 }
 
-// Creates a file for another process. The caller owns *fd.
+// Creates a row file whose descriptor is passed to another process. The caller owns *fd.
 ASC_EXPORT int asc_disk_create_file(const char* directory, std::int64_t row_bytes, int buffered, int* fd,
                                     int* file_system, char* err, int err_bytes) {
   std::unique_ptr<RowFile> made;

@@ -15,8 +15,8 @@ constexpr std::chrono::seconds kIdleSlice(10);
 constexpr std::size_t kMostDelayed = 64;  // a thread that requests work scans all delayed operations
 constexpr std::int64_t kOperationsARing = 128;
 
-// Returns true if the results of each operation of the job are final when the operation ends. The results of a buffered
-// write are final only after the sync.
+// Returns true if the results of an operation are final when the operation ends. The results of a buffered write are
+// final only after the sync.
 bool CountsAtOnce(const DiskJob& job) { return job.batch.kind() == BatchKind::kRead || job.file->file->is_direct(); }
 
 // Blocks all signals. If SIGXFSZ is blocked, a write beyond the file size limit returns an error instead of killing the
@@ -173,7 +173,8 @@ void DeviceQueue::Work(Worker* worker) {
   changed_.notify_all();
 }
 
-// Assigns to the worker an operation whose blocks are not busy. Returns false if there is no such operation.
+// Assigns to the worker an operation whose blocks are not busy. Returns false if it finds no operation with free
+// blocks.
 bool DeviceQueue::Take(Worker* worker) {
   for (auto at = delayed_.begin(); at != delayed_.end(); ++at) {
     if (!at->TakeBlocks()) continue;

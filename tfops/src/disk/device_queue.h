@@ -32,7 +32,7 @@ struct OpenFile {
   BusyBlocks busy;  // guarded by the queue
 };
 
-// A submitted batch. The queue guards all members except `file` and `batch`.
+// A submitted batch. The mutex of the queue guards all members except `file` and `batch`.
 struct DiskJob {
   DiskJob(std::shared_ptr<OpenFile> of, BatchKind kind, const DiskBatch& asked)
       : file(std::move(of)), batch(file->file.get(), kind, asked) {}
@@ -62,9 +62,9 @@ class DeviceQueue : private CallersMemory {
 
   // Cancels all queued operations.
   void BeginStop();
-  // Waits for the threads. If threads are still in a system call at the deadline, EndStop abandons the threads. Their
-  // requests end with ETIMEDOUT, and the threads no longer touch the caller's memory. Returns the directories of the
-  // row files that the abandoned threads were reading or writing.
+  // Waits for the threads. If threads are still in a system call at the deadline, EndStop abandons the threads. The
+  // requests of an abandoned thread end with ETIMEDOUT, and the thread no longer touches the caller's memory. Returns
+  // the directories of the row files that the abandoned threads were reading or writing.
   std::set<std::string> EndStop(Clock::time_point deadline);
 
  private:

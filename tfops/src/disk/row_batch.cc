@@ -58,8 +58,8 @@ bool RowBatch::Keeps(std::int64_t begin, std::int64_t end) const {
                       [this](const Place& place) { return asked_.alone[place.request] != 0; });
 }
 
-// Appends an operation for the requests of one block. Writes of adjacent blocks are merged into one operation if the
-// blocks contain no other rows that must be kept.
+// Appends an operation for the requests of one block. Writes of adjacent blocks are merged into one operation if all
+// rows that must be kept in these blocks belong to the batch.
 void RowBatch::Append(std::int64_t begin, std::int64_t end) {
   const RowFormat& format = file_->format();
   const std::int64_t block = format.BlockOf(order_[begin].slot);
@@ -139,8 +139,8 @@ void RowBatch::RunWrite(const BlockOperation& operation, CallersMemory* memory, 
   memory->Leave();
 }
 
-// Copies the rows of an operation into the buffer. Other slots are kept, even if they are torn. A torn slot does no
-// harm. Either the slot is free, because its writer was killed, or a later read of the slot returns an error.
+// Copies the rows of an operation into the buffer. Slots that the operation does not write are kept, even if they are
+// torn. A torn slot is either free, because its writer was killed, or returns an error when it is read later.
 void RowBatch::SealAll(const BlockOperation& operation, std::uint8_t* buffer, OperationFigures* figures) const {
   const RowFormat& format = file_->format();
   std::int64_t at = operation.begin;

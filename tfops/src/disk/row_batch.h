@@ -33,7 +33,7 @@ struct OperationFigures {
 class CallersMemory {
  public:
   virtual ~CallersMemory() = default;
-  // Returns false if the operation was abandoned. In this case the caller's memory must not be touched.
+  // Returns false if the operation was abandoned and must not touch the caller's memory.
   virtual bool Enter() = 0;
   virtual void Leave() = 0;
 };
@@ -54,16 +54,16 @@ class RowBatch {
   // uint8[kMostWriteBytes] and page-aligned. Each thread must pass a separate buffer.
   OperationFigures Run(const BlockOperation& operation, CallersMemory* memory, std::uint8_t* buffer) const;
 
-  // Store sets the result of all requests of an operation. FailGood sets the result of all requests of the batch whose
-  // current result is 0.
+  // Store sets the result of all requests of an operation. FailGood sets the result of each request of the batch that
+  // currently has the result 0.
   void Store(const BlockOperation& operation, std::int32_t result) const;
   void FailGood(std::int32_t result) const;
 
-  // Marks the requests of one operation, or of all operations, as DONE or FAILED. A request with an error is FAILED
-  // and receives the error. Does nothing if the batch has no requests.
+  // Marks the requests of one operation, or of all operations, as DONE or FAILED. A request with an error becomes
+  // FAILED, and its error is stored. Does nothing if the batch has no requests.
   void EndRequests(const BlockOperation& operation) const;
   void EndRequests() const;
-  // Rings the bell of the batch, if any.
+  // Rings the bell of the batch if the batch has one.
   void RingBell() const;
 
  private:

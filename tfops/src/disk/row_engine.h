@@ -33,14 +33,14 @@ class RowEngine {
 
   // Adds a file and returns its number in *number.
   CoreStatus Add(std::unique_ptr<RowFile> file, int* number);
-  // Returns null if there is no such file.
+  // Returns null if no file has this number.
   RowFile* file(int number) const;
 
   // Submits a batch for a file and returns the number of the batch in *job. Returns INVALID_ARGUMENT, and executes
   // nothing, if a request is invalid.
   CoreStatus Submit(int file, BatchKind kind, const DiskBatch& batch, std::int64_t* job);
-  // Returns true if the batch finishes within `limit`. The number of the batch is then released, and the engine no
-  // longer uses the arrays of the batch. Also returns true for an unknown number.
+  // Returns true if the batch finishes within `limit`. If Wait returns true, the number of the batch is released and
+  // the engine no longer uses the arrays of the batch. Wait also returns true for an unknown number.
   bool Wait(std::int64_t job, std::chrono::milliseconds limit);
   // Cancels operations that have not started. Their result is ECANCELED. The caller must still wait for the batch.
   void Cancel(std::int64_t job);
@@ -50,8 +50,8 @@ class RowEngine {
 
   // Cancels queued operations, waits up to `limit` for system calls in flight, and ends the threads. If threads are
   // still in a system call, Stop abandons the threads and returns INTERNAL. The error names the directories of the row
-  // files that these threads use. Rows that an abandoned thread reads are discarded. Rows that an abandoned thread
-  // writes may still reach the disk until the process exits.
+  // files that the abandoned threads use. Rows that an abandoned thread reads are discarded. Rows that an abandoned
+  // thread writes may still reach the disk until the process exits.
   CoreStatus Stop(std::chrono::milliseconds limit);
 
  private:

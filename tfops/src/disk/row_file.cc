@@ -49,8 +49,8 @@ CoreStatus RowFile::Create(const std::string& directory, std::int64_t row_bytes,
   if (fd < 0) {
     return Error(Code::kFailedPrecondition, "no row file can be made in ", directory, ": ", std::strerror(errno));
   }
-  // O_DIRECT is set after the creation. If the file system does not support O_DIRECT, fcntl fails and the file stays
-  // buffered.
+  // O_DIRECT is set after the file is created. If the file system does not support O_DIRECT, fcntl fails and the file
+  // stays buffered.
   if (!buffered) (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_DIRECT);
   std::unique_ptr<RowFile> made(new RowFile(fd, directory, row_bytes));
   const CoreStatus looked = made->Look();
@@ -112,8 +112,8 @@ CoreStatus RowFile::Grow(std::int64_t blocks, std::int64_t step) {
     blocks_.store(after / format_.block_bytes(), std::memory_order_release);
     return CoreStatus();
   }
-  // If fallocate fails, ext4 keeps the blocks that fallocate has already allocated. Free these blocks, because the
-  // blocks may fill the disk.
+  // If fallocate fails, ext4 keeps the blocks that fallocate has already allocated. ftruncate frees the allocated
+  // blocks, which may fill the disk.
   const bool is_back = ftruncate(fd_, before) == 0;
   struct statvfs room;
   const bool is_known = fstatvfs(fd_, &room) == 0;

@@ -25,7 +25,7 @@ class RowFile {
   // Creates an empty file. Uses O_DIRECT if `buffered` is false and the file system supports O_DIRECT.
   static CoreStatus Create(const std::string& directory, std::int64_t row_bytes, bool buffered,
                            std::unique_ptr<RowFile>* file);
-  // Opens the file of another process by duplicating `fd`. The other process must have exited.
+  // Opens the file of another process by duplicating `fd`. The process that created the file must have exited.
   static CoreStatus Adopt(int fd, const std::string& directory, std::int64_t row_bytes, std::unique_ptr<RowFile>* file);
   ~RowFile();
   RowFile(const RowFile&) = delete;

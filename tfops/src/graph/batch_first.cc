@@ -109,7 +109,7 @@ class Datasets {
     return function != nullptr && ParsesRecord(*function);
   }
 
-  // Returns true if `batch` reads a map that parses records, without another batch dataset between the map and `batch`.
+  // Returns true if `batch` follows a map that parses records, with no other batch dataset in between.
   bool FollowsParsing(const Node* batch) const {
     for (const Node* at = Source(batch, 0).node; at != nullptr && at->num_inputs() > 0; at = Source(at, 0).node) {
       if (at->output_type(0) != tensorflow::DT_VARIANT || IsBatch(at)) return false;
@@ -118,8 +118,8 @@ class Datasets {
     return false;
   }
 
-  // Exchanges a batch dataset and the map before it. Returns the new batch dataset, or null if the two cannot be
-  // exchanged.
+  // Exchanges a batch dataset and the map before it. Returns the new batch dataset, or null if the two datasets cannot
+  // be exchanged.
   Status MoveBeforeMap(Node* batch, Node** new_batch) {
     *new_batch = nullptr;
     Nodes between;  // datasets between the batch and the map
@@ -172,8 +172,8 @@ class Datasets {
            std::any_of(after.begin(), after.end(), [](const Node* node) { return Is(node, {"RepeatDataset"}); });
   }
 
-  // Adds a dataset that returns all elements of `source`, to separate a repeat from the shuffle before it. Otherwise
-  // TensorFlow would merge the repeat and the shuffle into one dataset, which shuffles in another order.
+  // Adds a dataset that returns all elements of `source`, to separate a repeat dataset from the shuffle dataset before
+  // it. TensorFlow would merge an adjacent shuffle and repeat into one dataset, which shuffles in another order.
   Status Separate(const Port& source, const Elements& elements, Port* separated) {
     Node* numbers[2];
     for (int i = 0; i < 2; ++i) {
@@ -192,7 +192,7 @@ class Datasets {
     return OkStatus();
   }
 
-  // Adds a copy of a dataset op that reads `source`.
+  // Copies a dataset op. The copy reads `source`.
   Status Copy(const Node* dataset, const Port& source, const Elements& elements, Node** copy) {
     NodeDef definition = dataset->def();
     definition.set_name(graph_->NewName(dataset->name() + "_ascpipe"));

@@ -9,8 +9,9 @@
 
 namespace ascpipe {
 
-// Changes the datasets of one graph. The datasets return the same batches as before, bit for bit. Returns true in
-// `*changed` if a dataset was changed. Logs the datasets that still parse records one by one, with the reason.
+// Changes the datasets of one graph. The changed datasets return the same batches as the original datasets, bit for
+// bit. Sets `*changed` to true if a dataset was changed, otherwise to false. Logs the datasets that still parse records
+// one by one, with the reason.
 tensorflow::Status BatchFirst(tensorflow::Graph* graph, tensorflow::FunctionLibraryDefinition* library, bool* changed);
 
 }  // namespace ascpipe

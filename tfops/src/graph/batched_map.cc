@@ -38,8 +38,8 @@ class MapBatching {
         batch_{body->arg_nodes[0], 0},
         ops_(body->graph, batch_) {}
 
-  // Changes the graph of the function so that it processes a batch. Returns an error with the reason if the function
-  // cannot process a batch.
+  // Changes the graph of the function so that the function processes a batch. Returns an error with the reason if the
+  // function cannot process a batch.
   Status Run(tensorflow::FunctionLibraryDefinition* library) {
     std::vector<Node*> order;
     tensorflow::GetReversePostOrder(*graph_, &order, tensorflow::NodeComparatorName());
@@ -55,7 +55,7 @@ class MapBatching {
     return MapTheRest(library);
   }
 
-  // Types of the ops that run for each element.
+  // Types of the ops that still run once per element.
   const std::string& each() const { return each_; }
 
  private:
@@ -149,7 +149,7 @@ class MapBatching {
     return SetParsed(parse, static_cast<int>(sparse.size()));
   }
 
-  // The op parses one record or a batch, so the node does not change.
+  // ParseExampleV2 parses either one record or a batch of records, so the node stays unchanged.
   Status ParseV2(Node* node) {
     tensorflow::DataTypeVector ragged;
     TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), "ragged_value_types", &ragged));
@@ -197,7 +197,8 @@ class MapBatching {
     return OkStatus();
   }
 
-  // Adds an op that computes the results for which there is no batched op. The op processes one element after another.
+  // Adds an op that computes the results for which there is no batched op. The added op processes one element after
+  // another.
   Status MapTheRest(tensorflow::FunctionLibraryDefinition* library) {
     std::set<std::string> types;
     for (const Node* node : mapped_) types.insert(node->type_string());

@@ -21,7 +21,7 @@ bool AreOnce(const MapValues& values, std::size_t first) {
                      [](const MapValue& value) { return value.once(); });
 }
 
-// Returns the common rank of the batched values. Returns -1 if their ranks differ.
+// Returns the common rank of the batched values, or -1 if the ranks differ.
 int CommonRank(const MapValues& values, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (!values[i].batched() || values[i].rank != values[0].rank) return -1;
@@ -40,8 +40,8 @@ void SetAttr(Node* node, const char* name, const T& value) {
 }  // namespace
 
 // The list contains an op on floats only if its results do not depend on the number of values that the processor
-// computes at a time. For example, Log may then return different bits, Neg a different sign of zero, and Maximum a
-// different NaN.
+// computes at a time. If this number changes, Log may return other bits, Neg another sign of zero, and Maximum another
+// NaN.
 BatchedOps::Rule BatchedOps::RuleOf(const Node& node) {
   static const auto* const rules = new std::unordered_map<std::string, Rule>{
       {"Abs", &BatchedOps::Unary},
@@ -113,8 +113,7 @@ int BatchedOps::AddsDimension(Node* node, const MapValues& inputs) {
   return rank < 0 ? -1 : rank + 1;
 }
 
-// Broadcasting aligns the last dimensions of both inputs. Therefore all elements must have the same number of
-// dimensions.
+// All elements must have the same number of dimensions, because broadcasting aligns the last dimensions of both inputs.
 int BatchedOps::Broadcast(Node*, const MapValues& inputs) {
   int rank = -1;
   for (const MapValue& input : inputs) {

@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// A value in the function of a dataset map. The original function processes one element.
+// A value in the function of a dataset map. Before it is converted, this function processes one element.
 struct MapValue {
   enum class Kind {
     kOnce,     // The value is equal for all elements.
@@ -30,9 +30,9 @@ class BatchedOps {
   // `batch` is a batched argument of the function whose graph is `body`.
   BatchedOps(tensorflow::Graph* body, const Port& batch) : body_(body), batch_(batch) {}
 
-  // Changes `node` so that it computes a batch, if there is a rule for it. The results have the same bits as the
-  // results of the original op. For each output, returns the number of dimensions of one element. If there is no rule,
-  // returns -1 and does not change the node.
+  // If there is a rule for `node`, changes `node` so that it computes a batch. The results have the same bits as the
+  // results of the original op. For each output, returns the number of dimensions of one element. Returns -1, and does
+  // not change the node, if there is no rule for the node.
   int Batch(tensorflow::Node* node, const MapValues& inputs);
 
   const tensorflow::Status& status() const { return status_; }
@@ -59,7 +59,7 @@ class BatchedOps {
   int StridedSlice(tensorflow::Node* node, const MapValues& inputs);
 
   // Increments the axis in input `place` if the axis counts from the first dimension. Returns false if the axis is not
-  // a constant or not below `rank`.
+  // a constant, or is at least `rank`.
   bool ShiftAxis(tensorflow::Node* node, int place, int rank);
   bool ShiftAxisAttr(tensorflow::Node* node, const char* attr, int rank);
   // Replaces the constant input `place` by a vector that contains `first`, followed by the numbers of the constant.

@@ -17,7 +17,7 @@ using tensorflow::Status;
 
 namespace {
 
-// Returns the number of columns that a shape tensor contains. Returns -1 if the number is unknown.
+// Returns the number of columns of the matrix whose shape a tensor contains, or -1 if the number is unknown.
 std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   Numbers numbers;
   if (ReadNumbers(shape, &numbers)) return numbers.size() == 2 ? numbers[1] : -1;
@@ -25,7 +25,7 @@ std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   return shapes.Columns(Source(shape.node, shape.index));
 }
 
-// Inputs [first, first + count) of `node` are shapes of matrices. Computes the sum of the matrices' numbers of columns.
+// Inputs [first, first + count) of `node` are shapes of matrices. Computes the total number of columns of the matrices.
 // Returns false if a number of columns is unknown.
 bool AddWidths(const Shapes& shapes, const Node* node, int first, int count, std::int64_t* sum) {
   *sum = 0;
@@ -71,8 +71,8 @@ Status CutSplit(Graph* graph, const Shapes& shapes, Node* split, const NodeSet& 
   return OkStatus();
 }
 
-// Reads the shape of an AscCombine op's output from attributes, so the shapes of the nodes that compute the ids need
-// not be inferred. Returns false if the attributes are not sufficient.
+// Reads the output shape of an AscCombine op from attributes. This avoids inferring the shapes of the nodes that
+// compute the ids. Returns false if the attributes are not sufficient.
 bool ReadBags(const Node& combine, Numbers* dims) {
   if (combine.type_string() != "AscCombine") return false;
   const Port lookup = Source(&combine, 0);
@@ -158,8 +158,8 @@ std::int64_t Shapes::InferColumns(const Port& port) const {
   Numbers dims;
   if (port.node != nullptr && port.node->type_string() == "Reshape") {
     // In TensorFlow's layers, a Pack op combines the batch size and the number of columns into the new shape. Only the
-    // number of columns is read from the Pack op. The refiner also looks for the batch size, and searches the graph for
-    // constants each time.
+    // number of columns is read from the Pack op. TensorFlow's ShapeRefiner would also look for the batch size, and
+    // would search the graph for constants at each call.
     const Port pack = Source(port.node, 1);
     const bool has_two = pack.node != nullptr && pack.node->type_string() == "Pack" && pack.node->num_inputs() == 2;
     if (has_two && ReadNumbers(Source(pack.node, 1), &dims) && dims.size() == 1 && dims[0] >= 0) return dims[0];

@@ -13,8 +13,8 @@
 namespace ascpipe {
 namespace step {
 
-// Static shapes of outputs. The shape of a node is inferred at the first query. Shapes of nodes added after the
-// construction are unknown.
+// Static shapes of outputs. The shape of a node is inferred at the first query. The shape is unknown if the node was
+// added after the Shapes object was created.
 class Shapes {
  public:
   explicit Shapes(const tensorflow::Graph& graph)
@@ -23,7 +23,7 @@ class Shapes {
   // Reads the dimensions of a tensor. An unknown dimension is -1. Returns false if the number of dimensions is unknown.
   bool Read(const Port& port, Numbers* dims) const;
   bool IsMatrix(const Port& port) const;
-  // Returns the number of columns of a matrix. Returns -1 if the number is unknown or the tensor is not a matrix.
+  // Returns the number of columns of a matrix, or -1 if the number is unknown or the tensor is not a matrix.
   std::int64_t Columns(const Port& port) const;
 
  private:
@@ -48,7 +48,7 @@ struct Columns {
 // the tensor and the matrix, including the cut.
 bool FindColumns(const Shapes& shapes, Port at, Columns* columns, Nodes* passed);
 
-// Returns true if CutOut can replace a cut. The position of such a cut is known without the shapes of adjacent tensors.
+// Returns true if CutOut can replace a cut: the position of the cut is known without the shapes of adjacent tensors.
 bool HasKnownPlace(const Shapes& shapes, const tensorflow::Node& cut);
 
 // Returns true if `axis` is the column axis of a matrix. The axis is 1 or -1. In the gradient of a concat, the axis may
@@ -58,17 +58,17 @@ bool IsColumnAxis(const Port& axis);
 // Reads the index of the first column from the input `begin` of a Slice. Returns false if the index is unknown.
 bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column);
 
-// Reads the sizes of the pieces of SplitV. An unknown size is -1. `port` is a constant or is computed from shapes. The
-// gradient of a concat contains such a computation.
+// Reads the sizes of the pieces of SplitV. An unknown size is -1. `port` is a constant, or is computed from shapes as
+// in the gradient of a concat.
 bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 
-// Moves the sources of a cut's outgoing control edges to the op whose output the cut reads. TensorFlow adds such edges
-// between gradients that are used together.
+// Changes the control edges that start at a cut, so that they start at the op whose output the cut reads. TensorFlow
+// adds control edges between gradients that are used together.
 void WaitForWhole(tensorflow::Graph* graph, tensorflow::Node* cut);
 
-// Replaces the position of `cut` (a Slice or a SplitV) by constants. Afterwards the cut does not need the shapes of
-// adjacent tensors, so these tensors need not be computed. A SplitV becomes one Slice for each output that has readers
-// outside `gone`.
+// Replaces the position of `cut` (a Slice or a SplitV) by constants. A cut at a constant position does not need the
+// shapes of adjacent tensors, so the adjacent tensors need not be computed. A SplitV becomes one Slice for each output
+// that has readers outside `gone`.
 tensorflow::Status CutOut(tensorflow::Graph* graph, const Shapes& shapes, tensorflow::Node* cut, const NodeSet& gone);
 
 }  // namespace step

@@ -22,8 +22,8 @@ Nodes Origins(const Nodes& from, const char* type) {
 
 namespace {
 
-// Returns true if a Switch is part of a loop. Such a Switch adds no branch, because nodes after a loop run regardless
-// of the loop's predicate.
+// Returns true if a Switch is part of a loop. The Switch of a loop adds no branch, because nodes after the loop run
+// regardless of the loop's predicate.
 bool IsOfLoop(const Node& node) { return Source(&node, 1).node != nullptr && Source(&node, 1).node->IsLoopCond(); }
 
 // Returns the branches that contain an edge: the branches of the edge's source and, if the source is a Switch, the side
@@ -61,7 +61,7 @@ Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
   return common;
 }
 
-// Stores, for each node, the set of the items that precede the node. Each set is a bit mask.
+// Stores, for each node of a graph, which of the given nodes (the items) precede it. Each set is a bit mask.
 class Before {
  public:
   Before(const Graph& graph, const Nodes& nodes)
@@ -70,7 +70,8 @@ class Before {
     bits_.resize(items_.size() * words_);
   }
 
-  // Records that `node` follows `first` and all predecessors of `first`. Returns true if the set of `node` has changed.
+  // Records that `node` follows `first` and all predecessors of `first`. Returns true if this adds items to the set of
+  // `node`.
   bool Add(const Node& first, const Node& node) {
     const Word* const known = bits_.data() + IdOf(first) * words_;
     Word* const own = bits_.data() + IdOf(node) * words_;
@@ -87,7 +88,7 @@ class Before {
     return is_new;
   }
 
-  // Calls `each` for each item that precedes a node.
+  // Calls `each` with the index of each item that precedes a node.
   template <typename Each>
   void ForEach(const Node& node, const Each& each) const {
     for (std::size_t word = 0; word < words_; ++word) {

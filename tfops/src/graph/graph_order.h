@@ -21,12 +21,12 @@ Nodes Origins(const Nodes& from, const char* type);
 using Branch = std::set<std::tuple<int, int, int>>;
 
 // For each node, returns the branches that contain the node. If a branch is not taken, nodes that depend on a node of
-// the branch do not run. The branch ends at the Merge where branches join. If several nodes have the same branches,
-// either all or none of the nodes run, so one op may replace these nodes. `order` contains the nodes of the graph in
-// reverse post-order.
+// the branch do not run. A branch ends at the Merge that joins the branches of the conditional. If several nodes have
+// the same branches, either all or none of the nodes run, so one op may replace these nodes. `order` contains the nodes
+// of the graph in reverse post-order.
 std::vector<Branch> BranchesOf(const tensorflow::Graph& graph, const Nodes& order);
 
-// Planned replacements of nodes. OrderOf returns the order after these replacements.
+// Planned replacements of nodes. OrderOf returns the order of the nodes after the planned replacements.
 struct Absorbed {
   std::unordered_map<const tensorflow::Node*, Nodes> inputs;  // by node: its predecessors after the replacements
   std::unordered_map<const tensorflow::Node*, tensorflow::Node*> into;  // by node: the node that replaces it

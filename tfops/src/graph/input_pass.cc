@@ -1,4 +1,5 @@
-// Makes the datasets of programs faster: records are batched before they are parsed, and AscParseExample parses them.
+// Makes the datasets of programs faster: records are batched before they are parsed, and AscParseExample parses the
+// batches.
 //
 // Only the executed graph is changed. The program's graph keeps TensorFlow's ops, so that exported models do not depend
 // on ascpipe.
@@ -41,7 +42,7 @@ bool HasNode(const FunctionDef& function, Condition condition) {
   return std::any_of(function.node_def().begin(), function.node_def().end(), condition);
 }
 
-// If this TensorFlow has the op ParseExampleV2, Python creates ParseExampleV2 instead of ParseExample.
+// TensorFlow's Python functions create ParseExampleV2 instead of ParseExample if this version has ParseExampleV2.
 bool HasNewerOp() {
   const tensorflow::OpRegistrationData* newer;
   return tensorflow::OpRegistry::Global()->LookUp("ParseExampleV2", &newer).ok();

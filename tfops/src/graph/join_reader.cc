@@ -81,7 +81,7 @@ class JoinReader {
     return piece;
   }
 
-  // Finds gradients that are columns of a larger tensor. Also finds all ops that cut columns out of such a tensor.
+  // Finds gradients that are columns of a larger tensor, and all ops that cut columns out of the larger tensor.
   void ReadColumns() {
     auto gradient = all_.gradients.begin();
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

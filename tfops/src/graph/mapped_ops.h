@@ -1,4 +1,4 @@
-// The part of a dataset map that processes one element at a time, although the map processes batches.
+// Ops of a dataset map that still process one element at a time after the map was converted to process batches.
 #ifndef ASCPIPE_GRAPH_MAPPED_OPS_H_
 #define ASCPIPE_GRAPH_MAPPED_OPS_H_
 
@@ -15,12 +15,12 @@ class MappedOps {
  public:
   using IsBatched = std::function<bool(const Port&)>;
 
-  // `nodes` are the ops to move, in topological order. They belong to the function whose graph is `body`. `batch` is a
-  // batched argument of this function.
+  // `nodes` are the ops to move, in topological order. `body` is the graph of the function that contains the ops.
+  // `batch` is a batched argument of the function.
   MappedOps(tensorflow::Graph* body, const Port& batch, const Nodes& nodes)
       : body_(body), batch_(batch), nodes_(nodes) {}
 
-  // Adds a result of the function. One of the ops computes this result, or the result is the same for all elements.
+  // Adds a result of the function: either an output of one of the moved ops, or a value that is equal for all elements.
   void AddResult(tensorflow::Node* result, const tensorflow::PartialTensorShape& shape);
 
   // Moves the ops into a function in `library`, and adds a MapDefun op that calls this function for each element.

@@ -1,4 +1,4 @@
-// Builders of AscRead and AscSum. Each of these ops replaces several ops of the program in the graph of a step.
+// Builders of AscRead and AscSum. AscRead and AscSum each replace several ops of the program in the graph of a step.
 #ifndef ASCPIPE_GRAPH_NEW_OPS_H_
 #define ASCPIPE_GRAPH_NEW_OPS_H_
 

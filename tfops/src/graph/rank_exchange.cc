@@ -122,8 +122,8 @@ class RankExchange {
     return OkStatus();
   }
 
-  // Returns the plan that produces slots or handles. Returns null if the plan does not belong to a stream of several
-  // ranks. Sets *passed if an op of type `through` is between the plan and `from`.
+  // Returns the plan from which `from` gets slots or handles. Returns null if the plan does not belong to a stream of
+  // several ranks. Sets *passed if an op of type `through` is between the plan and `from`.
   TablePlan* PlanOf(const Port& from, const char* through = nullptr, bool* passed = nullptr) {
     TablePlan* found = nullptr;
     VisitSources({from.node}, [&](const Node* node) {
@@ -253,15 +253,15 @@ class RankExchange {
     return Put(&looking, *table->plan, &table->rows);
   }
 
-  // Replaces the plan of a table. The readers of the plan's slots then read positions in the received rows.
+  // Replaces the plan of a table. Ops that read slots of the plan read positions in the received rows instead.
   Status ReadLocal(Step* plans, int index) {
     const Step& step = *plans;
     TablePlan& table = plans->tables[static_cast<std::size_t>(index)];
     const Port places = {step.forward, index};
     table.local = {step.forward, static_cast<int>(step.tables.size()) + index};
     if (!table.locals.empty()) {
-      // AscNameRows must run after the exchange. The table may still change during the exchange, and this would
-      // invalidate older handles.
+      // AscNameRows must run after the exchange. Changes of the table during the exchange would invalidate handles that
+      // were created earlier.
       NodeBuilder naming = NewNode(&graph_, "owned_rows", "AscNameRows");
       naming.Input(table.owned, 0).Input(step.owned.out()).Attr("table", table.table).ControlInput(step.forward);
       TF_RETURN_IF_ERROR(Put(&naming, *table.plan, &table.named));

@@ -1,5 +1,5 @@
-// Builders of the nodes that the exchange between ranks adds to the graph of a step. Some of these nodes replace nodes
-// of the program.
+// Builders of the nodes that the exchange between ranks adds to the graph of a step. Some of the added nodes replace
+// nodes of the program.
 #ifndef ASCPIPE_GRAPH_RANK_NODES_H_
 #define ASCPIPE_GRAPH_RANK_NODES_H_
 
@@ -10,7 +10,7 @@
 
 namespace ascpipe {
 
-// Returns a builder for a stateful op that replaces `stands_for`. The name of the op does not depend on the fetches,
+// Returns a builder for a stateful op that replaces `stands_for`. The name of the op must not depend on the fetches,
 // because a session caches the kernels of stateful ops by name.
 inline tensorflow::NodeBuilder NodeFor(const tensorflow::Graph& graph, const tensorflow::Node& stands_for,
                                        const char* type) {
@@ -33,14 +33,14 @@ struct GatedStep {
   tensorflow::int64 used;  // hash of the step's tables; equal on ranks that use the same tables
 };
 
-// Inserts AscGate after IteratorGetNext, which is the op that produces *ticket. All readers of IteratorGetNext then
-// read the outputs of AscGate. *ticket is set to the output of AscGate that contains the ticket. *owned receives the
+// Inserts AscGate after IteratorGetNext, which is the op that produces *ticket. All readers of IteratorGetNext read the
+// outputs of AscGate instead. *ticket is set to the output of AscGate that contains the ticket. *owned receives the
 // ticket of the keys that all ranks request from this rank.
 tensorflow::Status PutGate(tensorflow::Graph* graph, const GatedStep& step, Port* ticket, Port* owned);
 
-// Replaces an AscLookup by an AscRestoreRows op, which reads rows that AscForward has received. Afterwards no op reads
-// the AscLookup. `local` is the output of AscForward that contains the rows of the lookup's table. The `slots` input of
-// the lookup must contain positions in these rows.
+// Replaces an AscLookup by an AscRestoreRows op, which reads rows that AscForward has received. After the replacement,
+// no op reads the AscLookup. `local` is the output of AscForward that contains the rows of the lookup's table. The
+// `slots` input of the lookup must contain positions in `local`.
 tensorflow::Status ReadWhatCame(tensorflow::Graph* graph, tensorflow::Node* lookup, const Port& local);
 
 // Adds an op that divides the values of a sum by the number of ranks.

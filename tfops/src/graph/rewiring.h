@@ -14,8 +14,8 @@ class Rewiring {
  public:
   Rewiring(const Reading& reading, tensorflow::Graph* graph) : reading_(reading), graph_(*graph) {}
 
-  // If an op or output of the program was replaced, OpOf and PortOf return the replacement. Otherwise the two functions
-  // return the op or output of the program.
+  // OpOf and PortOf return the replacement of an op or output of the program, or the op or output itself if it was not
+  // replaced.
   tensorflow::Node* OpOf(Item item) const;
   Port PortOf(Value value) const;  // the returned port has no node if `value` is -1
   void AddWaits(const Nodes& waits, Nodes* all) const;
@@ -26,8 +26,8 @@ class Rewiring {
   // Records the op that replaces an item.
   void Write(Item item, tensorflow::Node* node) { written_[item] = node; }
 
-  // Returns the replaced nodes that no longer have readers. Also returns the ops without side effects whose outputs
-  // only such nodes read.
+  // Returns the replaced nodes that no longer have readers. Also returns an op without side effects if all readers of
+  // its outputs are returned.
   NodeSet Unread() const;
   void RemoveUnread();
 

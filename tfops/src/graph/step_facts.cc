@@ -34,13 +34,13 @@ bool IsCollective(const Node& node) {
   return IntOf(&node, "process_set_id") <= 0 && std::any_of(std::begin(kinds), std::end(kinds), is);
 }
 
-// Returns the name by which Horovod matches the tensors of ranks.
+// Returns the name by which Horovod matches tensors of different ranks.
 std::string NameOf(const Node& collective) {
   const std::string& name = collective.name();
   return IsTrue(collective, "ignore_name_scope") ? name.substr(name.rfind('/') + 1) : name;
 }
 
-// Returns the shortest decimal number that is read back as the same value.
+// Returns the shortest decimal text that is parsed as the value `number`.
 template <typename Number>
 std::string Shortest(Number number) {
   for (int digits = 6;; ++digits) {
@@ -80,8 +80,8 @@ bool IsSource(const Node& node) {
          BeginsWith(node.type_string(), "Asc");
 }
 
-// Returns the number as text if it is a constant. Otherwise returns the constants from which the number is computed.
-// Returns only "computed" if the number depends on a collective or on too many nodes.
+// Returns the value of a number as text if the number is a constant. For a computed number, returns the constants from
+// which the number is computed. Returns only "computed" if the number depends on a collective or on too many nodes.
 std::string ValueOf(const Port& port) {
   std::string number;
   if (NumberOf(port.node, &number)) return number;
@@ -115,7 +115,7 @@ class Facts {
   std::map<std::string, std::multiset<std::string>> items_;
 };
 
-// Returns the number of the table to whose rows the handles refer. Returns -1 if there is no such table.
+// Returns the number of the table to whose rows the handles refer, or -1 if the handles do not come from a table.
 int TableOfHandles(Node* handles) {
   int table = -1;
   VisitSources({handles}, [&table](const Node* node) {
@@ -165,7 +165,8 @@ void AddUpdateOfTable(const Node& update, const std::string& table, Facts* facts
   });
 }
 
-// If an op of TensorFlow applies a gradient to a variable, returns the variable. Otherwise returns null.
+// Returns the variable to which `node`, an op of TensorFlow, applies a gradient. Returns null if `node` is a different
+// op.
 const Node* UpdatedVariable(const Node& node, int* gradient) {
   const std::string& type = node.type_string();
   if (BeginsWith(type, "Asc") || type.find("Apply") == std::string::npos || node.num_inputs() == 0) return nullptr;

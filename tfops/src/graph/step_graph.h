@@ -109,11 +109,12 @@ tensorflow::Status Place(tensorflow::Graph* graph, tensorflow::NodeBuilder* buil
 tensorflow::Status PlacePair(tensorflow::Graph* graph, std::int64_t first, std::int64_t second,
                              const tensorflow::Node& beside, tensorflow::Node** node);
 
-// Makes all readers and successors of `before` use `now` instead. Both nodes have the same outputs.
+// Makes all readers and successors of `before` use `now` instead. `now` must have the same outputs as `before`.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, tensorflow::Node* now);
 
 // Makes the readers of output i of `before` read outputs[i] instead. Outgoing control edges of `before` then start at
-// `waited_for`. Readers of outputs without a port are not changed. The inputs of `except` are also not changed.
+// `waited_for`. If outputs[i] has no node, the readers of output i stay unchanged. The inputs of the node `except` stay
+// unchanged.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, const std::vector<Port>& outputs,
                            tensorflow::Node* waited_for, const tensorflow::Node* except = nullptr);
 

@@ -20,8 +20,8 @@ using tensorflow::Status;
 
 namespace {
 
-// If the session configuration contains a custom optimizer with this name, `OrderVariables` runs. The name is added by
-// ascpipe/tf/incumbent/ascend/deterministic.py. TensorFlow ignores unknown names.
+// `OrderVariables` runs if the session configuration contains a custom optimizer named kAskedBy.
+// ascpipe/tf/incumbent/ascend/deterministic.py adds this custom optimizer. TensorFlow ignores unknown names.
 constexpr char kAskedBy[] = "AscpipeDeterministic";
 
 bool IsAsked(const GraphOptimizationPassOptions& options) {
@@ -56,7 +56,7 @@ Status CompileStep(Graph* graph) {
   return step::WriteStep(layout, reading, graph);
 }
 
-// A session runs the pass once for each set of fetches. The graph is pruned to these fetches.
+// A session runs the pass once for each set of fetches. The pass receives a graph that is pruned to one set of fetches.
 class StepPass : public tensorflow::GraphOptimizationPass {
  public:
   Status Run(const GraphOptimizationPassOptions& options) override {

@@ -1,4 +1,4 @@
-// Rewrites of the graph of a step. This graph contains the fetches of one session.run and their predecessors.
+// Rewrites of the graph of a step. The graph of a step contains the fetches of one session.run and their predecessors.
 // `step_pass.cc` applies the rewrites.
 //
 // A rewrite does not modify ops that it does not recognize.
@@ -10,8 +10,8 @@
 
 namespace ascpipe {
 
-// Inserts the exchanges of several ranks. Lookups then read rows that the owners of the keys sent, and updates read
-// gradients that all ranks sent.
+// Inserts the exchanges of several ranks. After this rewrite, lookups read rows that the owners of the keys sent, and
+// updates read gradients that all ranks sent.
 tensorflow::Status ExchangeAmongRanks(tensorflow::Graph* graph);
 
 // Orders the ops of a deterministic session, so that readers of a variable run before the updates of the variable.

@@ -91,8 +91,8 @@ class Reader {
     return tensorflow::GetNodeAttr(node.attrs(), "max_norm", &how->max_norm);
   }
 
-  // Skips ops that return their input unchanged, from `at` back to the op that computes the rows. Returns the output of
-  // that op. Adds the control inputs of the skipped ops to *waits.
+  // Goes back from `at` to the op that computes the rows, through ops that return their input unchanged. Returns the
+  // output of the computing op. Adds the control inputs of the skipped ops to *waits.
   static Port Trace(Port at, Nodes* waits) {
     while (Is(at.node, {"Identity", "StopGradient"}) && !HasControlOutputs(at.node)) {
       AddControlInputs(at.node, waits);
@@ -156,7 +156,8 @@ class Reader {
   }
 
   // Returns the AscCombineRowsGrad op that computes an input of a sum. Returns null if another op computes the input,
-  // or if the sum cannot replace the op. *passed receives the op, and the Identity ops between the op and the sum.
+  // or if the sum cannot replace the AscCombineRowsGrad op. *passed receives the AscCombineRowsGrad op, and the
+  // Identity ops between this op and the sum.
   static Node* GradientOfRows(const Node& sum, Port at, Nodes* passed) {
     Nodes between;
     for (; at.node->type_string() == "Identity"; at = Source(at.node, 0)) between.push_back(at.node);
@@ -209,8 +210,9 @@ class Reader {
     step_.order = OrderOf(numbered_.graph, order, reading_.ops, AbsorbedBySums());
   }
 
-  // Returns the nodes that sums will replace. In the order, a sum follows all inputs that it has after the replacement.
-  // Ops that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum instead.
+  // Returns the nodes that sums will replace. In the order of ops, a sum follows all inputs that the sum has after it
+  // replaces the nodes. Ops that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum
+  // instead.
   Absorbed AbsorbedBySums() const {
     Absorbed absorbed;
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

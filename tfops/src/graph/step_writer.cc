@@ -28,7 +28,7 @@ class Writer {
 
   Status Write() {
     if (layout_.conflict.first >= 0) return Conflict();
-    // Plans are written first, because other written ops use the outputs of plans.
+    // Plans are written first, because the ops that are written later use the outputs of plans.
     for (const Group& plans : layout_.plans) TF_RETURN_IF_ERROR(WritePlans(plans));
     for (const Read& read : layout_.reads) TF_RETURN_IF_ERROR(WriteRead(read));
     for (const int bag : layout_.weight_gradients) TF_RETURN_IF_ERROR(WriteWeightGradient(bag));
@@ -163,8 +163,7 @@ class Writer {
     return OkStatus();
   }
 
-  // Some nodes, such as gated gradients, wait for an AscCombineRowsGrad op that a sum replaces. Makes these nodes wait
-  // for the sum.
+  // Makes nodes that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum.
   void WaitForSum(Node* of_rows, const Reached& before, Node* sum) {
     const std::vector<const Edge*> edges(of_rows->out_edges().begin(), of_rows->out_edges().end());
     for (const Edge* edge : edges) {
@@ -174,7 +173,7 @@ class Writer {
     }
   }
 
-  // Sums read some columns of a tensor in place. Changes the ops that cut the other columns out of such a tensor.
+  // If sums read some columns of a tensor in place, changes the ops that cut the remaining columns out of the tensor.
   Status CutOthersOut() {
     std::set<Value> wholes;
     for (std::size_t sum = 0; sum < step_.sums.size(); ++sum) {
@@ -204,7 +203,7 @@ class Writer {
     return nodes;
   }
 
-  // Adds an op that replaces a group of ops. The op gets the control inputs of the group's first op.
+  // Adds an op that replaces a group of ops. The new op gets the control inputs of the group's first op.
   Status PlaceFor(const Group& group, const Nodes& nodes, NodeBuilder* builder, Node** node) {
     Nodes waits;
     AddControlInputs(nodes[0], &waits);

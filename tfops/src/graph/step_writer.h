@@ -1,4 +1,4 @@
-// Changes the graph of a step as its layout describes.
+// Changes the graph of a step according to the layout of the step.
 #ifndef ASCPIPE_GRAPH_STEP_WRITER_H_
 #define ASCPIPE_GRAPH_STEP_WRITER_H_
 

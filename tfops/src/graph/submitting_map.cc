@@ -1,8 +1,8 @@
-// Changes dataset maps that do little more than submit ids. Such a map then runs on the thread that requests the batch.
+// Changes dataset maps that do little more than submit ids. A changed map runs on the thread that requests the batch.
 //
 // By default, TensorFlow runs the function of a map on its thread pool. TensorFlow wakes a thread of the pool for each
-// batch, while the requesting thread sleeps. The wake-up takes longer than AscSubmit. The setup of the default executor
-// in each run also takes longer than AscSubmit.
+// batch, while the requesting thread sleeps. The wake-up takes longer than AscSubmit. TensorFlow also sets up the
+// default executor at each call of the function, which takes longer than AscSubmit.
 #include <algorithm>
 #include <string>
 

@@ -27,8 +27,8 @@ bool BeginsWithAny(const std::string& text, std::initializer_list<const char*> b
                      [&text](const std::string& begin) { return text.compare(0, begin.size(), begin) == 0; });
 }
 
-// Returns true if an output of the op may share the memory of an input. If this memory belongs to a variable, readers
-// of the output read the variable.
+// Returns true if an output of the op may share the memory of an input. If the input is a variable, an op that reads
+// such an output reads the variable.
 bool MayAlias(const Node& node) {
   return node.IsSwitch() || node.IsMerge() || node.IsEnter() || node.IsExit() || node.IsNextIteration() ||
          Is(&node, {"AddN",
@@ -188,8 +188,8 @@ class VariableOrder {
     }
   }
 
-  // Finds the ops that read the value of an edge, directly or through aliasing ops. Ops that run after the update are
-  // excluded.
+  // Finds the ops that read the value of an edge, directly or through aliasing ops. Ops in `after` are excluded,
+  // because they run after an update.
   static void AddReaders(const Edge* read, const Reached& after, std::set<const Node*>* seen, Nodes* readers) {
     Node* const node = read->dst();
     if (!node->IsOp() || read->IsControlEdge() || after.has(node) || node->type_string()[0] == '_') return;
@@ -199,10 +199,10 @@ class VariableOrder {
     for (const Edge* edge : node->out_edges()) AddReaders(edge, after, seen, readers);
   }
 
-  // Makes readers in branches and loops read a copy of the variable. The copy is made before the updates. Such a reader
-  // may never run, or may run many times, so no control edge can lead from the reader to an update outside the branch
-  // or loop. If the program makes some of these readers wait for an update, no copy is made, and TensorFlow decides the
-  // order.
+  // Makes readers in branches and loops read a copy of the variable. The variable is copied before the updates. A
+  // reader in a branch or loop may never run, or may run many times. Therefore no control edge can lead from this
+  // reader to an update outside the branch or loop. If the program makes a reader in a branch or loop wait for an
+  // update, no copy is made, and TensorFlow decides the order.
   Status CopyIntoControlFlow(const Uses& uses) {
     const Reached after(graph_, Reached::Way::kAfter, uses.updates);
     std::set<const Node*> seen;
@@ -248,7 +248,7 @@ class VariableOrder {
   // ---- sums
 
   // Replaces AddN by ops that add two tensors each, from left to right. AddN starts with an input whose memory AddN may
-  // reuse. The choice of this input depends on the ops that still use the memory (ADR 14).
+  // reuse. Which input AddN chooses depends on the ops that still use the memory of each input (ADR 14).
   Status AddInOneOrder(Node* sum) {
     const int count = IntOf(sum, "N");
     const tensorflow::DataType type = sum->output_type(0);

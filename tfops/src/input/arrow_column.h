@@ -15,7 +15,7 @@
 namespace ascpipe {
 
 // The values of a column without lists, or all items of the lists of a column. Positions start at 0. The array that was
-// passed to Open owns the memory.
+// passed to Open owns the memory of the values.
 class ArrowValues {
  public:
   // Returns an error unless the values are numbers, bools, strings, or dictionary indices of such values.
@@ -25,9 +25,9 @@ class ArrowValues {
   bool has_nulls() const { return valid_ != nullptr || (dictionary_ != nullptr && dictionary_->has_nulls()); }
   bool IsNull(std::int64_t at) const;
 
-  // Returns true if int64 may be unable to represent one of the values.
+  // Returns true if some value may be out of the range of int64.
   bool may_exceed() const { return dictionary_ != nullptr ? dictionary_->may_exceed() : format_ == 'L'; }
-  // Returns true if int64 cannot represent the value at position `at`.
+  // Returns true if the value at position `at` is out of the range of int64.
   bool Exceeds(std::int64_t at) const;
 
   // Converts the values at `count` positions to Number. The results for nulls are undefined. Returns false if the

@@ -57,7 +57,7 @@ CoreStatus BatchPlan::Move(EpochPosition from, std::int64_t batches, EpochPositi
   }
   *is_end = of_.epochs != kEndless && from.epoch >= of_.epochs;
   const std::int64_t left = of_.records - from.consumed;
-  // If the epoch ends with two smaller batches, the first batch leaves `ranks` records for the second batch.
+  // If the epoch ends with two smaller batches, the first of these batches leaves `ranks` records for the second.
   const bool is_last = batches > 0 && batches + 1 == BatchesAfter(from.consumed);
   from.consumed = is_last && LeavesRecords(left) ? of_.records - of_.ranks : from.consumed + batches * full();
   *to = from;

@@ -1,18 +1,20 @@
 // Order of the records of a training run. Decides which records each rank reads in each batch.
 //
-// An epoch has a sequence of all records, in file order or permuted. With windows, the records are permuted only within
-// each window of consecutive records. A global batch takes the next batch_size * ranks records of the sequence. Rank r
-// reads batch_size of these records, starting at index r * batch_size. Batches do not cross the end of an epoch. If
-// fewer records are left, these records are dropped (drop_remainder), or become one or two smaller global batches:
+// The sequence of an epoch contains all records, in file order or permuted. With windows, the records are permuted only
+// within each window of consecutive records. A global batch takes the next batch_size * ranks records of the sequence.
+// Rank r reads batch_size records of the global batch, starting at index r * batch_size. Batches do not cross the end
+// of an epoch. Records that do not fill a global batch at the end are dropped (drop_remainder), or become one or two
+// smaller global batches:
 //
-// - A smaller batch is divided evenly: the sizes of the ranks differ by at most one, and lower ranks get more.
+// - A smaller batch is divided evenly: the parts of the ranks differ by at most one record, and lower ranks get the
+//   larger parts.
 // - No rank gets an empty batch. If fewer records than ranks would remain after a full global batch, this batch leaves
 //   `ranks` records for one more batch. If batch_size is 1, or an epoch has fewer records than ranks, fewer than
 //   `ranks` records at the end of the sequence are dropped.
 //
-// All ranks have the same number of batches. A position consists of an epoch and the number of its records that all
-// ranks together have consumed. Therefore a run may continue in the middle of an epoch with a different number of ranks
-// and a different batch size. No record of the epoch is then repeated or lost.
+// All ranks have the same number of batches. A position consists of an epoch and the number of records of the epoch
+// that all ranks together have consumed. Therefore a run may continue in the middle of an epoch with a different number
+// of ranks and a different batch size, without repeating or losing records of the epoch.
 #ifndef ASCPIPE_INPUT_BATCH_PLAN_H_
 #define ASCPIPE_INPUT_BATCH_PLAN_H_
 
@@ -52,8 +54,8 @@ class BatchPlan {
   // epochs have ended.
   CoreStatus Move(EpochPosition from, std::int64_t batches, EpochPosition* to, bool* is_end) const;
 
-  // Returns a rank's part of the epoch's sequence, and the position after the global batch. `position` is
-  // a result of Move.
+  // Returns a rank's part of the epoch's sequence, and the position after the global batch. `position` must be a result
+  // of Move.
   SequencePart PartOf(EpochPosition position, std::int64_t rank, EpochPosition* next) const;
 
   // Writes the record numbers of a part of an epoch's sequence to `records`.

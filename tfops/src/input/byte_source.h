@@ -14,7 +14,7 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  // Reads the next bytes: at least one and at most `count`. Reads no bytes at the end.
+  // Reads the next bytes: at least one and at most `count`. Reads no bytes at the end of the stream.
   virtual CoreStatus Read(std::size_t count, char* buffer, std::size_t* got) = 0;
 
   // Changes the position of the next Read. Returns false if the source can only be read from its beginning to its end.

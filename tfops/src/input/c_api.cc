@@ -56,7 +56,7 @@ ASC_EXPORT int asc_data_open(const char* path, const RecordFormat* format, int c
   return Give(status, std::move(opened), file, err, err_bytes);
 }
 
-// Continues a CRC-32C. `before` is the CRC-32C of the earlier bytes, and 0 at the beginning.
+// Continues a CRC-32C. `before` is the CRC-32C of all bytes before `data`, or 0 if there are none.
 ASC_EXPORT std::uint32_t asc_data_crc(const char* data, std::int64_t size, std::uint32_t before) {
   return ascpipe::Crc32c(data, static_cast<std::size_t>(size), before);
 }
@@ -99,9 +99,10 @@ ASC_EXPORT int asc_data_read_at(RecordReader* file, const RecordPlace* place, co
   return Answer(status, err, err_bytes);
 }
 
-// Reads and checks records of at least `bytes` bytes in total, but at most `records`. Adds these records to `schema`,
-// and subtracts their number from *records. If *not_example is -1, *not_example is set to the number of the first
-// record that is not a tf.train.Example. *position is the offset of the next record. At the end, sets *is_end to 1.
+// Reads and checks at most *records records, until at least `bytes` bytes were read. Adds the records to `schema`, and
+// subtracts the number of read records from *records. If *not_example is -1, *not_example is set to the number of the
+// first record that is not a tf.train.Example. *position is the offset of the next record. At the end, sets *is_end to
+// 1.
 ASC_EXPORT int asc_data_check(RecordReader* file, ExampleSchema* schema, std::int64_t bytes, std::int64_t* records,
                               std::int64_t* not_example, std::int64_t* position, int* is_end, char* err,
                               int err_bytes) {

@@ -1,6 +1,6 @@
 // Common functions of the C interface of training data.
 //
-// Every call with an `err` argument returns 0 if it succeeds. Otherwise the call writes a UTF-8 text to err[err_bytes]
+// Every call with an `err` argument returns 0 if it succeeds. A call that fails writes a UTF-8 text to err[err_bytes]
 // and returns the number of a TensorFlow error code.
 #ifndef ASCPIPE_INPUT_C_API_H_
 #define ASCPIPE_INPUT_C_API_H_
@@ -29,7 +29,7 @@ inline int Answer(const CoreStatus& status, char* err, int err_bytes) {
   return static_cast<int>(status.code());
 }
 
-// Moves an opened object to the caller, which owns it.
+// Transfers the ownership of an opened object to the caller.
 template <typename Object>
 int Give(const CoreStatus& status, std::unique_ptr<Object> opened, Object** out, char* err, int err_bytes) {
   if (status.ok()) *out = opened.release();

@@ -33,7 +33,7 @@ using ascpipe::RecordReader;
 using ascpipe::TextSchema;
 using ascpipe::WrittenColumn;
 
-// A parser, and the memory of the strings from its last call.
+// A parser, and the memory of the strings that its last call returned.
 struct CsvHandle {
   std::unique_ptr<CsvParser> parser;
   CsvValues values;
@@ -64,7 +64,7 @@ ASC_EXPORT void asc_data_csv_free(CsvHandle* handle) { delete handle; }
 
 // Parses `count` records into one array per column: int32, int64, float, double, ByteRange or int64[count]. Strings are
 // valid until the next call. Returns the number of valid records before the first invalid record. `err` receives the
-// error of the invalid record.
+// error of the first invalid record.
 ASC_EXPORT std::int64_t asc_data_csv_parse(CsvHandle* handle, const ByteRange* records, std::int64_t count,
                                            void* const* arrays, char* err, int err_bytes) {
   handle->values.arrays.assign(arrays, arrays + handle->parser->columns().size());
@@ -77,7 +77,7 @@ ASC_EXPORT std::int64_t asc_data_csv_parse(CsvHandle* handle, const ByteRange* r
 }
 
 // Returns records as tf.train.Example messages, with the lengths and checksums of a TFRecord file. The bytes are valid
-// until the next call of this thread.
+// until the thread calls this function again.
 ASC_EXPORT const char* asc_data_examples(const ExampleColumnArguments* columns, std::int64_t count,
                                          std::int64_t records, std::int64_t* size) {
   static thread_local std::string written;
@@ -109,10 +109,10 @@ ASC_EXPORT std::int64_t asc_data_text_schema_fields(const TextSchema* schema, st
   return all;
 }
 
-// Adds records of at least `bytes` bytes in total, but at most *records, to `schema`. Subtracts the number of valid
-// records from *records. Returns an error at the first invalid record. The next call continues after this record.
-// *position is the offset of the next record. At the end of the file, or if the rest of the file cannot be read, sets
-// *is_end to 1.
+// Adds at most *records records to `schema`, until at least `bytes` bytes were read. Subtracts the number of valid
+// records from *records. Returns an error at the first invalid record. After an error, the next call continues with the
+// record after the invalid record. *position is the offset of the next record. At the end of the file, or if the rest
+// of the file cannot be read, sets *is_end to 1.
 ASC_EXPORT int asc_data_text_check(RecordReader* file, TextSchema* schema, std::int64_t bytes, std::int64_t* records,
                                    std::int64_t* position, int* is_end, char* err, int err_bytes) {
   bool ended = false;

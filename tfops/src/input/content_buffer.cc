@@ -64,8 +64,7 @@ CoreStatus ContentBuffer::Fill(std::size_t count) {
   return CoreStatus();
 }
 
-// Makes room for `count` bytes at the position. A larger buffer occupies memory only for the bytes that are read into
-// it.
+// Makes room for `count` bytes at the position. A part of the buffer into which no bytes were read occupies no memory.
 CoreStatus ContentBuffer::Reserve(std::size_t count) {
   if (count <= capacity_) {
     if (begin_ > 0) std::memmove(buffer_.get(), buffer_.get() + begin_, available());

@@ -14,8 +14,8 @@
 
 namespace ascpipe {
 
-// The buffer has 1 MiB, or the size of the largest record. A plain file whose content is kept in memory (Keep) needs no
-// buffer. An object is used by one thread at a time.
+// The size of the buffer is 1 MiB, or the size of the largest record. A plain file whose content is kept in memory
+// (Keep) needs no buffer. Only one thread at a time may use a ContentBuffer.
 class ContentBuffer {
  public:
   // Takes ownership of an open file. `compression` must not be kDetect. Call Open before any other method.
@@ -26,7 +26,7 @@ class ContentBuffer {
   bool is_plain() const { return compression_ == Compression::kNone; }
   std::int64_t position() const { return position_; }  // position in the content
 
-  // The content at the position. The first `available` bytes of this content are in memory.
+  // The content from the position on. The first `available` bytes after the position are in memory.
   const char* at() const { return kept_ != nullptr ? kept_ + position_ : buffer_.get() + begin_; }
   std::size_t available() const {
     return kept_ != nullptr ? static_cast<std::size_t>(file_->stamp().bytes - position_) : filled_ - begin_;
@@ -41,7 +41,7 @@ class ContentBuffer {
     position_ += bytes;
   }
 
-  // Moves the position in a plain file to at most its end.
+  // Moves the position in a plain file to `offset`, but not beyond the end of the file.
   void Jump(std::int64_t offset);
 
   // Reads from `content` instead of the plain file. `content` must contain all bytes of the file, and must stay valid
@@ -53,8 +53,8 @@ class ContentBuffer {
     if (kept_ != nullptr && offset >= 0 && offset < file_->stamp().bytes) __builtin_prefetch(kept_ + offset);
   }
 
-  // Announces that all bytes of a plain file up to `offset` will be needed, and no bytes after `offset`. One system
-  // call reads these bytes if the buffer has room for all of them.
+  // Announces that only the bytes of a plain file up to `offset` will be needed. One system call reads all bytes up to
+  // `offset` if they fit into the buffer.
   void Expect(std::int64_t offset) { expected_end_ = offset; }
 
  private:

@@ -38,8 +38,8 @@ ByteRange WithoutSpaces(ByteRange text) {
   return text;
 }
 
-// Reads a decimal number. Its absolute value must be at most `most` for a positive number, and at most `most` + 1 for a
-// negative number.
+// Reads a decimal number. The absolute value of the number must be at most `most`, or at most `most` + 1 if the number
+// is negative.
 bool ParseInteger(ByteRange text, std::uint64_t most, std::int64_t* value) {
   text = WithoutSpaces(text);
   const bool is_negative = text.size > 0 && text.data[0] == '-';
@@ -123,8 +123,8 @@ locale_t PlainLocale() {
 }
 
 // Returns the float that double-conversion computes in a thread that flushes subnormal numbers. For a number up to
-// FLT_MIN, the result is zero or FLT_MIN. The result is FLT_MIN if the next larger double would round to at least
-// FLT_MIN with an unlimited exponent range.
+// FLT_MIN, the result is zero or FLT_MIN. The result is FLT_MIN if the double after the exact value is at least FLT_MIN
+// when it is rounded to 24 bits.
 float Flushed(float value, const char* text) {
   constexpr double kLeast = FLT_MIN * (1.0 - 1.0 / (1 << 25));
   if (value > FLT_MIN) return value;

@@ -2,8 +2,8 @@
 // safe_strto64, safe_strtof and safe_strtod in tf.io.decode_csv.
 //
 // The functions Short... parse numbers in the common forms at the beginning of a text, and return a pointer to the
-// first byte after the number. These functions return null if there is no number or if the number has another form. The
-// other functions parse a whole text in all forms.
+// first byte after the number. The functions Short... return null if the text does not begin with a number in a common
+// form. The functions Parse... parse a whole text, and accept numbers in all forms.
 #ifndef ASCPIPE_INPUT_CSV_NUMBERS_H_
 #define ASCPIPE_INPUT_CSV_NUMBERS_H_
 
@@ -24,7 +24,7 @@ bool ParseInt64(ByteRange text, std::int64_t* value);
 // Parses 1 to 16 hexadecimal digits. If bit 63 is set, the value is negative.
 bool ParseHex(ByteRange text, std::int64_t* value);
 
-// Parse decimal numbers, hexadecimal integers, inf and nan. Return false for any other text, and for a text of more
+// Parse decimal numbers, hexadecimal integers, inf and nan. Return false for an invalid text, and for a text of more
 // than kMostFloatBytes bytes. A blank text is parsed as 0. Subnormal floats become zero, because TensorFlow's threads
 // flush subnormal numbers. Subnormal doubles are kept, because TensorFlow computes doubles with integers.
 constexpr std::size_t kMostFloatBytes = 31;
@@ -36,7 +36,7 @@ extern const double kPowersOfTen[23];           // exact
 extern const long double kWidePowersOfTen[23];  // exact
 constexpr int kMostPowerOfTen = 22;
 
-// Returns the value of a digit. The high bits are set if the byte is not a digit.
+// Returns the value of a digit. The high bits of the result are set if the byte is not a digit.
 inline std::uint64_t HexDigit(char byte) {
   return static_cast<std::uint64_t>(std::int64_t{kHexDigits[static_cast<unsigned char>(byte)]});
 }
@@ -133,7 +133,8 @@ inline double Scaled(double digits, int exponent) {
 inline bool ScaleWide(std::uint64_t digits, int exponent, double* value) {
 #if LDBL_MANT_DIG == 64
   // The digits and the power are exact, so the error of the quotient or product is at most half a unit in the last
-  // place. Rounding the result to a double is correct unless the boundary between two doubles is within this error.
+  // place. Rounding the result to a double can be wrong only if the boundary between two doubles is within the error of
+  // the result.
   const auto wide = static_cast<long double>(digits);
   const long double scaled = exponent < 0 ? wide / kWidePowersOfTen[-exponent] : wide * kWidePowersOfTen[exponent];
   constexpr std::uint64_t kHalf = std::uint64_t{1} << 10, kError = 1;
@@ -155,7 +156,7 @@ inline const char* ShortDouble(const char* at, const char* end, double* value) {
   if (at == nullptr) return nullptr;
   double positive;
   if (decimal.digits <= std::uint64_t{1} << 53) {
-    // Both numbers are exact, so the result is rounded once (Clinger 1990).
+    // The digits and the power of ten are exact doubles, so the result is rounded once (Clinger 1990).
     positive = Scaled(static_cast<double>(decimal.digits), decimal.exponent);
   } else if (!ScaleWide(decimal.digits, decimal.exponent, &positive)) {
     return nullptr;
@@ -169,8 +170,8 @@ inline const char* ShortFloat(const char* at, const char* end, float* value) {
   at = ReadShortDecimal(at, end, &decimal);
   if (at == nullptr) return nullptr;
   // The double is rounded at most twice, so its error is less than two units in the last place. Rounding the double to
-  // a float is correct unless a boundary between two floats is within this error. At a boundary, the bits that a float
-  // does not have are a 1 followed by zeros.
+  // a float can be wrong only if a boundary between two floats is within the error of the double. At such a boundary,
+  // the bits of the double that do not fit into a float are a 1 followed by zeros.
   const double positive = Scaled(static_cast<double>(decimal.digits), decimal.exponent);
   constexpr std::uint64_t kHalf = std::uint64_t{1} << 28, kError = 2;
   std::uint64_t bits;

@@ -81,7 +81,7 @@ bool CsvParser::ParseCommon(ByteRange record, std::int64_t place, CsvValues* val
 }
 
 // Parses a field. Returns the end of the field, which is the delimiter or the end of the record. Returns null if the
-// field is unusual.
+// field needs ParseExactly.
 const char* CsvParser::ParseField(const char* at, const char* end, std::size_t column, std::int64_t place,
                                   CsvValues* values) const {
   if (IsEnd(at, end)) return StoreDefault(column, place, values) ? at : nullptr;
@@ -97,7 +97,8 @@ const char* CsvParser::ParseField(const char* at, const char* end, std::size_t c
   return is_ok ? after : nullptr;
 }
 
-// Parses a number in its common form. Returns the first byte after the number, or null.
+// Parses a number in its common form. Returns a pointer to the first byte after the number, or null if the number does
+// not have its common form.
 const char* CsvParser::ParseShort(const char* at, const char* end, std::size_t column, std::int64_t place,
                                   CsvValues* values) const {
   void* const array = values->arrays[column];
@@ -139,7 +140,7 @@ const char* CsvParser::FindSpecial(const char* at, const char* end) const {
   return at;
 }
 
-// Finds the text of a field, and returns the end of the field. Returns null if the field is unusual.
+// Finds the text of a field, and returns the end of the field. Returns null if the field needs ParseExactly.
 const char* CsvParser::FindField(const char* at, const char* end, ByteRange* text, CsvValues* values) const {
   const char* const begin = at;
   at = FindSpecial(at, end);

@@ -14,15 +14,15 @@
 
 namespace ascpipe {
 
-// Types of the values of a column. The arrays of the types contain, in this order, int32, int64, float, double,
-// ByteRange and int64.
+// Types of the values of a column. The elements of the arrays are int32, int64, float, double, ByteRange and int64, in
+// the order of the types.
 enum class CsvType : int { kInt32 = 0, kInt64 = 1, kFloat = 2, kDouble = 3, kString = 4, kHex = 5 };
 
 struct CsvColumn {
   std::int64_t field;  // number of the field in the record, counted from 0
   CsvType type;
   bool has_default;  // true if a field may be empty or na_value
-  // Default value of a column. The type of the column determines which of the three members is used.
+  // Default value of a column. The type of the column determines whether `whole`, `real` or `text` is used.
   std::int64_t whole;
   double real;
   std::string text;
@@ -37,8 +37,8 @@ struct CsvOptions {
   std::vector<CsvColumn> columns;  // in strictly ascending order of `field`
 };
 
-// Values of records. There is one array per column, and the caller owns the arrays. Strings refer to the bytes of the
-// records, to the parser, or to this object.
+// Values of records. There is one array per column, and the caller owns the arrays. Strings point to bytes of the
+// records, of the parser, or of the CsvValues object.
 struct CsvValues {
   std::vector<void*> arrays;
   std::deque<std::string> unescaped;  // strings with escaped quotes, after the quotes were unescaped

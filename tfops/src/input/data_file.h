@@ -22,7 +22,7 @@ struct FileStamp {
 // access to mapped memory would raise SIGBUS. Const methods may be called by several threads.
 class DataFile {
  public:
-  // Opens a regular file. Returns an error for other kinds of files.
+  // Opens a regular file. Returns an error if `path` is not a regular file.
   static CoreStatus Open(const std::string& path, std::unique_ptr<DataFile>* file);
   ~DataFile();
   DataFile(const DataFile&) = delete;

@@ -7,19 +7,18 @@
 namespace ascpipe {
 namespace {
 
-// Tags of the fields of tf.train.Example, of Features, of the entries of its map, and of the lists of values.
+// Tags of the fields in the messages tf.train.Example, Features, map entry, Feature and list of values.
 constexpr std::uint8_t kFeatures = DelimitedTag(1), kEntry = DelimitedTag(1), kName = DelimitedTag(1),
                        kFeature = DelimitedTag(2), kValues = DelimitedTag(1);
 
-// For an entry with short lengths: number of bytes before the name, and between the name and the values.
+// Number of bytes before the name, and between the name and the values, in an entry whose lengths have one byte each.
 constexpr std::size_t kHeadBytes = 4, kFeatureHeadBytes = 6;
 constexpr std::uint32_t kHead = kEntry | kName << 16, kHeadMask = 0x80ff80ff;
 
 // Number of bytes before the content of a feature, and before the content of its list.
 constexpr std::uint64_t kFeatureBytes = 2, kListBytes = 4;
 constexpr std::uint64_t kFeatureHeadMask = 0xffffffffffff;
-// If number * kEachLength is added to the bytes before the values, each of the three lengths in these bytes grows by
-// the number.
+// Adding n * kEachLength to the bytes before the values increases each of the three lengths in these bytes by n.
 constexpr std::uint64_t kEachLength = 0x010001000100;
 constexpr std::uint64_t kNoHead = std::uint64_t{1} << 63;  // `head` of a feature without a short form
 
@@ -52,7 +51,7 @@ std::int64_t CountVarints(ByteRange packed) {
   return std::count_if(packed.data, packed.data + packed.size, [](char byte) { return (byte & 0x80) == 0; });
 }
 
-// Reads `count` packed varints. Returns false if the field contains other bytes.
+// Reads `count` packed varints. Returns false if the field does not consist of exactly `count` varints.
 bool ReadNumbers(ByteRange packed, std::int64_t count, std::int64_t* numbers) {
   Wire wire(packed);
   for (std::int64_t i = 0; i < count; ++i) {

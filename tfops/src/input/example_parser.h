@@ -1,9 +1,9 @@
 // Parser of tf.train.Example records in their common form.
 //
 // TensorFlow's own writers produce the common form: each feature occurs once, lists of numbers are packed, and there
-// are no unknown fields. The parser reports every other record as unusual, without a reason. TensorFlow's parser then
-// parses the batch again. Therefore unusual records have the same values as in TensorFlow, and invalid records cause
-// the same errors.
+// are no unknown fields. The parser reports a record in any other form as unusual, without a reason. TensorFlow's
+// parser parses a batch with an unusual record again. Therefore the values of unusual records and the errors of invalid
+// records are the same as in TensorFlow.
 #ifndef ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 #define ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 
@@ -55,7 +55,7 @@ class ExampleParser {
 
   // Parses a record and appends its values to `columns`, which has one element per feature. `record` is the number of
   // the record, which must be larger than in the previous call. Returns false if the record is unusual. The values of
-  // the record are then undefined.
+  // an unusual record are undefined.
   bool Parse(ByteRange bytes, std::int64_t record, std::vector<Column>* columns) const;
 
  private:
@@ -68,8 +68,8 @@ class ExampleParser {
 
   static ShortForm ShortFormOf(const WantedFeature& feature);
 
-  // Parses an entry whose lengths have one byte each, if its feature is not wanted or has the short form. Returns the
-  // end of the entry, or null for all other entries. `found` counts the wanted features.
+  // Parses an entry with lengths of one byte if its feature is not wanted or has the short form. Returns the end of the
+  // entry, or null if the entry cannot be parsed in this way. `found` counts the wanted features.
   const char* ParseShortEntry(const char* at, const char* end, std::int64_t record, std::vector<Column>* columns,
                               std::size_t* found) const;
   bool ParseFeature(const WantedFeature& wanted, ByteRange feature, std::int64_t record, Column* column) const;

@@ -1,4 +1,4 @@
-// Determines the types of the features in tf.train.Example records, and how many values they have.
+// Determines the types and the numbers of values of the features in tf.train.Example records.
 #ifndef ASCPIPE_INPUT_EXAMPLE_SCHEMA_H_
 #define ASCPIPE_INPUT_EXAMPLE_SCHEMA_H_
 
@@ -26,7 +26,7 @@ struct FeatureSummary {
 // last occurrence counts, as in TensorFlow.
 class ExampleSchema {
  public:
-  // Limits the memory. A file with more features is not considered training data.
+  // Limits the memory. A file with more than kMostFeatures features is not considered training data.
   static constexpr std::size_t kMostFeatures = 100000;
 
   // Adds a record. `record` must be larger than in the previous call. If the bytes are not a tf.train.Example or have
@@ -35,8 +35,8 @@ class ExampleSchema {
 
   std::int64_t records() const { return records_; }
 
-  // Returns the features in the order of their first occurrence. A feature that occurs only in uncounted records has 0
-  // records.
+  // Returns the features in the order of their first occurrence. The summary of a feature has 0 records if Add did not
+  // count any record with the feature.
   const std::vector<FeatureSummary>& features() const { return features_; }
 
  private:

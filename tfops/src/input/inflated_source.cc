@@ -98,7 +98,8 @@ class InflatedSource : public ByteSource {
       if (stream_.avail_in == 0) {
         const CoreStatus status = ReadInput();
         if (!status.ok()) return status;
-        // A stream may have more output after all of its input was read. At the end, inflate returns kBufferError.
+        // A stream may have more output after all of its input was read. When no output is left, inflate returns
+        // kBufferError.
         if (stream_.avail_in == 0 && !is_inside_) return CoreStatus();
       }
       if (!is_inside_) {

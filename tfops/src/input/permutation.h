@@ -1,10 +1,11 @@
 // Pseudo-random permutation of the numbers below n. The permutation is computed, so it needs no memory for the numbers.
 //
-// The construction is a Feistel network over the smallest power of two that is at least n and 64 (Luby, Rackoff 1988:
-// "How to construct pseudorandom permutations from pseudorandom functions"), with halves of equal size or of sizes that
-// differ by one bit. A result that is not below n is permuted again until it is below n ("cycle walking", Black,
-// Rogaway 2002: "Ciphers with arbitrary finite domains"). On average, this needs fewer than two permutations. The round
-// function is the mixing function of splitmix64. The permutation is for shuffling and not for cryptography.
+// The construction is a Feistel network (Luby, Rackoff 1988: "How to construct pseudorandom permutations from
+// pseudorandom functions"). The network permutes the numbers below a power of two: the smallest one that is at least n
+// and at least 64. The sizes of its halves are equal or differ by one bit. A result that is not below n is permuted
+// again until it is below n ("cycle walking", Black, Rogaway 2002: "Ciphers with arbitrary finite domains"). On
+// average, cycle walking needs fewer than two permutations. The round function is the mixing function of splitmix64.
+// The permutation is for shuffling and not for cryptography.
 #ifndef ASCPIPE_INPUT_PERMUTATION_H_
 #define ASCPIPE_INPUT_PERMUTATION_H_
 

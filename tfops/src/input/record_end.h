@@ -2,9 +2,9 @@
 //
 // - A record ends with \n, \r\n, a single \r, or the end of the file. An empty line is an empty record.
 // - A field that begins with a quote ends with a quote before a delimiter or before the end of the record. Delimiters
-//   and line ends between these quotes belong to the field. These rules also apply to fields that CsvDataset rejects:
-//   in `"a"b<newline>c"`, the quote before b does not end the field.
-// - In other fields, quotes have no meaning.
+//   and line ends between the quotes of a field belong to the field. The rules for quotes also apply to fields that
+//   CsvDataset rejects: in `"a"b<newline>c"`, the quote before b does not end the field.
+// - In a field that does not begin with a quote, quotes have no meaning.
 #ifndef ASCPIPE_INPUT_RECORD_END_H_
 #define ASCPIPE_INPUT_RECORD_END_H_
 
@@ -24,11 +24,11 @@ class RecordEnd {
   }
 
   // Searches for the end of the record in its first `size` bytes. `size` is at least 1 and larger than in the previous
-  // call. `is_last` is true if the file ends after these bytes. Returns true and sets `bytes` to the size of the record
-  // with its line end. Returns false if more bytes are needed.
+  // call. `is_last` is true if the file ends after the `size` bytes. Returns true and sets `bytes` to the size of the
+  // record with its line end. Returns false if more bytes are needed.
   bool Find(const char* data, std::size_t size, bool is_last, std::size_t* bytes);
 
-  // Returns the position of the unclosed quote, after Find with `is_last` has returned false.
+  // Returns the position of the unclosed quote. Call this method only after Find has returned false with `is_last`.
   std::size_t open_quote() const { return quote_; }
 
  private:

@@ -9,7 +9,7 @@
 namespace ascpipe {
 namespace {
 
-// The machine is little-endian, like the format.
+// The machine is little-endian, like the TFRecord format.
 template <typename Number>
 Number NumberAt(const char* bytes) {
   Number number;
@@ -21,8 +21,8 @@ bool HasLengthChecksum(const char* header) {
   return MaskedCrc(header, sizeof(std::uint64_t)) == NumberAt<std::uint32_t>(header + sizeof(std::uint64_t));
 }
 
-// A plain file may begin with the same bytes as a compressed file. A file is compressed only if the checksum of the
-// first length is wrong.
+// A plain file may begin with the same bytes as a compressed file. Therefore a file is treated as compressed only if
+// the checksum of its first length is wrong.
 Compression DetectedCompression(const char* bytes, std::size_t count) {
   if (count < 2 || (count >= static_cast<std::size_t>(kRecordHeaderBytes) && HasLengthChecksum(bytes))) {
     return Compression::kNone;

@@ -33,7 +33,8 @@ class RecordFile final : public RecordReader {
   // Reads the next record and checks both checksums.
   CoreStatus Next(RecordPlace* place, ByteRange* data, bool* is_end) override;
 
-  // Skips the next record. Only its length is read and checked, so a record with damaged data can be skipped.
+  // Skips the next record. Only the length of the record is read and checked, so a record with damaged data can be
+  // skipped.
   CoreStatus Skip(RecordPlace* place, bool* is_end) override;
 
   CoreStatus ReadAt(const RecordPlace& place, ByteRange* data) override;

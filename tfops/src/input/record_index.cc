@@ -126,7 +126,7 @@ CoreStatus RecordIndexWriter::Step(std::int64_t bytes, bool* is_done) {
   return CoreStatus();
 }
 
-// Appends the block to the unwritten blocks, and writes them if there are many.
+// Appends the block to the unwritten blocks, and writes all unwritten blocks if there are many.
 CoreStatus RecordIndexWriter::EndBlock() {
   block_.checksum = ChecksumOf(block_);
   blocks_.push_back(block_);
@@ -213,7 +213,7 @@ CoreStatus RecordIndex::Open(const std::string& path, const FileStamp& data, con
   return status;
 }
 
-// Reads the header. Checks all numbers except those that depend on the size of the index file.
+// Reads the header. Checks all numbers except the numbers that depend on the size of the index file.
 CoreStatus RecordIndex::ReadHeader(const FileStamp& data, IndexHeader* header) {
   if (ReadExactly(file_.get(), header, sizeof(*header), 0) != 0) {
     return Unusable("it has no header of ", sizeof(*header), " bytes");

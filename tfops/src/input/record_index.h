@@ -5,8 +5,8 @@
 // of all its records. Therefore a record is found by reading one block and adding at most 63 lengths. The header and
 // the blocks have checksums.
 //
-// An index of a TFRecord file has version 1 and contains zeros as format. An index of a text file has version 2. Such
-// an index is valid only for one format, because the delimiter, the quotes and the header determine the records.
+// An index of a TFRecord file has version 1 and contains zeros as format. An index of a text file has version 2. It is
+// valid only for one format of text files, because the delimiter, the quotes and the header determine the records.
 #ifndef ASCPIPE_INPUT_RECORD_INDEX_H_
 #define ASCPIPE_INPUT_RECORD_INDEX_H_
 

@@ -22,7 +22,7 @@ inline RecordFormat TextFormat(char delimiter, bool use_quotes, bool has_header)
 }
 inline bool IsText(const RecordFormat& format) { return format.kind == static_cast<int>(RecordKind::kText); }
 
-// Returns kE332 if no reader has this format.
+// Returns kE332 if no reader supports the format.
 CoreStatus CheckFormat(const RecordFormat& format);
 
 // Returns a description for error messages, for example `text (delimiter ",", quotes, no header)`.
@@ -39,7 +39,7 @@ struct RecordPlace {
 };
 
 // The reader has one open file. Each error message contains the file, the record number and the byte offset. After an
-// error, the position is unchanged. Only one thread at a time may use an object.
+// error, the position is unchanged. Only one thread at a time may use a reader.
 class RecordReader {
  public:
   // Opens a file. With kDetect, the first bytes of the file determine the compression.
@@ -53,8 +53,8 @@ class RecordReader {
   // Skips the next record. Reads and checks as little of the record as possible.
   virtual CoreStatus Skip(RecordPlace* place, bool* is_end) = 0;
 
-  // Reads the record at a position from an index. Next then returns the following record. Compressed files do not
-  // support random access. After the last of several calls, call file().CheckUnchanged().
+  // Reads the record at a position from an index. After ReadAt, Next returns the following record. Compressed files do
+  // not support random access. Call file().CheckUnchanged() after the last of several calls of ReadAt.
   virtual CoreStatus ReadAt(const RecordPlace& place, ByteRange* data) = 0;
 
   // Announces that only the bytes up to `offset` will be read. ReadAt then reads ahead to `offset`, but not beyond it.

@@ -25,7 +25,7 @@ class RecordSet {
     RecordFormat format = TfRecordFormat();
   };
 
-  // Opens the indexes. Returns an error if an index does not belong to its file, like RecordIndex::Open.
+  // Opens the indexes. Like RecordIndex::Open, returns an error if an index does not belong to its file.
   static CoreStatus Open(std::vector<Source> sources, std::unique_ptr<RecordSet>* set);
 
   std::int64_t records() const { return firsts_.back(); }

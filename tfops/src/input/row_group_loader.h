@@ -15,10 +15,10 @@ namespace ascpipe {
 // on success. On error, writes a message to arguments->text and returns the number of the error code, for example 330.
 using LoadRowGroup = int (*)(const RowGroupArguments* arguments);
 
-// Registers the function. If `load` is null, this process stops using Arrow. SetRowGroupLoader then waits up to one
-// minute until no thread executes the function or releases Arrow's memory. Later calls of RowGroup::Load return an
-// error. Python passes null before the interpreter exits, because a thread that enters a finalized interpreter aborts
-// the process.
+// Registers the function that decodes row groups. If `load` is null, SetRowGroupLoader waits up to one minute until no
+// thread executes the registered function or releases Arrow's memory. After that, this process no longer uses Arrow,
+// and RowGroup::Load returns an error. Python passes null before the interpreter exits, because a thread that enters a
+// finalized interpreter aborts the process.
 void SetRowGroupLoader(LoadRowGroup load);
 
 // A decoded row group, which owns the memory of its columns.

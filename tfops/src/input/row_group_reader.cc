@@ -15,9 +15,9 @@ constexpr auto kStopLook = std::chrono::milliseconds(20);  // interval between c
 
 }  // namespace
 
-// A row group that a thread decodes. The thread is detached and shares ownership of the object. If the destructor
-// waited for the thread, it could deadlock, because the caller of the destructor may hold the interpreter lock that the
-// thread needs.
+// A row group that a thread decodes. The thread is detached and shares ownership of the Loading object. The destructor
+// must not wait for the thread, because the caller of the destructor may hold the interpreter lock that the thread
+// needs.
 struct RowGroupReader::Loading {
   std::size_t number;  // number of the row group
   std::mutex mutex;

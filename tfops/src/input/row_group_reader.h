@@ -23,7 +23,7 @@ struct RowRun {
 };
 
 // Between two batches, at most two row groups are in memory: the last row group of the batch, and the next row group,
-// which a thread decodes in advance. Only one thread at a time may use an object.
+// which a thread decodes in advance. Only one thread at a time may use a RowGroupReader.
 class RowGroupReader {
  public:
   // A waiting Read returns when `is_stopped` is set.
@@ -34,7 +34,7 @@ class RowGroupReader {
   // Returns the rows of a part of an epoch's sequence. The caller must free `runs` before the next call.
   CoreStatus Read(std::int64_t epoch, SequencePart part, std::vector<RowRun>* runs);
 
-  // Starts to decode the row group that follows the last row group in the order of the plan.
+  // Starts to decode the row group that follows, in the order of the plan, the row group that was read last.
   void Prefetch();
 
  private:

@@ -36,10 +36,10 @@ class RowGroups {
   const std::vector<Group>& groups() const { return groups_; }  // without empty row groups
   const std::vector<std::string>& columns() const { return columns_; }
 
-  // Returns the arguments of RowGroup::Load. The object owns the memory to which they point.
+  // Returns the arguments of RowGroup::Load. The RowGroups object owns the memory to which the arguments point.
   RowGroupArguments ArgumentsOf(std::size_t group) const;
 
-  // Returns the file and the position of a row for messages.
+  // Returns a text for messages with the file and the position of a row.
   std::string Describe(std::int64_t row) const;
 
  private:

@@ -95,7 +95,7 @@ CoreStatus TextFile::ReadAt(const RecordPlace& place, ByteRange* data) {
   const auto bytes = static_cast<std::size_t>(place.bytes);
   status = content_.Fill(bytes);
   if (!status.ok()) return status;
-  // Text files have no checksums. If the index belongs to other data, its records end at different positions.
+  // Text files have no checksums. If the index belongs to other data, the records do not end where the index says.
   end_.Begin();
   std::size_t found = 0;
   const std::size_t line_end = LineEndBytes(content_.at(), bytes);

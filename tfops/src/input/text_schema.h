@@ -30,8 +30,8 @@ class TextSchema {
  public:
   explicit TextSchema(const RecordFormat& format) : format_(format) {}
 
-  // Adds a record. If the record is invalid or has another number of fields, returns false, sets `error`, and does not
-  // count the record.
+  // Adds a record. If the record is invalid or has a different number of fields than the first valid record, returns
+  // false, sets `error`, and does not count the record.
   bool Add(ByteRange record, std::int64_t number, std::string* error);
 
   std::int64_t records() const { return records_; }

@@ -65,14 +65,14 @@ class Wire {
     return LongVarint(number);
   }
 
-  // Skips bytes. Returns false if the message has fewer bytes.
+  // Skips bytes. Returns false if the message has fewer than `count` bytes left.
   bool SkipBytes(std::size_t count) {
     if (count > Left()) return false;
     at_ += count;
     return true;
   }
 
-  // Reads a length and the following bytes. Returns false if the message has fewer bytes.
+  // Reads a length, and as many bytes as the length says. Returns false if the message ends too early.
   bool Delimited(ByteRange* bytes) {
     std::uint64_t length;
     if (!Varint(&length) || length > Left()) return false;

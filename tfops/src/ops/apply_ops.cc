@@ -123,8 +123,8 @@ power: At most 0.
 rows, grad, indices, use_locking: See AscApplyGradientDescent.
 )doc");
 
-// AscUpdate is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
-// kernel for each name.
+// AscUpdate is not stateful. AscUpdate has a different name for each set of fetches, and a session would keep a
+// stateful kernel for each name.
 REGISTER_OP("AscUpdate")
     .Input("states: Ref(n_states * float)")
     .Input("numbers: m * float")
@@ -152,8 +152,8 @@ namespace ascpipe {
 
 namespace {
 
-// Update of one table, as a part of an op. The struct contains the indexes and the contents of the op's inputs for this
-// table.
+// Update of one table, as a part of an op. The struct contains the inputs of the op that belong to the table, and the
+// indexes of these inputs.
 template <typename Rule, typename Index>
 struct TableUpdate {
   int state, grad, indices;  // indexes of inputs; `state` is the first state
@@ -248,7 +248,7 @@ UpdateRule RuleOf(tensorflow::DataType index) {
           is_narrow ? &ApplyRule<Rule, tensorflow::int32> : &ApplyRule<Rule, tensorflow::int64>};
 }
 
-// Returns the formula of an op that updates one table. `apply` is null if there is no such op.
+// Returns the formula of an op that updates one table. `apply` is null if `op` does not update one table.
 UpdateRule FindRule(const std::string& op, tensorflow::DataType index) {
   if (op == "AscApplyGradientDescent") return RuleOf<GradientDescent>(index);
   if (op == "AscApplyAdagrad") return RuleOf<Adagrad>(index);

@@ -1,6 +1,6 @@
-// AscAttach maps variables onto the state of a table in this process. AscTableInit returns the initial value of such a
-// variable. AscReadsLive returns whether a session reads the live tables. AscCut changes the access threshold or evicts
-// keys exactly between two training steps.
+// AscAttach maps variables onto the state of a table in this process. AscTableInit returns the initial value of a
+// mapped variable. AscReadsLive returns whether a session reads the live tables. AscCut changes the access threshold or
+// evicts keys exactly between two training steps.
 #include <vector>
 
 #include "bridge/cut.h"
@@ -154,7 +154,7 @@ class AttachOp : public tensorflow::OpKernel {
 
 namespace {
 
-// Cut that empties a table. Afterwards AscTableInit returns the device rows.
+// Cut that empties a table. After the cut, AscTableInit returns the device rows.
 class ResetWait : public CutWait {
  public:
   ResetWait(std::shared_ptr<Pipeline> pipeline, StepEnd* step, Table* of, tensorflow::OpKernelContext* ctx,

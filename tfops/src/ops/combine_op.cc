@@ -138,7 +138,7 @@ Status ReadBagAttributes(OpKernelConstruction* construction, Bags* bags) {
   return construction->GetAttr("max_norm", &bags->max_norm);
 }
 
-// Base class of the kernels of AscCombine and AscCombineWeightsGrad. The class reads the inputs of these ops. Only
+// Base class of the kernels of AscCombine and AscCombineWeightsGrad. CombineInputs reads the inputs of both ops. Only
 // AscCombineWeightsGrad may have slots.
 class CombineInputs : public tensorflow::OpKernel {
  public:

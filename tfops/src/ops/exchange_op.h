@@ -1,5 +1,5 @@
 // Base class of AscForward and AscBackward. In one exchange, each op sends rows of all tables of a step to all ranks,
-// and receives such rows from all ranks.
+// and receives rows from all ranks.
 #ifndef ASCPIPE_OPS_EXCHANGE_OP_H_
 #define ASCPIPE_OPS_EXCHANGE_OP_H_
 
@@ -48,13 +48,13 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   // ReadAgain is called if the step had to claim or read its tables a second time. ReadAgain updates the inputs that
   // have changed.
   virtual tensorflow::Status ReadAgain(tensorflow::OpKernelContext*, const StepEnd&) { return OkStatus(); }
-  // Appends the rows that input i sends.
+  // Appends the rows of input i to the data to send.
   virtual tensorflow::Status Send(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares, Outgoing* outgoing,
                                   std::vector<std::vector<Piece>>* to) = 0;
   // Agreed is called when all ranks have sent the same kind of message for the same batch. The op reads the received
-  // rows after the call.
+  // rows after Agreed returns.
   virtual void Agreed(StepEnd* step, Pipeline* pipeline, const PeerHeader& header) = 0;
-  // Allocates the outputs of input i.
+  // Allocates the outputs that belong to input i.
   virtual tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, int i, const RowShares& shares,
                                       Incoming* incoming) = 0;
 

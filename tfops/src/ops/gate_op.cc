@@ -19,7 +19,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscGate is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
+// AscGate is not stateful. AscGate has a different name for each set of fetches, and a session would keep a stateful
 // kernel for each name.
 REGISTER_OP("AscGate")
     .Input("has_batch: bool")
@@ -67,7 +67,7 @@ REGISTER_OP("AscNothing")
 Returns an empty tensor of each type.
 )doc");
 
-// AscLocalKeys is not stateful. The op has a different name for each set of fetches, and a session would keep a
+// AscLocalKeys is not stateful. AscLocalKeys has a different name for each set of fetches, and a session would keep a
 // stateful kernel for each name.
 REGISTER_OP("AscLocalKeys")
     .Input("ticket: int64")

@@ -1,6 +1,6 @@
-// Ops on the home rows of expansion tables. AscLocalRows copies the rows of a batch's keys and returns their handles.
-// AscNameRows returns only handles. AscReadRows and AscWriteRows read and write rows by handle.
-// AscApplyGradientDescentByAddress, AscApplyAdagradByAddress and AscApplyLazyAdamByAddress are optimizers of such rows.
+// Ops on the home rows of expansion tables. AscLocalRows copies the rows of a batch's keys and returns the handles of
+// the rows. AscNameRows returns only handles. AscReadRows and AscWriteRows read and write rows by handle.
+// AscApplyGradientDescentByAddress, AscApplyAdagradByAddress and AscApplyLazyAdamByAddress update rows by handle.
 #include <algorithm>
 #include <memory>
 
@@ -43,8 +43,8 @@ table: Number of the table, at most 254.
 dim: Length of an embedding.
 )doc");
 
-// AscNameRows is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
-// kernel for each name.
+// AscNameRows is not stateful. AscNameRows has a different name for each set of fetches, and a session would keep a
+// stateful kernel for each name.
 REGISTER_OP("AscNameRows")
     .Input("slots: int32")
     .Input("ticket: int64")

@@ -1,5 +1,5 @@
-// AscNextPlan and AscPlans claim the plans of a batch for one or several tables and move the rows. AscProvisionalPlan
-// is a placeholder for AscNextPlan while a graph is being built.
+// AscNextPlan claims the plan of one table for a batch. AscPlans claims the plans of several tables. Both ops move
+// rows. AscProvisionalPlan is a placeholder for AscNextPlan while a graph is being built.
 #include "bridge/known_shapes.h"
 #include "bridge/pipeline.h"
 #include "bridge/plan_group.h"
@@ -56,7 +56,7 @@ shapes: Known shapes of the restore indexes; [] for none.
 slot_widths: For an expansion table, whose n_state is 1: the length of each optimizer slot in a home row.
 )doc");
 
-// AscPlans is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
+// AscPlans is not stateful. AscPlans has a different name for each set of fetches, and a session would keep a stateful
 // kernel for each name.
 REGISTER_OP("AscPlans")
     .Input("ticket: int64")
@@ -247,7 +247,7 @@ class NextPlanOp : public tensorflow::AsyncOpKernel {
                     training_ ? "evaluation" : "training", " channel, the plan is for the other one");
     }
     request->pends = pipeline.ranked(stream_) != nullptr;
-    // With several ranks, the keys of all ranks are one feature.
+    // With several ranks, a plan has only one feature: the keys that all ranks request.
     const int features = pipeline.ranked(stream_) != nullptr ? 1 : pipeline.features(stream_).Of(request->table_index);
     if (features != part.features) {
       return Refuse(Code::kInvalidArgument, type_string(), ": table '", name, "' has ", features,

@@ -106,14 +106,14 @@ class ParseExampleOp : public tensorflow::OpKernel {
     return {strings.data(), static_cast<std::size_t>(strings.size())};
   }
 
-  // The text of TensorFlow's error contains the bytes of the damaged record. Python cannot decode such a text, and
-  // TensorFlow 1.15 then crashes.
+  // The text of TensorFlow's error contains the bytes of the damaged record. If Python cannot decode the text of an
+  // error, TensorFlow 1.15 crashes.
   static tensorflow::Status Decodable(const tensorflow::Status& status) {
     if (status.ok()) return status;
     return tensorflow::Status(static_cast<StatusCode>(status.code()), Printable(MessageOf(status)));
   }
 
-  // The errors below have the messages of TensorFlow's kernel.
+  // The errors below have the same messages as the errors of TensorFlow's kernel.
   static tensorflow::Status RequireShapes(const Tensor& serialized, const Tensor& names) {
     if (names.NumElements() > 0) {
       if (!TensorShapeUtils::IsVector(names.shape())) {
@@ -168,8 +168,8 @@ class ParseExampleOp : public tensorflow::OpKernel {
     return OkStatus();
   }
 
-  // Returns a parser for the common form. Returns null if the parser does not support `config`, or if it has failed too
-  // often. The names of the features are inputs of the op, but are usually the same in each call.
+  // Returns a parser for the common form. Returns null if the parser does not support `config`, or if too many batches
+  // were unusual. The names of the features are inputs of the op, but are usually the same in each call.
   std::shared_ptr<const ExampleParser> ParserOf(const tensorflow::example::FastParseExampleConfig& config) {
     if (unusual_.load(std::memory_order_relaxed) >= kMostUnusual) return nullptr;
     std::vector<WantedFeature> features = CommonFeatures(config);

@@ -11,8 +11,8 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscForward is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
-// kernel for each name.
+// AscForward is not stateful. AscForward has a different name for each set of fetches, and a session would keep a
+// stateful kernel for each name.
 REGISTER_OP("AscForward")
     .Input("owned: int64")
     .Input("slots: n * int32")
@@ -114,7 +114,7 @@ class ForwardOp : public ExchangeOp {
   bool HasBackward() const override { return has_backward_; }
   std::shared_ptr<const std::string> Facts() const override { return facts_; }
 
-  // Gathers the rows again, because the new claims or answers have overwritten the slots. The rows are written into the
+  // Gathers the rows again, because new claims or answers have overwritten the slots. The rows are written into the
   // input tensor `rows`, which no other op reads.
   Status ReadAgain(OpKernelContext* ctx, const StepEnd& step) override {
     for (int i = 0; i < n_; ++i) {

@@ -14,7 +14,7 @@
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
-// TensorFlow 2.15 copies an uninitialized pointer.
+// In dataset.h of TensorFlow 2.15, the compiler warns about the copy of an uninitialized pointer.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include "tensorflow/core/framework/dataset.h"
@@ -112,7 +112,7 @@ class ReadDataset : public DatasetBase {
   std::string DebugString() const override { return "AscReadDatasetOp::Dataset"; }
   const std::shared_ptr<const ReadSettings>& settings() const { return settings_; }
 
-  // Each of these functions is virtual in only one of the two TensorFlow versions.
+  // InputDatasets and CheckExternalState are each virtual in only one of the supported TensorFlow versions.
   Status InputDatasets(std::vector<const DatasetBase*>*) const { return OkStatus(); }
   Status CheckExternalState() const { return OkStatus(); }
 
@@ -146,7 +146,7 @@ class ReadDataset::Iterator : public tensorflow::data::DatasetIterator<ReadDatas
   }
 
  protected:
-  // Each of these functions is virtual in only one of the two TensorFlow versions.
+  // Each overload of SaveInternal is virtual in only one of the supported TensorFlow versions.
   Status SaveInternal(tensorflow::data::SerializationContext*, tensorflow::data::IteratorStateWriter*) {
     return Unsaved();
   }
@@ -171,7 +171,7 @@ std::unique_ptr<tensorflow::data::IteratorBase> ReadDataset::MakeIteratorInterna
 }
 
 // Settings of the datasets that exist, by source. When TensorFlow optimizes the datasets of an iterator, it creates
-// each dataset again. The stored settings avoid reading the indexes again.
+// each dataset again. The settings are stored so that the indexes are not read again.
 std::shared_ptr<const ReadSettings> ExistingSettings(std::int64_t source, std::shared_ptr<const ReadSettings> created) {
   static std::mutex* const mutex = new std::mutex;
   static auto* const known = new std::map<std::int64_t, std::weak_ptr<const ReadSettings>>;

@@ -75,7 +75,7 @@ places: int32[distinct ids] of AscLocalRows: a row of `local`, with 2^30 added f
 restore, default_row, embeddings, k: See AscLookup.
 )doc");
 
-// AscRead is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
+// AscRead is not stateful. AscRead has a different name for each set of fetches, and a session would keep a stateful
 // kernel for each name.
 REGISTER_OP("AscRead")
     .Input("rows: n * float")

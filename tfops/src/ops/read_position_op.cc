@@ -1,5 +1,5 @@
-// AscReadPosition returns the position of a batch of a dataset that reads files. AscWithPosition attaches this position
-// to other tensors.
+// AscReadPosition returns the position of a batch of a dataset that reads files. AscWithPosition attaches the position
+// of a batch to other tensors.
 #include <cstring>
 
 #include "bridge/read_memory.h"

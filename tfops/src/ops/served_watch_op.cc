@@ -1,6 +1,6 @@
 // Ops of a SavedModel whose tables are updated from a directory. AscOpenWatchedTable opens the files of the tables when
 // the model is loaded, and AscStartServedWatch applies the updates. AscServedVersion chooses the version of a step, and
-// AscWatchedLookup looks up rows in this version.
+// AscWatchedLookup looks up rows in the chosen version.
 #include <cstdint>
 #include <memory>
 #include <string>

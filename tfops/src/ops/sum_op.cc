@@ -76,7 +76,7 @@ partial: True if `slots` also has ids of other features. Ids that no feature of 
   a row without a gradient is not trained.
 )doc");
 
-// AscSum is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
+// AscSum is not stateful. AscSum has a different name for each set of fetches, and a session would keep a stateful
 // kernel for each name.
 REGISTER_OP("AscSum")
     .Input("rows: r * float")

@@ -5,7 +5,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscTurn is not stateful. The op has a different name for each set of fetches, and a session would keep a stateful
+// AscTurn is not stateful. AscTurn has a different name for each set of fetches, and a session would keep a stateful
 // kernel for each name.
 REGISTER_OP("AscTurn")
     .Input("ticket: int64")

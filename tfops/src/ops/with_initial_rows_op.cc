@@ -14,8 +14,8 @@
 
 namespace {
 
-// Shape function of the ops. Input 1 contains the keys, and input `per_key` has their shape. The two inputs after
-// `per_key` describe the initial rows.
+// Shape function of the ops. Input 1 contains the keys, and input `per_key` has the same shape as input 1. The two
+// inputs after `per_key` describe the initial rows.
 template <int per_key>
 tensorflow::Status ShapeOfRows(tensorflow::shape_inference::InferenceContext* c) {
   tensorflow::shape_inference::ShapeHandle keys, unused, out;
@@ -64,8 +64,8 @@ table: Number of a table of the running pipeline, or -1. The seed, kind, paramet
   the inputs and attributes; a restored checkpoint may have changed them.
 )doc");
 
-// AscLookupWithInitialRows has the inputs of a lookup. AscWithInitialRows needs a boolean tensor of the existing keys
-// instead, and computing this tensor would take longer than the op.
+// AscLookupWithInitialRows has the inputs of a lookup. AscWithInitialRows needs a boolean tensor that marks the
+// existing keys, and computing this tensor would take longer than the op itself.
 REGISTER_OP("AscLookupWithInitialRows")
     .Input("rows: float")
     .Input("keys: T")

@@ -1,4 +1,4 @@
-// Answers of the other ranks to requests of rank 0.
+// Answers of all other ranks to requests of rank 0.
 #ifndef ASCPIPE_PEERS_ANSWERS_H_
 #define ASCPIPE_PEERS_ANSWERS_H_
 
@@ -21,7 +21,7 @@ class Answers {
   // Stores the answers of a rank, which are lines "NUMBER TEXT". Drops answers to closed requests.
   void Hear(int rank, const std::string& lines);
   // Returns true and closes the request if all ranks except rank 0 have answered. *answers always receives the answers
-  // so far, by rank. The answer is "" for rank 0 and for ranks that have not answered yet.
+  // that have arrived, by rank. The answer is "" for rank 0 and for ranks that have not answered yet.
   bool Take(std::int64_t number, int ranks, std::vector<std::string>* answers);
   // Closes a request whose answers are not needed.
   void Drop(std::int64_t number) { open_.erase(number); }

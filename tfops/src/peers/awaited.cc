@@ -50,8 +50,8 @@ void AwaitedRanks::Hear(const std::vector<PeerHeader>& headers, Clock::time_poin
   }
 }
 
-// Returns true if an exchange has ended recently. In this case this rank waits for the ranks that had nothing to
-// exchange.
+// Returns true if an exchange has ended recently. If an exchange has ended recently, this rank waits for the ranks that
+// had nothing to exchange.
 bool AwaitedRanks::IsFresh(Clock::time_point now) const { return now - heard_ < kFresh; }
 
 std::string AwaitedRanks::StateOf(int rank, bool has_answered) const {

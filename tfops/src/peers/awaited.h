@@ -1,4 +1,4 @@
-// Last headers of the other ranks, and the times of their last progress.
+// The last header of each other rank, and the time at which the rank last made progress.
 #ifndef ASCPIPE_PEERS_AWAITED_H_
 #define ASCPIPE_PEERS_AWAITED_H_
 
@@ -24,7 +24,7 @@ class AwaitedRanks {
 
   // Stores the headers of all ranks from one exchange.
   void Hear(const std::vector<PeerHeader>& headers, Clock::time_point now);
-  // Records that this rank has worked on a request of rank 0, so it did not wait for other ranks.
+  // Records that this rank has worked on a request of rank 0, so this rank did not wait for other ranks.
   void NoteOwnWork(Clock::time_point now) { progressed_ = now; }
 
   // Returns the time at which a busy rank last made progress.
@@ -38,8 +38,8 @@ class AwaitedRanks {
   std::string Names(Clock::time_point now) const;
   // Returns the description of one rank.
   std::string NameWithState(int rank, Clock::time_point now) const;
-  // Describes the ranks on this machine whose processes have exited or are stopped by a signal. Returns "" if there are
-  // no such ranks.
+  // Describes the ranks on this machine whose processes have exited or are stopped by a signal. Returns "" if no
+  // process has exited or is stopped.
   std::string Lost() const;
 
  private:

@@ -13,9 +13,9 @@
 
 namespace ascpipe {
 
-// Only one thread may use an object. An exchange ends at nearly the same time on all ranks. The busy time of a rank is
-// the time from this end to the start of the rank's next exchange. Therefore the other ranks wait for the rank with the
-// longest busy time. The clocks of ranks are not compared.
+// Only one thread may use a PeerFigures object. An exchange ends at nearly the same time on all ranks. The busy time of
+// a rank is the time from the end of an exchange to the start of the rank's next exchange. Therefore the other ranks
+// wait for the rank with the longest busy time. The clocks of ranks are not compared.
 class PeerFigures {
  public:
   using Clock = std::chrono::steady_clock;

@@ -115,9 +115,9 @@ void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8
   wire.pid = header.pid;
   wire.exists = header.exists ? 1 : 0;
   std::size_t cause = std::min(header.cause.size(), kCauseBytes);
-  // The text is not cut within a UTF-8 character, so up to three more bytes are removed. The limit of three also
-  // applies if the text is not valid UTF-8. Otherwise a text that consists of continuation bytes would become empty,
-  // and an empty cause means that there is no error.
+  // The text must not be cut within a UTF-8 character, so up to three more bytes are removed. The limit of three also
+  // applies if the text is not valid UTF-8. Without the limit, a text that consists of continuation bytes would become
+  // empty, and an empty cause means that there is no error.
   for (int step = 0; step < 3 && cause < header.cause.size() && GoesOn(header.cause[cause]); ++step) --cause;
   wire.cause_bytes = static_cast<std::uint32_t>(cause);
   if (cause > 0) std::memcpy(wire.cause, header.cause.data(), cause);

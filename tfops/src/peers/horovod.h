@@ -12,7 +12,7 @@ namespace ascpipe {
 class HorovodTransport {
  public:
   // Creates the transport. `library` is the path of the Horovod library that this process has loaded and initialized.
-  // ascpipe does not link to this library.
+  // ascpipe is not linked to the Horovod library.
   static CoreStatus Make(const std::string& library, int rank, int size, std::unique_ptr<Transport>* transport);
 };
 

@@ -98,8 +98,8 @@ std::string DifferenceOfSteps(const std::vector<std::string>& texts, const std::
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
     const Comparison comparison(texts[0], texts[rank], rank);
-    // Collectives are compared last. If the names of collectives differ, another item is usually the cause, and an
-    // error message about this item is more precise.
+    // Collectives are compared last. If the names of collectives differ, the cause is usually a difference of another
+    // item, and an error message about that item is more precise.
     std::string found =
         comparison.First([&](const std::string& item) { return !is_collective(item); },
                          [](const std::string& item, std::size_t) { return !BeginsWith(item, kVariableItem); });

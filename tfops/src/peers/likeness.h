@@ -7,7 +7,7 @@
 
 namespace ascpipe {
 
-// Prefixes of items of a step. Items with these prefixes have special rules.
+// Prefixes of items of a step to which special rules apply.
 constexpr char kCollectiveItem[] = "collective ";  // Horovod op: ranks hang if names differ
 constexpr char kVariableItem[] = "variable ";      // dense model: a rank may have additional variables
 
@@ -18,7 +18,7 @@ std::string DifferenceOf(const std::vector<std::string>& texts);
 // Returns the first difference between the properties of one step on all ranks. `collectives` contains, by rank, the
 // lines of all Horovod ops in the rank's graph. A collective in the step of one rank must occur in the graphs of all
 // ranks. If a collective occurs in a rank's graph but not in its step, the rank may run the collective in another step.
-// *apart then describes this difference.
+// In this case, *apart describes the difference.
 std::string DifferenceOfSteps(const std::vector<std::string>& texts, const std::vector<std::string>& collectives,
                               std::string* apart);
 

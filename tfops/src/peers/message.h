@@ -13,13 +13,13 @@
 
 namespace ascpipe {
 
-// View of the bytes of a message. The struct does not own the bytes.
+// View of the bytes of a message. A Piece does not own the bytes.
 struct Piece {
   const void* data;
   std::int64_t bytes;
 };
 
-// One section (for example, the keys) of each message that the ranks have sent.
+// One section, for example the keys, of the messages from all ranks.
 struct Received {
   std::shared_ptr<const void> keeps;  // keeps the bytes alive
   std::vector<Piece> from;            // by rank
@@ -47,9 +47,9 @@ std::int64_t BytesOf(const std::vector<Piece>& pieces);
 // Builds the messages to all ranks. Reuses *buffer if it has no other users.
 Parcel MakeMessages(const PeerHeader& header, const Sections& sections,
                     std::shared_ptr<std::vector<std::uint8_t>>* buffer);
-// Parses the messages of `ranks` ranks in exchange `sequence`.
+// Parses the messages of `ranks` ranks. `sequence` is the number of the exchange.
 CoreStatus ReadMessages(const Parcel& parcel, int ranks, std::int64_t sequence, Messages* messages);
-// Returns true if each rank has ended, so that no other exchange is needed.
+// Returns true if each rank has ended, so that no further exchange is needed.
 bool AllHaveEnded(const Parcel& parcel);
 
 std::uint64_t HashOf(const std::string& text);

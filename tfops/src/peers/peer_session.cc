@@ -100,7 +100,8 @@ bool PeerSession::MayBeSent(const PeerHeader& header) const {
 }
 
 // Returns true if a request of this rank must be put aside, because another stream or a request of rank 0 is next. Only
-// kForward (holds the lease) and kRead (has read rows) are put aside. A failed step has already released the lease.
+// kForward requests (which hold the lease) and kRead requests (which have read rows) are put aside. A failed step has
+// already released the lease.
 bool PeerSession::MustYield(const PeerHeader& header) const {
   if (!header.cause.empty()) return false;
   const bool claims = header.kind == PeerKind::kForward, reads = header.kind == PeerKind::kRead;
@@ -146,8 +147,8 @@ PeerMove PeerSession::Send(PeerRequest request) {
   return MoveOf(Kind::kSend);
 }
 
-// Waits until an exchange ends or times out, or until a line about its wait is due. A heartbeat has a timeout only if
-// another request waits for the end of the heartbeat.
+// Waits until an exchange ends or times out, or until a message about the wait is due. A heartbeat has a timeout only
+// if another request waits for the end of the heartbeat.
 PeerMove PeerSession::Await(const Around& around) {
   const PeerRequest* waits = &current_;
   if (stopped_) return MoveOf(Kind::kGiveUpExchange, waits);
@@ -165,7 +166,7 @@ PeerMove PeerSession::Await(const Around& around) {
 }
 
 PeerMove PeerSession::MoveOfBroken(const Around& around) {
-  // If a step still runs, the step waits in a collective of the program. Only a shutdown of the engine ends this wait.
+  // A step that still runs waits in a Horovod op. Only a shutdown of Horovod ends a wait in a Horovod op.
   if (!engine_ended_ && around.has_steps && around.now - broken_since_ > limits_.end_after) {
     engine_ended_ = true;
     return MoveOf(Kind::kEndEngine);
@@ -241,7 +242,7 @@ PeerActions PeerSession::Conclude(const std::vector<PeerHeader>& headers, const 
   }
   const bool again = SendsAgain(request, verdict);
   if (!again) actions.push_back(Tell(std::move(request), verdict, true));
-  // Also put aside those queued requests that must yield. Queued requests were not part of this exchange.
+  // Queued requests that must yield are put aside, too. Queued requests were not part of this exchange.
   for (auto one = queue_.begin(); one != queue_.end();) {
     if (MustYield(one->header)) {
       actions.push_back(Tell(std::move(*one), verdict));
@@ -280,7 +281,7 @@ PeerState PeerSession::After(const PeerVerdict& verdict, const PeerRequest& requ
   }
 }
 
-// Returns true if a request is queued again. Otherwise the request receives the verdict. `state_` is the state after
+// Returns true if a request is queued again, and false if the request receives the verdict. `state_` is the state after
 // the verdict.
 bool PeerSession::SendsAgain(const PeerRequest& request, const PeerVerdict& verdict) const {
   const PeerHeader& mine = request.header;

@@ -37,11 +37,11 @@ struct PeerRequest {
   std::shared_ptr<const void> keeps;         // keeps the bytes of `rows` until the exchange has ended
   std::shared_ptr<const std::string> facts;  // kForward, kRead: facts of the step that all ranks must share, or null
   // True if gradients follow a kForward request. Nothing else is sent before the gradients, because the other ranks
-  // wait for these gradients.
+  // wait for the gradients.
   bool has_backward = false;
   // Function that is called once with the verdict, on the thread of Peers or on the thread that sends the request. The
-  // function must not block. It must put the claim aside if the verdict is kTurn (another stream is next) or kAsked
-  // (rank 0 sends a request).
+  // function must not block. The function must put the claim aside if the verdict is kTurn (another stream is next) or
+  // kAsked (rank 0 sends a request).
   std::function<void(const PeerVerdict&, const Received& rows)> done;
   // Peers sets the members below. `since` is the start of the wait for other ranks. `busy_us` is the time since the
   // previous exchange of this rank.
@@ -144,7 +144,7 @@ class PeerSession {
   // Marks this rank as broken, after Next has reported a timeout.
   PeerActions GiveUp(const CoreStatus& why, Time now);
   // Reports the end of an exchange for which no request waits. `others_know` is true if the other ranks know that this
-  // rank is broken, or cannot be informed.
+  // rank is broken, or if the other ranks cannot be informed.
   void EndLate(bool others_know);
   // Reports that the thread ends.
   PeerActions Finish();

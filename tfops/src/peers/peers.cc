@@ -118,8 +118,8 @@ void Peers::Run() {
           Send(&lock);
           continue;
         }
-        // The keys have arrived with an earlier exchange. All ranks pass this gate without an exchange, even ranks that
-        // reach the gate later.
+        // The keys of the gate have arrived with an earlier exchange. All ranks pass the gate without an exchange, even
+        // ranks that reach it later.
         actions = session_.PassGate();
         break;
       }

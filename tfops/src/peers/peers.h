@@ -65,8 +65,8 @@ class Peers {
     std::shared_ptr<SpanRing<layout::ExchangeSpan>> spans;  // ring of recorded exchanges; null: not recorded
     // Function that is called when batches of other streams may be claimed, or when rank 0 has received an answer.
     std::function<void()> on_change;
-    // Function that is called on ranks other than 0 when rank 0 sends a request. After kSave and kChange, only
-    // heartbeats are sent before Resume.
+    // Function that is called on ranks other than 0 when rank 0 sends a request. After a kSave or kChange request, only
+    // heartbeats are sent until Resume is called.
     std::function<void(PeerAsk)> on_ask;
     std::function<bool()> has_steps;  // returns true while a step of the program runs; null: never; any thread
     // Function that returns a counter. The counter grows while this process makes progress with requests of rank 0. Any
@@ -92,7 +92,8 @@ class Peers {
   void Resume();
   // Sends one line of text to rank 0 with the next exchange.
   void Answer(const std::string& text);
-  // Returns the answers of a rank since the last call, one answer per line. Only rank 0 calls TakeAnswers.
+  // Returns the answers of a rank that have arrived since the last call, one answer per line. Only rank 0 calls
+  // TakeAnswers.
   std::string TakeAnswers(int rank);
   // StateOf returns the state of a rank. SilenceOf returns the seconds since a rank last made progress with a request
   // of rank 0.
@@ -104,9 +105,9 @@ class Peers {
   // next.
   bool MayClaim(int stream) const;
 
-  // Returns OK while this rank exchanges messages. Otherwise returns the reason why this rank has stopped.
+  // Returns OK while this rank exchanges messages, and later the reason why this rank has stopped.
   CoreStatus Broken() const;
-  // Returns OK while the tables are usable. Otherwise returns the reason why no rank may use its tables.
+  // Returns OK while the tables are usable, and later the reason why no rank may use its tables.
   CoreStatus Poisoned() const;
 
   // Announces that this rank shuts down, and waits for the other ranks until the timeout. While a request of rank 0 is

@@ -75,7 +75,7 @@ void Peers::Leave(int timeout_ms, std::string cause) {
   const Clock::time_point begun = Clock::now();
   const Clock::duration limit = std::chrono::milliseconds(timeout_ms);
   while (!over()) {
-    // Rank 0 times out first. This rank waits for the kEnd that rank 0 then sends.
+    // Rank 0 times out first and sends kEnd. This rank waits for the kEnd of rank 0.
     const bool is_open = session_.has_open_question();
     const Clock::time_point until =
         is_open ? std::max(begun, awaited_.worked()) + Limit(settings_.wait_timeout_s) + limit : begun + limit;

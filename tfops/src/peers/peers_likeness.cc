@@ -22,7 +22,7 @@ void Peers::Learn(const Messages& messages) {
 }
 
 // Returns the first difference between ranks. Returns "" if the ranks do not differ. All ranks return the same result,
-// because they have the same messages.
+// because all ranks have received the same messages.
 std::string Peers::Difference(const std::vector<PeerHeader>& headers, const PeerVerdict& verdict) {
   const auto differ = [&headers](std::uint64_t PeerHeader::*field) {
     return std::any_of(headers.begin(), headers.end(),

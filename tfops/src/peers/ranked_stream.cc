@@ -94,7 +94,7 @@ bool RankedStream::IsReady(std::int64_t local) const {
   const auto found = names_.find(local);
   if (found == names_.end() || entries_.at(found->second)->sent) return true;
   // Batches are sent in order, so all earlier batches must be deduplicated, too. A slower key worker may still process
-  // one of them.
+  // an earlier batch.
   for (const BatchName& name : unsent_) {
     if (!IsDeduplicated(entries_.at(name)->local->state())) return false;
     if (name == found->second) break;

@@ -1,7 +1,7 @@
 // Stream whose batches are trained by several ranks. The stream contains the keys that each rank requests from each
 // owner.
 //
-// Such a stream has two rings. The local ring contains this rank's batches. The distinct keys of these batches are
+// A ranked stream has two rings. The local ring contains this rank's batches. The distinct keys of a local batch are
 // ordered by owner and sent to the owners before training. The owned ring contains, for each batch, the keys that all
 // ranks request from this rank. The owned ring is planned and trained like the ring of a single rank.
 #ifndef ASCPIPE_PEERS_RANKED_STREAM_H_
@@ -72,10 +72,11 @@ class RankedStream {
   bool IsReady(std::int64_t local) const;
   // Returns true if every rank has sent its keys for a batch.
   bool IsKnown(const BatchName& name) const;
-  // Returns a batch whose keys are known, and transfers the ticket hold of its owned ticket to *owned. Call Take only
-  // once for each batch.
+  // Returns a batch whose keys are known, and transfers the hold on its owned ticket to *owned. Call Take only once for
+  // each batch.
   CoreStatus Take(std::int64_t local, std::shared_ptr<const RankedBatch>* batch, TicketHold* owned);
-  // Closes the owned tickets of batches that this rank has dropped, because later tickets wait for these tickets.
+  // Closes the owned tickets of batches that this rank has dropped, because later tickets wait until the owned tickets
+  // are closed.
   void DropClosed();
   // Returns the batch of an owned ticket. Returns null if Take has not returned the batch yet.
   std::shared_ptr<const RankedBatch> Taken(std::int64_t owned) const;
@@ -109,12 +110,12 @@ class RankedStream {
   std::map<std::int64_t, std::pair<std::shared_ptr<const RankedBatch>, Ticket*>> taken_;  // by ticket in the owned ring
 };
 
-// Streams of a process whose batches are trained by several ranks. Peers sends the keys of these streams with its
+// Streams of a process whose batches are trained by several ranks. Peers sends the keys of ranked streams with its
 // messages.
 class RankedStreams : public PeerKeys {
  public:
-  // Adds a stream. If keys for this stream have arrived earlier, passes these keys to the stream. Returns an error if
-  // these keys are invalid.
+  // Adds a stream. Passes keys that arrived earlier to the stream. Returns an error if keys that arrived earlier are
+  // invalid.
   CoreStatus Add(std::unique_ptr<RankedStream> stream);
   RankedStream* Find(int number) const;  // null: there is none
 

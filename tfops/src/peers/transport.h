@@ -28,10 +28,10 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   // Starts an exchange with all ranks. The previous exchange must have ended. `done` is called once, on any thread,
-  // possibly much later. All sizes are multiples of kSectionUnit.
+  // possibly much later. All sizes must be multiples of kSectionUnit.
   virtual void Start(Parcel parcel, Done done) = 0;
-  // Shuts down the engine (Horovod) on all ranks. The engine then aborts all operations of the program. End does not
-  // block.
+  // Shuts down the engine (Horovod) on all ranks. The shutdown aborts all Horovod operations of the program. End does
+  // not block.
   virtual void End() {}
 };
 

@@ -11,7 +11,7 @@ ASC_EXPORT void asc_rows_sort_keys(std::int64_t* keys, std::int64_t count, std::
   ascpipe::SortKeys(keys, count, scratch);
 }
 
-// `scratch` has 2 * count * asc_rows_placed_bytes() bytes.
+// The size of `scratch` must be 2 * count * asc_rows_placed_bytes() bytes.
 ASC_EXPORT void asc_rows_order_keys(const std::int64_t* keys, std::int64_t count, void* scratch, std::uint32_t* order) {
   ascpipe::OrderKeys(keys, count, static_cast<ascpipe::PlacedKey*>(scratch), order);
 }

@@ -19,8 +19,8 @@ std::uint64_t OrdinalOf(std::int64_t key) { return static_cast<std::uint64_t>(ke
 
 std::uint64_t OrdinalOf(const PlacedKey& key) { return key.ordinal; }
 
-// counts[v] is the number of entries with value v. Replaces each count by the index that the first entry with this
-// value has after sorting.
+// counts[v] is the number of entries with value v. Replaces counts[v] by the index that the first entry with value v
+// has after sorting.
 void BeginParts(std::int64_t* counts) {
   std::int64_t first = 0;
   for (std::size_t value = 0; value < kValues; ++value) {

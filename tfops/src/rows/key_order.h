@@ -1,4 +1,4 @@
-// Sorts keys, and copies rows in another order. The functions allocate no memory, and cannot fail.
+// Sorts keys, and copies rows in a given order. The functions allocate no memory, and cannot fail.
 #ifndef ASCPIPE_ROWS_KEY_ORDER_H_
 #define ASCPIPE_ROWS_KEY_ORDER_H_
 
@@ -12,11 +12,11 @@ struct PlacedKey {
   std::uint32_t place;
 };
 
-// Sorts keys. `scratch` has as many elements as `keys`.
+// Sorts keys. `scratch` must have as many elements as `keys`.
 void SortKeys(std::int64_t* keys, std::int64_t count, std::int64_t* scratch);
 
-// Writes the indices of the keys in the order of the keys. Equal keys keep their order. `scratch` has 2 * count
-// elements, and count is below 2^32.
+// Writes the indices of the keys in ascending order of the keys. Equal keys keep their order. `scratch` must have 2 *
+// count elements, and `count` must be below 2^32.
 void OrderKeys(const std::int64_t* keys, std::int64_t count, PlacedKey* scratch, std::uint32_t* order);
 
 // Writes the range number of each key, which is the number of bounds that are not above the key. Adds the number of

@@ -1,4 +1,5 @@
-// Lengths of the lists of a Parquet column, counted in its repetition levels. A level of 0 begins a list.
+// Counts the lists of a Parquet column, and the values of the lists, in the column's repetition levels. A level of 0
+// begins a list.
 #ifndef ASCPIPE_ROWS_LIST_LEVELS_H_
 #define ASCPIPE_ROWS_LIST_LEVELS_H_
 

@@ -28,9 +28,10 @@ void TakeOver(std::vector<Each>* to, std::vector<Each>* from) {
   from->clear();
 }
 
-// Divides the ops of `all` that are outside loops and for which `may` returns true into as few layers as possible. All
-// ops of a layer have the same device and branch, and do not depend on each other. Calls `merge` for each layer that
-// has more than one op. The order is read again after each call, because `merge` may change the order.
+// Divides ops of `all` into as few layers as possible. The layers contain the ops that are outside loops and for which
+// `may` returns true. All ops of a layer have the same device and branch, and do not depend on each other. Calls
+// `merge` for each layer that has more than one op. The order is read again after each call, because `merge` may change
+// the order.
 template <typename Each, typename May, typename Merge>
 void ForEachLayer(const Step& step, std::vector<Each>* all, const May& may, const Merge& merge) {
   const auto op = [&](int number) -> const Op& { return step.ops[At((*all)[At(number)].item)]; };

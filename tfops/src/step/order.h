@@ -21,21 +21,21 @@ class Order {
 
   int count() const { return static_cast<int>(merged_.size()); }
 
-  // Returns the item that `item` was merged into. Returns `item` itself if it was not merged.
+  // Returns the item into which `item` was merged, or `item` itself if it was not merged.
   Item Of(Item item) const;
 
   bool IsAfter(Item item, Item first) const { return Has(Of(first), Of(item)); }
   bool IsAfterAny(Item item, const Items& first) const;
   bool AreApart(const Items& items) const;  // true if no item comes after another item
 
-  // Records that `item` comes after `first`, without restoring the closure. Before the first query, all calls together
-  // must describe a transitively closed order.
+  // Records that `item` comes after `first`, without restoring the closure. Before the first query, all calls of Know
+  // together must describe a transitively closed order.
   void Know(Item first, Item item) { Set(first, item); }
 
   // Records that `item` comes after `first`, and restores the closure.
   void Add(Item first, Item item);
 
-  // Merges items into the first item. No item may come after another item.
+  // Merges items into the first item. No item to merge may come after another item to merge.
   void Merge(const Items& items);
 
  private:

@@ -39,8 +39,8 @@ class OrderRules {
  private:
   // ---- readers of rows
 
-  // Adds the updates and evaluations of a lookup. Nothing is added for a lookup in a copy, because another op has read
-  // the copied rows from the table.
+  // Adds the updates and evaluations of a lookup. Nothing is added for a lookup that reads a copy, because another op
+  // has read the copied rows from the table.
   void AddLookup(RowReader* reader, const Lookup& lookup) const {
     if (lookup.is_copy) return;
     AddTo(&reader->updates, lookup.updates);
@@ -96,8 +96,8 @@ class OrderRules {
   }
 
   // Adds an edge from every reader to every writer on which the reader does not depend. An edge is added even if the
-  // writer already depends on the reader, because the layout may remove the existing path. An example is a path through
-  // a shape or another feature of the lookup.
+  // writer already depends on the reader, because the layout may remove the existing path. For example, the existing
+  // path may lead through a shape or another feature of the lookup.
   void ReadFirst(const Items& readers, const Items& writers) {
     for (const Item reader : readers) {
       for (const Item writer : writers) {
@@ -138,8 +138,8 @@ class OrderRules {
 
   bool IsLate(const RowReader& evaluation) const { return order_.IsAfterAny(evaluation.item, step_.changes); }
 
-  // Orders the plans of each evaluation lookup after all changes on which the lookup depends. If this is impossible,
-  // PlanAfterwards sets `conflict` and returns false.
+  // Orders the plans of each evaluation lookup after all changes on which the lookup depends. If such an order is
+  // impossible, PlanAfterwards sets `conflict` and returns false.
   bool PlanAfterwards() {
     for (bool again = true; again;) {
       again = false;

@@ -1,5 +1,5 @@
-// Rules for AscRead ops, which replace the ops that combine or join rows. Other rules decide which gradients are summed
-// in place.
+// Rules for AscRead ops, which replace the ops that combine or join rows, and rules for sums that read gradients in
+// place.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -45,8 +45,8 @@ class ReadRules {
 
   // Returns true if moving the lookups to the position of `readers` does not change the rows that the lookups read.
   // DecideOrder places each evaluation lookup before or after the table changes of the step, independently of other
-  // lookups. Therefore evaluation lookups may move only if the step has no table changes. Other lookups may move only
-  // if no reader comes after an update of the rows.
+  // lookups. Therefore evaluation lookups may move only if the step has no table changes. A lookup that is not an
+  // evaluation lookup may move only if no reader comes after an update of the rows.
   bool MayReadAt(const std::vector<const Lookup*>& lookups, const Items& readers) const {
     const auto evaluates = [](const Lookup* lookup) { return lookup->table >= 0; };
     if (std::any_of(lookups.begin(), lookups.end(), evaluates)) {
@@ -102,8 +102,7 @@ class ReadRules {
 
   int FeatureOf(const Piece& piece) const { return piece.bag >= 0 ? step_.bags[At(piece.bag)].feature : piece.feature; }
 
-  // Lets a sum read its gradients in place if all these gradients are columns of the same tensor: the gradient of this
-  // join.
+  // Lets a sum read its gradients in place if all gradients of the sum are columns of the gradient of `join`.
   void SumInPlace(const Join& join) {
     std::map<std::pair<Value, bool>, std::vector<int>>
         groups;  // by tensor, and by whether the gradients are gradients of bags
@@ -179,8 +178,8 @@ class ReadRules {
   }
 
   // Stays returns the first use that does not disappear. If all uses disappear, Stays returns null. If the piece is a
-  // bag, StaysOf searches the uses of the bag. Otherwise StaysOf searches the uses of all features of the same lookup,
-  // except features that a bag or join reads.
+  // bag, StaysOf searches the uses of the bag. If the piece is a feature, StaysOf searches the uses of all features of
+  // the same lookup, except features that a bag or join reads.
   const Use* Stays(const Uses& uses, int join) const {
     const auto found = std::find_if(uses.begin(), uses.end(), [=](const Use& use) { return !Ends(use, join); });
     return found == uses.end() ? nullptr : &*found;
@@ -236,7 +235,7 @@ class ReadRules {
 
   // ---- remaining features
 
-  // If some features of a lookup are combined and others are not, adds a read of the features that are not combined.
+  // If only some features of a lookup are combined, adds a read of the features that are not combined.
   void ReadRest() {
     std::vector<bool> has_bags(step_.lookups.size());
     for (const Bag& bag : step_.bags) {

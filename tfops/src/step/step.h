@@ -136,7 +136,7 @@ struct Update {
   std::string formula;  // includes the parameters; equal formulas may merge; "": never merged
 };
 
-// An AscReadRows op, and the ops that write rows by handle. The handles of all these ops come from the same
+// An AscReadRows op, and the ops that write rows by handle. The read and the writes get their handles from the same
 // AscLocalRows op.
 struct HandleRead {
   Item item = 0;

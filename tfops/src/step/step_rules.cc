@@ -56,7 +56,7 @@ bool Sum::has_bags() const {
 }
 
 void DecideGroups(Step* step, Layout* layout) {
-  // If the step evaluates, plans are not merged, because each plan has a separate position in the order.
+  // Plans are not merged in a step with evaluations, because each plan has a separate position in the order.
   if (std::all_of(step->plans.begin(), step->plans.end(), [](const Plan& plan) { return plan.trains; })) {
     Groups plans(step);
     for (std::size_t i = 0; i < step->plans.size(); ++i) {

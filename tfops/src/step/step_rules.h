@@ -8,19 +8,19 @@
 namespace ascpipe {
 namespace step {
 
-// Returns the layout of a step. All layouts have bit-identical results. Ops are merged only if the merged op adds the
-// same values in the same order as the separate ops.
+// Returns the layout of a step. The results of a step are bit-identical in all layouts of the step. Ops are merged only
+// if the merged op adds the same values in the same order as the separate ops.
 Layout Decide(Step step);
 
-// Decides which reads combine or join rows, and which sums read gradients in place. Also merges the items of merged ops
-// in the order of the step.
+// Decides which reads combine or join rows, and which sums read gradients in place. If ops are merged, their items in
+// `step->order` are merged, too.
 void DecideReads(Step* step, Layout* layout);
 
 // Merges the plans of each batch. Also merges updates that have the same formula and parameters.
 void DecideGroups(Step* step, Layout* layout);
 
 // Adds a control edge from each op that reads rows to each op that moves or updates these rows. No edge is added if the
-// first op depends on the second op.
+// reading op depends on the other op.
 void DecideOrder(Step* step, Layout* layout);
 
 }  // namespace step
