@@ -46,7 +46,7 @@ class UpdateWatch {
   bool Has(const std::string& table) const;
 
   // Applies the updates of the directory to the tables, and starts the thread. Does nothing if no table was added since
-  // the last call.
+  // the last call of Start.
   void Start();
   // Applies new updates. The thread calls this function every `every_s` seconds.
   void Poll();

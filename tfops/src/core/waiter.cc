@@ -83,7 +83,7 @@ void Waiter::Add(std::shared_ptr<Wait> wait) {
 }
 
 bool Waiter::TryAtOnce(Wait* wait, CoreStatus* status) {
-  // This check needs no lock. The waiter thread must poll this wait if other waits are pending or the session has
+  // This check needs no lock. The waiter thread must poll a new wait if other waits are pending or the session has
   // failed.
   if (waiting_.load() > 0 || LoadAcquire(&session_.session->failed) != 0) return false;
   std::lock_guard<std::mutex> polling(polling_);

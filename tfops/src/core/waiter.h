@@ -24,7 +24,8 @@ class Wait {
  public:
   virtual ~Wait() = default;
 
-  // Returns true and sets *status if the wait is over. Otherwise sets `waits_for` to the reason for the wait.
+  // Returns true and sets *status if the wait is over. If the wait is not over, sets `waits_for` to the reason for the
+  // wait.
   virtual bool Poll(CoreStatus* status) = 0;
   // The waiter calls Left when the wait is over, after success or an error. The waiter polls no other wait during a
   // call of Left.

@@ -173,8 +173,8 @@ void DeviceQueue::Work(Worker* worker) {
   changed_.notify_all();
 }
 
-// Assigns to the worker an operation whose blocks are not busy. Returns false if it finds no operation with free
-// blocks.
+// Assigns to the worker an operation whose blocks are not busy. Returns false if the blocks of all waiting operations
+// are busy.
 bool DeviceQueue::Take(Worker* worker) {
   for (auto at = delayed_.begin(); at != delayed_.end(); ++at) {
     if (!at->TakeBlocks()) continue;

@@ -11,7 +11,7 @@ struct Known {
   FileSystem file_system;
 };
 
-// The types are literal values, because older <linux/magic.h> headers do not define all types.
+// The file system types are literal values, because older <linux/magic.h> headers do not define all of them.
 constexpr Known kKnown[] = {
     {0xEF53, {FileSystemKind::kDisk, "ext"}},           {0x58465342, {FileSystemKind::kDisk, "XFS"}},
     {0x9123683E, {FileSystemKind::kDisk, "btrfs"}},     {0xF2F52010, {FileSystemKind::kDisk, "F2FS"}},

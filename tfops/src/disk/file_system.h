@@ -20,7 +20,7 @@ struct FileSystem {
   const char* name;
 };
 
-// The argument `type` is f_type of statfs(2).
+// The argument `type` is the field f_type of statfs(2).
 FileSystem FileSystemOfType(std::int64_t type);
 FileSystem FileSystemOf(int fd);
 

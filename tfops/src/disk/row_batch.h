@@ -60,7 +60,7 @@ class RowBatch {
   void FailGood(std::int32_t result) const;
 
   // Marks the requests of one operation, or of all operations, as DONE or FAILED. A request with an error becomes
-  // FAILED, and its error is stored. Does nothing if the batch has no requests.
+  // FAILED, and its error is stored. Does nothing if `asked.requests` is null.
   void EndRequests(const BlockOperation& operation) const;
   void EndRequests() const;
   // Rings the bell of the batch if the batch has one.

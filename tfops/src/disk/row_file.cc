@@ -106,7 +106,8 @@ CoreStatus RowFile::Grow(std::int64_t blocks, std::int64_t step) {
   do {
     error = fallocate(fd_, 0, before, after - before) == 0 ? 0 : errno;
   } while (error == EINTR);
-  // If the file system cannot reserve space, the file only gets a larger size, and a later write may fail with ENOSPC.
+  // If the file system cannot reserve space, ftruncate only increases the file size, and a later write may fail with
+  // ENOSPC.
   if (error == EOPNOTSUPP) error = ftruncate(fd_, after) == 0 ? 0 : errno;
   if (error == 0) {
     blocks_.store(after / format_.block_bytes(), std::memory_order_release);

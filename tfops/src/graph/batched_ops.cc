@@ -39,9 +39,8 @@ void SetAttr(Node* node, const char* name, const T& value) {
 
 }  // namespace
 
-// The list contains an op on floats only if its results do not depend on the number of values that the processor
-// computes at a time. If this number changes, Log may return other bits, Neg another sign of zero, and Maximum another
-// NaN.
+// Add a rule for an op on floats only if its results do not depend on the number of values that the processor computes
+// at a time. For example, this number may change the bits of Log, the sign of a zero of Neg, and the NaN of Maximum.
 BatchedOps::Rule BatchedOps::RuleOf(const Node& node) {
   static const auto* const rules = new std::unordered_map<std::string, Rule>{
       {"Abs", &BatchedOps::Unary},

@@ -8,7 +8,7 @@
 
 namespace ascpipe {
 
-// A value in the function of a dataset map. Before it is converted, this function processes one element.
+// A value in the function of a dataset map, which originally processes one element.
 struct MapValue {
   enum class Kind {
     kOnce,     // The value is equal for all elements.
@@ -58,8 +58,8 @@ class BatchedOps {
   int Split(tensorflow::Node* node, const MapValues& inputs);
   int StridedSlice(tensorflow::Node* node, const MapValues& inputs);
 
-  // Increments the axis in input `place` if the axis counts from the first dimension. Returns false if the axis is not
-  // a constant, or is at least `rank`.
+  // Increments the axis in input `place` if the axis is counted from the first dimension. Returns false if the axis is
+  // not a constant, or is at least `rank`.
   bool ShiftAxis(tensorflow::Node* node, int place, int rank);
   bool ShiftAxisAttr(tensorflow::Node* node, const char* attr, int rank);
   // Replaces the constant input `place` by a vector that contains `first`, followed by the numbers of the constant.

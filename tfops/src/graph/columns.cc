@@ -71,8 +71,8 @@ Status CutSplit(Graph* graph, const Shapes& shapes, Node* split, const NodeSet& 
   return OkStatus();
 }
 
-// Reads the output shape of an AscCombine op from attributes. This avoids inferring the shapes of the nodes that
-// compute the ids. Returns false if the attributes are not sufficient.
+// Reads the output shape of an AscCombine op from attributes, to avoid inferring the shapes of the nodes that compute
+// the ids. Returns false if the attributes are not sufficient.
 bool ReadBags(const Node& combine, Numbers* dims) {
   if (combine.type_string() != "AscCombine") return false;
   const Port lookup = Source(&combine, 0);
@@ -157,9 +157,9 @@ std::int64_t Shapes::Columns(const Port& port) const {
 std::int64_t Shapes::InferColumns(const Port& port) const {
   Numbers dims;
   if (port.node != nullptr && port.node->type_string() == "Reshape") {
-    // In TensorFlow's layers, a Pack op combines the batch size and the number of columns into the new shape. Only the
-    // number of columns is read from the Pack op. TensorFlow's ShapeRefiner would also look for the batch size, and
-    // would search the graph for constants at each call.
+    // In TensorFlow's layers, a Pack op combines the batch size and the number of columns into the new shape of a
+    // Reshape op. Only the number of columns is read from the Pack op. TensorFlow's ShapeRefiner would also look for
+    // the batch size, and would search the graph for constants at each call.
     const Port pack = Source(port.node, 1);
     const bool has_two = pack.node != nullptr && pack.node->type_string() == "Pack" && pack.node->num_inputs() == 2;
     if (has_two && ReadNumbers(Source(pack.node, 1), &dims) && dims.size() == 1 && dims[0] >= 0) return dims[0];

@@ -13,8 +13,8 @@
 namespace ascpipe {
 namespace step {
 
-// Static shapes of outputs. The shape of a node is inferred at the first query. The shape is unknown if the node was
-// added after the Shapes object was created.
+// Static shapes of outputs. The shape of a node is inferred at the first query. The shape of a node is unknown if the
+// node was added after the Shapes object was created.
 class Shapes {
  public:
   explicit Shapes(const tensorflow::Graph& graph)

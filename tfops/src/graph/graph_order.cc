@@ -70,8 +70,7 @@ class Before {
     bits_.resize(items_.size() * words_);
   }
 
-  // Records that `node` follows `first` and all predecessors of `first`. Returns true if this adds items to the set of
-  // `node`.
+  // Records that `node` follows `first` and all predecessors of `first`. Returns true if the set of `node` has grown.
   bool Add(const Node& first, const Node& node) {
     const Word* const known = bits_.data() + IdOf(first) * words_;
     Word* const own = bits_.data() + IdOf(node) * words_;

@@ -42,7 +42,8 @@ bool HasNode(const FunctionDef& function, Condition condition) {
   return std::any_of(function.node_def().begin(), function.node_def().end(), condition);
 }
 
-// TensorFlow's Python functions create ParseExampleV2 instead of ParseExample if this version has ParseExampleV2.
+// TensorFlow's Python functions create ParseExampleV2 instead of ParseExample if the TensorFlow version has
+// ParseExampleV2.
 bool HasNewerOp() {
   const tensorflow::OpRegistrationData* newer;
   return tensorflow::OpRegistry::Global()->LookUp("ParseExampleV2", &newer).ok();

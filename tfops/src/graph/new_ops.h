@@ -20,7 +20,7 @@ struct BagPorts {
   float max_norm = 0;
 };
 
-// Inputs and attributes of an op that describe its bags.
+// Inputs and attributes that describe the bags of an op.
 struct BagInputs {
   void Add(const BagPorts& bags);
   void AddTo(tensorflow::NodeBuilder* builder) const;

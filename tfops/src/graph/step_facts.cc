@@ -73,7 +73,7 @@ bool NumberOf(const Node* node, std::string* number) {
   }
 }
 
-// Returns true if the search for constants must end at this node, because the node's value comes from another step or a
+// Returns true if the search for constants must end at `node`, because the node's value comes from another step or a
 // feed.
 bool IsSource(const Node& node) {
   return IsVariable(node) || Is(&node, {"Placeholder", "PlaceholderWithDefault", "IteratorGetNext", "_Arg", "_Recv"}) ||

@@ -15,8 +15,8 @@ namespace ascpipe {
 // - the combiners of trained lookups;
 // - the Horovod ops in which all ranks take part;
 // - the type, shape, formula and parameters of each dense variable that is updated by the result of a Horovod op.
-// Other variables and ops that do not train may differ. For example, each rank may have different summaries, towers and
-// inputs.
+// Variables and ops that the list does not mention may differ. For example, each rank may have different summaries,
+// towers and inputs.
 std::string FactsOf(const tensorflow::Graph& graph, const Pipeline& pipeline);
 
 }  // namespace ascpipe

@@ -112,9 +112,9 @@ tensorflow::Status PlacePair(tensorflow::Graph* graph, std::int64_t first, std::
 // Makes all readers and successors of `before` use `now` instead. `now` must have the same outputs as `before`.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, tensorflow::Node* now);
 
-// Makes the readers of output i of `before` read outputs[i] instead. Outgoing control edges of `before` then start at
-// `waited_for`. If outputs[i] has no node, the readers of output i stay unchanged. The inputs of the node `except` stay
-// unchanged.
+// Makes the readers of output i of `before` read outputs[i] instead. The outgoing control edges of `before` are moved
+// to `waited_for`. If outputs[i] has no node, the readers of output i stay unchanged. The inputs of the node `except`
+// stay unchanged.
 tensorflow::Status Repoint(tensorflow::Graph* graph, tensorflow::Node* before, const std::vector<Port>& outputs,
                            tensorflow::Node* waited_for, const tensorflow::Node* except = nullptr);
 

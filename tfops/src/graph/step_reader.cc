@@ -91,8 +91,8 @@ class Reader {
     return tensorflow::GetNodeAttr(node.attrs(), "max_norm", &how->max_norm);
   }
 
-  // Goes back from `at` to the op that computes the rows, through ops that return their input unchanged. Returns the
-  // output of the computing op. Adds the control inputs of the skipped ops to *waits.
+  // Skips ops that return their input unchanged, beginning with the op that produces `at`. Returns the output of the op
+  // that computes the rows. Adds the control inputs of the skipped ops to *waits.
   static Port Trace(Port at, Nodes* waits) {
     while (Is(at.node, {"Identity", "StopGradient"}) && !HasControlOutputs(at.node)) {
       AddControlInputs(at.node, waits);
@@ -210,9 +210,8 @@ class Reader {
     step_.order = OrderOf(numbered_.graph, order, reading_.ops, AbsorbedBySums());
   }
 
-  // Returns the nodes that sums will replace. In the order of ops, a sum follows all inputs that the sum has after it
-  // replaces the nodes. Ops that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum
-  // instead.
+  // Returns the nodes that sums will replace. In the order of the ops, a sum comes after every op that will be its
+  // input. Ops that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum instead.
   Absorbed AbsorbedBySums() const {
     Absorbed absorbed;
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

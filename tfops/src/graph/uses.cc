@@ -13,8 +13,8 @@ using tensorflow::Node;
 
 namespace {
 
-// Returns true if an op only passes an input on, or computes shapes and sizes. An op with this property can be removed
-// if its outputs have no readers.
+// Returns true if an op only passes an input on, or computes shapes and sizes. An op for which PassesOn returns true
+// can be removed if its outputs have no readers.
 bool PassesOn(const Node& node) {
   if (node.op_def().is_stateful() || HasControlOutputs(&node)) return false;
   if (Is(&node, {"Identity", "StopGradient", "Reshape", "Squeeze", "ExpandDims"})) return true;
@@ -86,13 +86,14 @@ class UseSearch {
     for (const Uses& uses : known_[node]) Add(&all, uses);
     if (all.empty()) return Other(*node);  // the op is a fetch of the program
     // Output i of ShapeN is the shape of input i, so only readers of output i use input i. If a cut needs another
-    // output of ShapeN, CutOut makes the cut read the shape of its own tensor instead.
+    // output of ShapeN, CutOut makes the cut read the shape of the tensor that it cuts instead.
     if (node->type_string() == "ShapeN" && all.front().by != By::kOther) return known_[node][At(input)];
     return all;
   }
 
-  // Returns the uses of an input of an AscCombineRowsGrad op. If only sums read the outputs of the op, the sums replace
-  // the op. Sums that replace an AscCombineRowsGrad op read the inputs of the op (the gradient and the rows) directly.
+  // Returns the uses of an input of an AscCombineRowsGrad op. Sums replace an AscCombineRowsGrad op if only sums read
+  // its outputs. Sums that replace an AscCombineRowsGrad op read the inputs of the op (the gradient and the rows)
+  // directly.
   Uses ThroughGradientOfRows(const Edge& edge) {
     Node* const node = edge.dst();
     Uses uses = OfAll(node);

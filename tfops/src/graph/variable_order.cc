@@ -27,8 +27,8 @@ bool BeginsWithAny(const std::string& text, std::initializer_list<const char*> b
                      [&text](const std::string& begin) { return text.compare(0, begin.size(), begin) == 0; });
 }
 
-// Returns true if an output of the op may share the memory of an input. If the input is a variable, an op that reads
-// such an output reads the variable.
+// Returns true if an output of the op may share the memory of an input. If an input is a variable, an op that reads an
+// output with the same memory reads the variable.
 bool MayAlias(const Node& node) {
   return node.IsSwitch() || node.IsMerge() || node.IsEnter() || node.IsExit() || node.IsNextIteration() ||
          Is(&node, {"AddN",
@@ -107,7 +107,7 @@ class VariableOrder {
   }
 
  private:
-  // ---- reads and updates in the graph
+  // ---- reads and updates
 
   static Uses UsesOf(Node* variable) {
     Uses uses;
@@ -199,10 +199,10 @@ class VariableOrder {
     for (const Edge* edge : node->out_edges()) AddReaders(edge, after, seen, readers);
   }
 
-  // Makes readers in branches and loops read a copy of the variable. The variable is copied before the updates. A
-  // reader in a branch or loop may never run, or may run many times. Therefore no control edge can lead from this
-  // reader to an update outside the branch or loop. If the program makes a reader in a branch or loop wait for an
-  // update, no copy is made, and TensorFlow decides the order.
+  // Makes readers in branches and loops read a copy of the variable. The variable is copied before the updates. No
+  // control edge can lead from a reader in a branch or loop to an update outside, because the reader may never run, or
+  // may run many times. If the program makes a reader in a branch or loop wait for an update, no copy is made, and
+  // TensorFlow decides the order.
   Status CopyIntoControlFlow(const Uses& uses) {
     const Reached after(graph_, Reached::Way::kAfter, uses.updates);
     std::set<const Node*> seen;

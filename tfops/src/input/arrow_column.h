@@ -18,7 +18,8 @@ namespace ascpipe {
 // passed to Open owns the memory of the values.
 class ArrowValues {
  public:
-  // Returns an error unless the values are numbers, bools, strings, or dictionary indices of such values.
+  // Returns an error unless the values are numbers, bools or strings, or indices into a dictionary of numbers, bools or
+  // strings.
   static CoreStatus Open(const ArrowArray& array, const ArrowSchema& schema, ArrowValues* values);
 
   std::int64_t size() const { return size_; }
@@ -61,7 +62,7 @@ class ArrowColumn {
  public:
   static CoreStatus Open(const ArrowArray& array, const ArrowSchema& schema, ArrowColumn* column);
 
-  // Returns true if a row may have any number of values. Otherwise each row has one value.
+  // Returns true if a row may have any number of values, and false if each row has one value.
   bool is_list() const { return form_ != Form::kPlain; }
   const ArrowValues& values() const { return values_; }
 

@@ -9,8 +9,8 @@
 // - A smaller batch is divided evenly: the parts of the ranks differ by at most one record, and lower ranks get the
 //   larger parts.
 // - No rank gets an empty batch. If fewer records than ranks would remain after a full global batch, this batch leaves
-//   `ranks` records for one more batch. If batch_size is 1, or an epoch has fewer records than ranks, fewer than
-//   `ranks` records at the end of the sequence are dropped.
+//   `ranks` records for one more batch. If batch_size is 1, or an epoch has fewer records than ranks, up to `ranks` - 1
+//   records at the end of the sequence are dropped.
 //
 // All ranks have the same number of batches. A position consists of an epoch and the number of records of the epoch
 // that all ranks together have consumed. Therefore a run may continue in the middle of an epoch with a different number

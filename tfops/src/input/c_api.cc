@@ -65,7 +65,8 @@ ASC_EXPORT void asc_data_close(RecordReader* file) { delete file; }
 
 ASC_EXPORT int asc_data_compression(const RecordReader* file) { return static_cast<int>(file->compression()); }
 
-// Reads the next record. The bytes are valid until the next call with the same file. At the end, *data is null.
+// Reads the next record. The bytes are valid until the next call with the same file. At the end of the file, *data is
+// null.
 ASC_EXPORT int asc_data_next(RecordReader* file, RecordPlace* place, const char** data, std::int64_t* bytes, char* err,
                              int err_bytes) {
   ByteRange range{nullptr, 0};
@@ -76,7 +77,7 @@ ASC_EXPORT int asc_data_next(RecordReader* file, RecordPlace* place, const char*
   return Answer(status, err, err_bytes);
 }
 
-// Skips the next record, even if its data is damaged. At the end, sets *is_end to 1.
+// Skips the next record, even if its data is damaged. At the end of the file, sets *is_end to 1.
 ASC_EXPORT int asc_data_skip(RecordReader* file, RecordPlace* place, int* is_end, char* err, int err_bytes) {
   bool ended = false;
   const CoreStatus status = file->Skip(place, &ended);
@@ -101,8 +102,8 @@ ASC_EXPORT int asc_data_read_at(RecordReader* file, const RecordPlace* place, co
 
 // Reads and checks at most *records records, until at least `bytes` bytes were read. Adds the records to `schema`, and
 // subtracts the number of read records from *records. If *not_example is -1, *not_example is set to the number of the
-// first record that is not a tf.train.Example. *position is the offset of the next record. At the end, sets *is_end to
-// 1.
+// first record that is not a tf.train.Example. *position is the offset of the next record. At the end of the file, sets
+// *is_end to 1.
 ASC_EXPORT int asc_data_check(RecordReader* file, ExampleSchema* schema, std::int64_t bytes, std::int64_t* records,
                               std::int64_t* not_example, std::int64_t* position, int* is_end, char* err,
                               int err_bytes) {
@@ -181,7 +182,7 @@ ASC_EXPORT int asc_data_index_find(const RecordIndex* index, std::int64_t first,
   return Answer(index->Find(first, count, places), err, err_bytes);
 }
 
-// Writes the numbers at `count` positions of a permutation of [0, of), beginning with position `first`.
+// Writes the numbers at `count` positions of a permutation of [0, of->records), beginning with position `first`.
 ASC_EXPORT int asc_data_permutation(const BatchPlanArguments* of, std::int64_t epoch, std::int64_t first,
                                     std::int64_t count, std::int64_t* numbers, char* err, int err_bytes) {
   if (of->records < 1 || first < 0 || count < 0 || first > of->records || count > of->records - first) {

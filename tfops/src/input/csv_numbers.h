@@ -128,8 +128,7 @@ inline double Scaled(double digits, int exponent) {
   return exponent < 0 ? digits / kPowersOfTen[-exponent] : digits * kPowersOfTen[exponent];
 }
 
-// Computes digits * 10^exponent with the 80-bit numbers of x86. Returns false if the rounded result is not
-// certain.
+// Computes digits * 10^exponent with the 80-bit numbers of x86. Returns false if the rounded result may be wrong.
 inline bool ScaleWide(std::uint64_t digits, int exponent, double* value) {
 #if LDBL_MANT_DIG == 64
   // The digits and the power are exact, so the error of the quotient or product is at most half a unit in the last

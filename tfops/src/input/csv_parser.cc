@@ -123,7 +123,7 @@ const char* CsvParser::ParseShort(const char* at, const char* end, std::size_t c
   return nullptr;
 }
 
-// Returns a pointer to the first special byte, or `end`.
+// Returns a pointer to the first special byte (delimiter, quote or line end), or `end` if there is none.
 const char* CsvParser::FindSpecial(const char* at, const char* end) const {
 #ifdef __SSE2__
   const __m128i delimiter = _mm_set1_epi8(options_.delimiter), quote = _mm_set1_epi8(quote_);

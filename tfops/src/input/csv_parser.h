@@ -32,7 +32,7 @@ struct CsvOptions {
   char delimiter = ',';
   bool use_quotes = true;
   std::string na_value;  // a field with this text has no value, like an empty field
-  // True if records may have fields without a column. Otherwise column i is field i.
+  // True if records may have fields without a column. If it is false, column i is field i.
   bool selects = false;
   std::vector<CsvColumn> columns;  // in strictly ascending order of `field`
 };

@@ -1,9 +1,9 @@
 // Parser of tf.train.Example records in their common form.
 //
 // TensorFlow's own writers produce the common form: each feature occurs once, lists of numbers are packed, and there
-// are no unknown fields. The parser reports a record in any other form as unusual, without a reason. TensorFlow's
-// parser parses a batch with an unusual record again. Therefore the values of unusual records and the errors of invalid
-// records are the same as in TensorFlow.
+// are no unknown fields. The parser reports a record that does not have the common form as unusual, without a reason.
+// TensorFlow's parser parses a batch with an unusual record again. Therefore the values of unusual records and the
+// errors of invalid records are the same as in TensorFlow.
 #ifndef ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 #define ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 
@@ -69,7 +69,7 @@ class ExampleParser {
   static ShortForm ShortFormOf(const WantedFeature& feature);
 
   // Parses an entry with lengths of one byte if its feature is not wanted or has the short form. Returns the end of the
-  // entry, or null if the entry cannot be parsed in this way. `found` counts the wanted features.
+  // entry, or null if the entry was not parsed. `found` counts the wanted features.
   const char* ParseShortEntry(const char* at, const char* end, std::int64_t record, std::vector<Column>* columns,
                               std::size_t* found) const;
   bool ParseFeature(const WantedFeature& wanted, ByteRange feature, std::int64_t record, Column* column) const;

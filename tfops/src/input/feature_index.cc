@@ -34,7 +34,7 @@ FeatureIndex::FeatureIndex(std::vector<std::string> names) : names_(std::move(na
   Fill(best);
 }
 
-// Fills the hash table. Returns the number of names that are not at their first index.
+// Fills the hash table. Returns the number of collisions: names that are not stored at the index of their hash.
 std::size_t FeatureIndex::Fill(std::uint64_t multiplier) {
   multiplier_ = multiplier;
   std::fill(places_.begin(), places_.end(), Place{{0, 0}, 0, -1});

@@ -2,10 +2,10 @@
 //
 // The construction is a Feistel network (Luby, Rackoff 1988: "How to construct pseudorandom permutations from
 // pseudorandom functions"). The network permutes the numbers below a power of two: the smallest one that is at least n
-// and at least 64. The sizes of its halves are equal or differ by one bit. A result that is not below n is permuted
-// again until it is below n ("cycle walking", Black, Rogaway 2002: "Ciphers with arbitrary finite domains"). On
-// average, cycle walking needs fewer than two permutations. The round function is the mixing function of splitmix64.
-// The permutation is for shuffling and not for cryptography.
+// and at least 64. The sizes of the two halves of a number are equal or differ by one bit. A result that is not below n
+// is permuted again until it is below n ("cycle walking", Black, Rogaway 2002: "Ciphers with arbitrary finite
+// domains"). On average, cycle walking needs fewer than two permutations. The round function is the mixing function of
+// splitmix64. The permutation is for shuffling and not for cryptography.
 #ifndef ASCPIPE_INPUT_PERMUTATION_H_
 #define ASCPIPE_INPUT_PERMUTATION_H_
 
@@ -16,7 +16,8 @@ namespace ascpipe {
 class Permutation {
  public:
   static constexpr int kRounds = 8;
-  // With smaller halves, the permutations of five numbers are not equally frequent (tests/unit/data/test_order.py).
+  // With fewer than kLeastBits bits, the permutations of five numbers are not equally frequent
+  // (tests/unit/data/test_order.py).
   static constexpr int kLeastBits = 6;
   static constexpr std::int64_t kMostNumbers = INT64_MAX;
 

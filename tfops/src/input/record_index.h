@@ -5,8 +5,9 @@
 // of all its records. Therefore a record is found by reading one block and adding at most 63 lengths. The header and
 // the blocks have checksums.
 //
-// An index of a TFRecord file has version 1 and contains zeros as format. An index of a text file has version 2. It is
-// valid only for one format of text files, because the delimiter, the quotes and the header determine the records.
+// An index of a TFRecord file has version 1 and contains zeros in place of a format. An index of a text file has
+// version 2. An index of a text file is valid only for one format, because the delimiter, the quotes and the header
+// determine the records.
 #ifndef ASCPIPE_INPUT_RECORD_INDEX_H_
 #define ASCPIPE_INPUT_RECORD_INDEX_H_
 
@@ -61,7 +62,7 @@ class Descriptor {
 };
 
 // Builds an index in steps, so that the caller can show progress and can be interrupted. The index file appears only
-// when it is complete. The file is written under a temporary name, synced to the disk, and then renamed.
+// when it is complete. The index file is written under a temporary name, synced to the disk, and then renamed.
 class RecordIndexWriter {
  public:
   // Opens the data file and creates the temporary file. A compressed file is decompressed to find its records.

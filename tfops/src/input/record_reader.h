@@ -39,7 +39,7 @@ struct RecordPlace {
 };
 
 // The reader has one open file. Each error message contains the file, the record number and the byte offset. After an
-// error, the position is unchanged. Only one thread at a time may use a reader.
+// error, the position of the reader is unchanged. Only one thread at a time may use a reader.
 class RecordReader {
  public:
   // Opens a file. With kDetect, the first bytes of the file determine the compression.
@@ -53,15 +53,16 @@ class RecordReader {
   // Skips the next record. Reads and checks as little of the record as possible.
   virtual CoreStatus Skip(RecordPlace* place, bool* is_end) = 0;
 
-  // Reads the record at a position from an index. After ReadAt, Next returns the following record. Compressed files do
-  // not support random access. Call file().CheckUnchanged() after the last of several calls of ReadAt.
+  // Reads the record at a position that an index contains. After ReadAt, Next returns the following record. Compressed
+  // files do not support random access. Call file().CheckUnchanged() after the last of several calls of ReadAt.
   virtual CoreStatus ReadAt(const RecordPlace& place, ByteRange* data) = 0;
 
-  // Announces that only the bytes up to `offset` will be read. ReadAt then reads ahead to `offset`, but not beyond it.
+  // Announces that only the bytes up to `offset` will be read. After Expect, ReadAt reads ahead to `offset`, but not
+  // beyond it.
   void Expect(std::int64_t offset) { content_.Expect(offset); }
 
   // Reads from `content` instead of the plain file. `content` must contain all bytes of the file as long as the reader
-  // exists. ReadAt then returns data in `content`.
+  // exists. After Keep, ReadAt returns data in `content`.
   void Keep(const char* content) { content_.Keep(content); }
   // Fetches the beginning of a record of a kept file into the cache of the processor. `place` may be invalid.
   void Prefetch(const RecordPlace& place) const { content_.Prefetch(place.offset); }

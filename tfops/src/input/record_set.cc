@@ -9,7 +9,7 @@
 namespace ascpipe {
 namespace {
 
-// Reading a gap of this size takes about as long as another system call.
+// Reading a gap of kGapBytes takes about as long as an additional system call.
 constexpr std::int64_t kGapBytes = 4096;
 
 // Returns the end offset of the bytes that one read fetches, beginning with places[first]. `places` has ascending

@@ -19,7 +19,7 @@ struct ParquetFile {
   std::vector<std::int64_t> rows;
 };
 
-// Row groups and rows are numbered through all files, in the order of the files. A row is a record.
+// Row groups and rows are numbered consecutively over all files, in the order of the files. A row is a record.
 class RowGroups {
  public:
   struct Group {

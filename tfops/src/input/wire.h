@@ -55,8 +55,8 @@ class Wire {
     return true;
   }
 
-  // Reads a number of at most 64 bits. Returns false if the number has more bits, or if the message ends before the end
-  // of the number.
+  // Reads a number of at most 64 bits. Returns false if the number has more than 64 bits, or if the message ends before
+  // the end of the number.
   bool Varint(std::uint64_t* number) {
     if (at_ != end_ && *at_ < 0x80) {
       *number = *at_++;

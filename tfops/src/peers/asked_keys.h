@@ -18,8 +18,8 @@ inline int OwnerOf(std::int64_t key, int ranks) {
   return static_cast<int>(magnitude % static_cast<std::uint64_t>(ranks));
 }
 
-// Head of one batch. The head is followed by int64[tables] with the number of keys of each table. These numbers are
-// followed, for each table, by keys int64[count] and weights int32[count]. Each array is padded to 8 bytes.
+// Head of one batch. The head is followed by int64[tables] with the number of keys of each table. After the numbers of
+// keys, each table has keys int64[count] and weights int32[count]. Each array is padded to 8 bytes.
 struct AskedHead {
   std::int64_t bytes;  // total, including this head
   std::int64_t stream;

@@ -46,7 +46,7 @@ struct Wire {
 static_assert(sizeof(Wire) == kHeaderBytes, "a header has no gaps");
 static_assert(offsetof(Wire, signature_bytes) == 72 && offsetof(Wire, cause) == 168, "the header is as documented");
 
-// Returns true if this byte is a continuation byte of UTF-8.
+// Returns true if `byte` is a continuation byte of UTF-8.
 bool GoesOn(char byte) { return (static_cast<unsigned char>(byte) & 0xc0u) == 0x80u; }
 
 }  // namespace
@@ -115,9 +115,9 @@ void WriteHeader(const PeerHeader& header, const SectionSizes& sizes, std::uint8
   wire.pid = header.pid;
   wire.exists = header.exists ? 1 : 0;
   std::size_t cause = std::min(header.cause.size(), kCauseBytes);
-  // The text must not be cut within a UTF-8 character, so up to three more bytes are removed. The limit of three also
-  // applies if the text is not valid UTF-8. Without the limit, a text that consists of continuation bytes would become
-  // empty, and an empty cause means that there is no error.
+  // The text must not be cut within a UTF-8 character, so up to three bytes of an incomplete character are removed. The
+  // limit of three bytes also applies if the text is not valid UTF-8. Without the limit, a text that consists of
+  // continuation bytes would become empty, and an empty cause means that there is no error.
   for (int step = 0; step < 3 && cause < header.cause.size() && GoesOn(header.cause[cause]); ++step) --cause;
   wire.cause_bytes = static_cast<std::uint32_t>(cause);
   if (cause > 0) std::memcpy(wire.cause, header.cause.data(), cause);

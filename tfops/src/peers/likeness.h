@@ -18,7 +18,7 @@ std::string DifferenceOf(const std::vector<std::string>& texts);
 // Returns the first difference between the properties of one step on all ranks. `collectives` contains, by rank, the
 // lines of all Horovod ops in the rank's graph. A collective in the step of one rank must occur in the graphs of all
 // ranks. If a collective occurs in a rank's graph but not in its step, the rank may run the collective in another step.
-// In this case, *apart describes the difference.
+// *apart describes a collective that a rank may run in another step.
 std::string DifferenceOfSteps(const std::vector<std::string>& texts, const std::vector<std::string>& collectives,
                               std::string* apart);
 

@@ -54,7 +54,7 @@ std::string CollectivesOf(const std::string& facts) {
 
 }  // namespace
 
-// ---- events of any thread
+// ---- events: any thread
 
 PeerActions PeerSession::Enter(PeerRequest request, bool is_next) {
   PeerActions actions;
@@ -83,7 +83,7 @@ bool PeerSession::BeginLeave() {
   return true;
 }
 
-// ---- requests that may be sent
+// ---- sending of requests
 
 // Returns true if a request may be sent in the current state.
 bool PeerSession::MayBeSent(const PeerHeader& header) const {
@@ -206,7 +206,7 @@ bool PeerSession::IsStuck(const Around& around) {
   return around.now - step_.computed >= limits_.wait_timeout;
 }
 
-// ---- the end of an exchange
+// ---- end of exchange
 
 PeerActions PeerSession::PassGate() {
   exchange_ = Exchange::kNone;
@@ -242,7 +242,7 @@ PeerActions PeerSession::Conclude(const std::vector<PeerHeader>& headers, const 
   }
   const bool again = SendsAgain(request, verdict);
   if (!again) actions.push_back(Tell(std::move(request), verdict, true));
-  // Queued requests that must yield are put aside, too. Queued requests were not part of this exchange.
+  // Queued requests that must yield are put aside, too. Queued requests were not part of the exchange that has ended.
   for (auto one = queue_.begin(); one != queue_.end();) {
     if (MustYield(one->header)) {
       actions.push_back(Tell(std::move(*one), verdict));

@@ -120,7 +120,7 @@ class PeerSession {
 
   PeerSession(int rank, const Limits& limits, Time now) : rank_(rank), limits_(limits), quiet_(now) {}
 
-  // ---- events of any thread
+  // ---- events: any thread
 
   // Adds a request. If no action is returned, the request waits in the queue.
   PeerActions Enter(PeerRequest request, bool is_next);
@@ -131,7 +131,7 @@ class PeerSession {
   void NoteLeft() { departure_ = Departure::kLeft; }
   void Stop() { stopped_ = true; }
 
-  // ---- events of the exchanging thread
+  // ---- events: exchanging thread
 
   PeerMove Next(const Around& around);
   // Ends the gate in current() without an exchange, because the keys of the gate have arrived.

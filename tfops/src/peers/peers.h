@@ -82,7 +82,7 @@ class Peers {
 
   // Queues an exchange.
   void Exchange(PeerRequest request);
-  // Queues an exchange at the front of the queue, because other ranks wait for this exchange.
+  // Queues an exchange at the front of the queue, because other ranks wait for the exchange.
   void ExchangeNext(PeerRequest request);
   // Records a change of tables between two steps, with the hash of the change.
   void NoteChange(std::uint64_t hash);
@@ -123,7 +123,8 @@ class Peers {
     CoreStatus status;
     Parcel parcel;
   };
-  // Callbacks of the transport share this struct, because an abandoned exchange may end after Peers is destroyed.
+  // Callbacks of the transport share ownership of a Meeting, because an abandoned exchange may end after Peers is
+  // destroyed.
   struct Meeting {
     std::mutex mutex;
     std::condition_variable changed;

@@ -35,7 +35,7 @@ class Order {
   // Records that `item` comes after `first`, and restores the closure.
   void Add(Item first, Item item);
 
-  // Merges items into the first item. No item to merge may come after another item to merge.
+  // Merges items into the first item. The items must not depend on each other.
   void Merge(const Items& items);
 
  private:

@@ -108,7 +108,7 @@ class OrderRules {
     }
   }
 
-  // ---- evaluations in steps with changes
+  // ---- evaluations and changes
 
   void OrderEvaluations() {
     Items early;  // evaluation plans that come before every change

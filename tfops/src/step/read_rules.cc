@@ -60,7 +60,8 @@ class ReadRules {
 
   // ---- bags
 
-  // If only bags (struct Bag) and sums read the rows of a feature, merges the bags into the op that reads the table.
+  // Merges the bags of a feature into the op that reads the table, if only bags (struct Bag) and sums read the
+  // feature's rows.
   void CombineBags() {
     std::vector<std::vector<int>> bags(step_.features.size());
     for (std::size_t bag = 0; bag < step_.bags.size(); ++bag) {

@@ -173,7 +173,7 @@ struct Read {
   std::vector<Output> outputs;
 };
 
-// An AscSum op. In the layout, merged items are replaced by the item that they were merged into (Order::Of).
+// An AscSum op. In the layout, merged items are replaced by the item into which they were merged (Order::Of).
 struct SumGroup {
   Item item = 0;
   std::vector<int> sums;
