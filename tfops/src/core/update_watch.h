@@ -48,7 +48,7 @@ class UpdateWatch {
   // Applies the updates of the directory to the tables, and starts the thread. Does nothing if no table was added since
   // the last call of Start.
   void Start();
-  // Applies new updates. The thread calls this function every `every_s` seconds.
+  // Applies new updates. The thread calls Poll every `every_s` seconds.
   void Poll();
 
   // Returns the served version, or null if Start was not called. The version stays valid and unchanged while the caller
@@ -64,8 +64,8 @@ class UpdateWatch {
       return inode == other.inode && bytes == other.bytes && changed_ns == other.changed_ns;
     }
   };
-  // A readable update of the directory. The file of an update is not kept open, because a directory may contain more
-  // files than a process can open.
+  // An update in the directory that can be read. The file of an update is not kept open, because a directory may
+  // contain more files than a process can open.
   struct Seen {
     std::string name;
     Stamp stamp;

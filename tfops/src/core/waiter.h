@@ -68,8 +68,8 @@ class Waiter {
 
   // Adds a wait. Add is thread-safe. After Stop, Add finishes the wait immediately with CANCELLED.
   void Add(std::shared_ptr<Wait> wait);
-  // Polls a wait that was not added, unless other waits are pending. Returns true and sets *status if the wait is over;
-  // `Finish` is then not called. If TryAtOnce returns false, the caller must add the wait. TryAtOnce is thread-safe.
+  // Polls a wait that was not added, unless other waits are pending. Returns true and sets *status, without a call of
+  // Finish, if the wait is over. If TryAtOnce returns false, the caller must add the wait. TryAtOnce is thread-safe.
   bool TryAtOnce(Wait* wait, CoreStatus* status);
   // Wakes the waiter thread, so that it polls again after a change within this process.
   void Wake() const { Ring(session_.bells + layout::kBellTrainer); }

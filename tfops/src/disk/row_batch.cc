@@ -140,7 +140,7 @@ void RowBatch::RunWrite(const BlockOperation& operation, CallersMemory* memory, 
 }
 
 // Copies the rows of an operation into the buffer. Slots that the operation does not write are kept, even if they are
-// torn. A torn slot is either free, because its writer was killed, or returns an error when it is read later.
+// torn. Either a torn slot is free, because its writer was killed, or a later read of the slot returns an error.
 void RowBatch::SealAll(const BlockOperation& operation, std::uint8_t* buffer, OperationFigures* figures) const {
   const RowFormat& format = file_->format();
   std::int64_t at = operation.begin;

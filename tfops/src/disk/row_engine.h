@@ -33,7 +33,7 @@ class RowEngine {
 
   // Adds a file and returns its number in *number.
   CoreStatus Add(std::unique_ptr<RowFile> file, int* number);
-  // Returns null if no file has this number.
+  // Returns null if no file has the number `number`.
   RowFile* file(int number) const;
 
   // Submits a batch for a file and returns the number of the batch in *job. Returns INVALID_ARGUMENT, and executes

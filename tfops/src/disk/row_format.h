@@ -55,7 +55,7 @@ class RowFormat {
 
   // Writes a row and its trailer to a slot. `at` is uint8[slot_bytes].
   void Seal(const void* row, std::int64_t key, std::int64_t slot, std::uint32_t generation, std::uint8_t* at) const;
-  // Returns the content of a slot. `at` is uint8[slot_bytes].
+  // Examines a slot, and returns the kind of its content. `at` is uint8[slot_bytes].
   Damage Examine(const std::uint8_t* at, std::int64_t key, std::int64_t slot, std::uint32_t generation) const;
   // Returns true if a slot is empty or contains an intact row of any key.
   bool IsSound(const std::uint8_t* at) const;

@@ -111,8 +111,8 @@ class MapBatching {
     return ReadTensor(node, &value) ? value.dims() : -1;
   }
 
-  // Sets the MapValue::Kind of the outputs of an op that parses records. The op returns sparse tensors, which `sparse`
-  // counts, followed by dense tensors.
+  // Sets the MapValue::Kind of the outputs of an op that parses records. The op returns sparse tensors followed by
+  // dense tensors. `sparse` is the number of sparse tensors.
   Status SetParsed(Node* node, int sparse) {
     std::vector<PartialTensorShape> shapes;
     TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), "dense_shapes", &shapes));

@@ -40,7 +40,8 @@ void SetAttr(Node* node, const char* name, const T& value) {
 }  // namespace
 
 // Add a rule for an op on floats only if its results do not depend on the number of values that the processor computes
-// at a time. For example, this number may change the bits of Log, the sign of a zero of Neg, and the NaN of Maximum.
+// at a time. For example, the number of values at a time may change the bits of Log, the sign of a zero of Neg, and the
+// NaN of Maximum.
 BatchedOps::Rule BatchedOps::RuleOf(const Node& node) {
   static const auto* const rules = new std::unordered_map<std::string, Rule>{
       {"Abs", &BatchedOps::Unary},

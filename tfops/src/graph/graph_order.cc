@@ -61,7 +61,7 @@ Branch OfMerge(const Node& merge, const std::vector<Branch>& of) {
   return common;
 }
 
-// Stores, for each node of a graph, which of the given nodes (the items) precede it. Each set is a bit mask.
+// Stores, for each node of a graph, which of the given nodes (the items) precede the node. Each set is a bit mask.
 class Before {
  public:
   Before(const Graph& graph, const Nodes& nodes)

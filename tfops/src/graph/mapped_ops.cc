@@ -20,7 +20,7 @@ using tensorflow::Status;
 
 namespace {
 
-// Appends `port` if it is not in `ports`.
+// Appends `port` to `ports` if `ports` does not contain it.
 void AddPort(const Port& port, std::vector<Port>* ports) {
   if (std::find(ports->begin(), ports->end(), port) == ports->end()) ports->push_back(port);
 }

@@ -10,8 +10,8 @@
 
 namespace ascpipe {
 
-// Inserts the exchanges of several ranks. After this rewrite, lookups read rows that the owners of the keys sent, and
-// updates read gradients that all ranks sent.
+// Inserts the exchanges of several ranks. After ExchangeAmongRanks, lookups read rows that the owners of the keys sent,
+// and updates read gradients that all ranks sent.
 tensorflow::Status ExchangeAmongRanks(tensorflow::Graph* graph);
 
 // Orders the ops of a deterministic session, so that readers of a variable run before the updates of the variable.

@@ -12,7 +12,7 @@
 namespace ascpipe {
 namespace step {
 
-// Description of a step, with the nodes and ports that the numbers in the description refer to.
+// Description of a step, and the nodes and ports to which the numbers in the description refer.
 struct Reading {
   Step step;
   Nodes ops;                 // by item

@@ -86,7 +86,7 @@ class UseSearch {
     for (const Uses& uses : known_[node]) Add(&all, uses);
     if (all.empty()) return Other(*node);  // the op is a fetch of the program
     // Output i of ShapeN is the shape of input i, so only readers of output i use input i. If a cut needs another
-    // output of ShapeN, CutOut makes the cut read the shape of the tensor that it cuts instead.
+    // output of ShapeN, CutOut makes the cut read the shape of the tensor to cut instead of that output.
     if (node->type_string() == "ShapeN" && all.front().by != By::kOther) return known_[node][At(input)];
     return all;
   }

@@ -62,9 +62,9 @@ ASC_EXPORT int asc_data_csv_new(const RecordFormat* format, const char* na_value
 
 ASC_EXPORT void asc_data_csv_free(CsvHandle* handle) { delete handle; }
 
-// Parses `count` records into one array per column: int32, int64, float, double, ByteRange or int64[count]. Strings are
-// valid until the next call. Returns the number of valid records before the first invalid record. `err` receives the
-// error of the first invalid record.
+// Parses `count` records into one array of `count` elements per column. The elements are int32, int64, float, double,
+// ByteRange or int64. Strings are valid until the next call. Returns the number of valid records before the first
+// invalid record. `err` receives the error of the first invalid record.
 ASC_EXPORT std::int64_t asc_data_csv_parse(CsvHandle* handle, const ByteRange* records, std::int64_t count,
                                            void* const* arrays, char* err, int err_bytes) {
   handle->values.arrays.assign(arrays, arrays + handle->parser->columns().size());
@@ -77,7 +77,7 @@ ASC_EXPORT std::int64_t asc_data_csv_parse(CsvHandle* handle, const ByteRange* r
 }
 
 // Returns records as tf.train.Example messages, with the lengths and checksums of a TFRecord file. The bytes are valid
-// until the thread calls this function again.
+// until the thread calls asc_data_examples again.
 ASC_EXPORT const char* asc_data_examples(const ExampleColumnArguments* columns, std::int64_t count,
                                          std::int64_t records, std::int64_t* size) {
   static thread_local std::string written;

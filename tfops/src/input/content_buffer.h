@@ -26,7 +26,7 @@ class ContentBuffer {
   bool is_plain() const { return compression_ == Compression::kNone; }
   std::int64_t position() const { return position_; }  // position in the content
 
-  // The content from the position on. The first `available` bytes after the position are in memory.
+  // The content that begins at the position. The first `available` bytes after the position are in memory.
   const char* at() const { return kept_ != nullptr ? kept_ + position_ : buffer_.get() + begin_; }
   std::size_t available() const {
     return kept_ != nullptr ? static_cast<std::size_t>(file_->stamp().bytes - position_) : filled_ - begin_;
@@ -45,7 +45,8 @@ class ContentBuffer {
   void Jump(std::int64_t offset);
 
   // Reads from `content` instead of the plain file. `content` must contain all bytes of the file, and must stay valid
-  // as long as this object exists. Reads do not detect changes of the file, so the caller must call CheckUnchanged.
+  // as long as the ContentBuffer exists. Reads do not detect changes of the file, so the caller must call
+  // CheckUnchanged.
   void Keep(const char* content);
 
   // Fetches the bytes at a position of a kept file into the cache of the processor.

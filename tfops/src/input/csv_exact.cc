@@ -30,8 +30,8 @@ std::size_t CharacterBytes(const std::string& text, std::size_t at) {
   return character < least[bytes] || character > 0x10ffff || is_surrogate ? 0 : bytes;
 }
 
-// Returns a field for an error message. Bytes that are not UTF-8 are escaped, because Python crashes if the error of an
-// op is not UTF-8.
+// Returns a field as text for an error message. Bytes that are not UTF-8 are escaped, because Python crashes if the
+// error of an op is not UTF-8.
 std::string Shown(const std::string& field) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string shown;

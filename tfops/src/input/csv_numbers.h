@@ -169,8 +169,8 @@ inline const char* ShortFloat(const char* at, const char* end, float* value) {
   at = ReadShortDecimal(at, end, &decimal);
   if (at == nullptr) return nullptr;
   // The double is rounded at most twice, so its error is less than two units in the last place. Rounding the double to
-  // a float can be wrong only if a boundary between two floats is within the error of the double. At such a boundary,
-  // the bits of the double that do not fit into a float are a 1 followed by zeros.
+  // a float can be wrong only if a boundary between two floats is within the error of the double. At a boundary between
+  // two floats, the bits of the double that do not fit into a float are a 1 followed by zeros.
   const double positive = Scaled(static_cast<double>(decimal.digits), decimal.exponent);
   constexpr std::uint64_t kHalf = std::uint64_t{1} << 28, kError = 2;
   std::uint64_t bits;

@@ -97,8 +97,8 @@ const char* CsvParser::ParseField(const char* at, const char* end, std::size_t c
   return is_ok ? after : nullptr;
 }
 
-// Parses a number in its common form. Returns a pointer to the first byte after the number, or null if the number does
-// not have its common form.
+// Parses a number in a common form. Returns a pointer to the first byte after the number, or null if the number has an
+// unusual form.
 const char* CsvParser::ParseShort(const char* at, const char* end, std::size_t column, std::int64_t place,
                                   CsvValues* values) const {
   void* const array = values->arrays[column];

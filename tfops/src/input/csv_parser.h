@@ -14,8 +14,8 @@
 
 namespace ascpipe {
 
-// Types of the values of a column. The elements of the arrays are int32, int64, float, double, ByteRange and int64, in
-// the order of the types.
+// Types of the values of a column. The values of kInt32 to kHex are stored as int32, int64, float, double, ByteRange
+// and int64, in this order.
 enum class CsvType : int { kInt32 = 0, kInt64 = 1, kFloat = 2, kDouble = 3, kString = 4, kHex = 5 };
 
 struct CsvColumn {
@@ -32,7 +32,7 @@ struct CsvOptions {
   char delimiter = ',';
   bool use_quotes = true;
   std::string na_value;  // a field with this text has no value, like an empty field
-  // True if records may have fields without a column. If it is false, column i is field i.
+  // True if records may have fields without a column, and false if column i is field i.
   bool selects = false;
   std::vector<CsvColumn> columns;  // in strictly ascending order of `field`
 };

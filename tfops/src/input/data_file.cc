@@ -30,7 +30,7 @@ FileStamp StampOf(const struct stat& status) {
 constexpr std::size_t DataFile::kUncheckedBytes;
 
 CoreStatus DataFile::Open(const std::string& path, std::unique_ptr<DataFile>* file) {
-  // Without O_NONBLOCK, opening a FIFO would wait for its writer.
+  // Without O_NONBLOCK, open would wait for the writer of a FIFO.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return Unreadable(path, errno);
   struct stat status;

@@ -1,4 +1,4 @@
-// Parser of tf.train.Example records in their common form.
+// Parser of tf.train.Example records in the common form.
 //
 // TensorFlow's own writers produce the common form: each feature occurs once, lists of numbers are packed, and there
 // are no unknown fields. The parser reports a record that does not have the common form as unusual, without a reason.

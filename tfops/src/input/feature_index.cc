@@ -14,7 +14,7 @@ constexpr std::uint64_t kFirstMultiplier = 0x9e3779b97f4a7c15u;  // 2^64 / golde
 
 }  // namespace
 
-// The index tries several multipliers and uses the multiplier with the fewest collisions, usually none.
+// The index tries several multipliers and uses the multiplier with the fewest collisions. Usually there is none.
 FeatureIndex::FeatureIndex(std::vector<std::string> names) : names_(std::move(names)) {
   int bits = kLeastBits;
   while ((std::size_t{1} << bits) < kPlacesPerName * names_.size()) ++bits;

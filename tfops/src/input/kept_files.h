@@ -28,11 +28,11 @@ class KeptFiles {
   KeptFiles(const KeptFiles&) = delete;
   KeptFiles& operator=(const KeptFiles&) = delete;
 
-  // Returns the content of a plain file. The content is valid as long as this object exists. Returns null if the file
-  // is not kept. All calls for a file must pass `data` with the same stamp. `reads` is the number of system calls that
-  // the caller needs now if the file is not kept. Find adds up the `reads` of each file. Find keeps a file in memory
-  // when the previous reads of the file have taken longer than one read of the whole file takes. Find never waits for
-  // another thread.
+  // Returns the content of a plain file. The content is valid as long as the KeptFiles object exists. Returns null if
+  // the file is not kept. All calls for a file must pass `data` with the same stamp. `reads` is the number of system
+  // calls that the caller needs now if the file is not kept. Find adds up the `reads` of each file. Find keeps a file
+  // in memory when the previous reads of the file have taken longer than one read of the whole file takes. Find never
+  // waits for another thread.
   const char* Find(std::size_t file, const DataFile& data, std::int64_t reads);
 
  private:

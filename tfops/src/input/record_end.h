@@ -28,7 +28,7 @@ class RecordEnd {
   // record with its line end. Returns false if more bytes are needed.
   bool Find(const char* data, std::size_t size, bool is_last, std::size_t* bytes);
 
-  // Returns the position of the unclosed quote. Call this method only after Find has returned false with `is_last`.
+  // Returns the position of the unclosed quote. Call open_quote only after Find has returned false with `is_last`.
   std::size_t open_quote() const { return quote_; }
 
  private:

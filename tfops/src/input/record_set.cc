@@ -182,7 +182,7 @@ CoreStatus RecordSetReader::FindPlaces(std::size_t file, const Wanted* wanted, s
   places_.resize(count);
   CoreStatus status;
   for (std::size_t begin = 0, end; begin < count && status.ok(); begin = end) {
-    // One search in the index finds all records of a consecutive run.
+    // One search in the index finds all records with consecutive numbers.
     end = begin + 1;
     while (end < count && wanted[end].number == wanted[end - 1].number + 1) ++end;
     status = set_.indexes_[file]->Find(wanted[begin].number - set_.firsts_[file],

@@ -17,8 +17,8 @@ namespace ascpipe {
 class RecordSet;
 
 // Window w of a set contains the records [w * size, (w + 1) * size). The records of two windows are kept in memory. If
-// a later window is requested, the files are read on from the current position. If an earlier window is requested, the
-// files are read again from the beginning. Only one thread at a time may use a RecordWindows object.
+// a later window is requested, reading continues at the current position. If an earlier window is requested, the files
+// are read again from the beginning. Only one thread at a time may use a RecordWindows object.
 class RecordWindows {
  public:
   explicit RecordWindows(const RecordSet& set) : set_(set) {}

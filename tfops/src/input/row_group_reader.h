@@ -34,7 +34,7 @@ class RowGroupReader {
   // Returns the rows of a part of an epoch's sequence. The caller must free `runs` before the next call.
   CoreStatus Read(std::int64_t epoch, SequencePart part, std::vector<RowRun>* runs);
 
-  // Starts to decode the row group that follows, in the order of the plan, the row group that was read last.
+  // Starts to decode the next row group of the plan, after the row group that was read last.
   void Prefetch();
 
  private:

@@ -39,7 +39,7 @@ class RowGroups {
   // Returns the arguments of RowGroup::Load. The RowGroups object owns the memory to which the arguments point.
   RowGroupArguments ArgumentsOf(std::size_t group) const;
 
-  // Returns a text for messages with the file and the position of a row.
+  // Returns the file and the position of a row as text, for messages.
   std::string Describe(std::int64_t row) const;
 
  private:

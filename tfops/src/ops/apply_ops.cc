@@ -1,5 +1,5 @@
 // Optimizer ops that update rows of variables: AscApplyGradientDescent, AscApplyAdagrad, AscApplyLazyAdam and
-// AscApplyFtrl. AscUpdate applies one of these optimizers to several tables.
+// AscApplyFtrl. AscUpdate applies one optimizer to several tables.
 #include <algorithm>
 #include <string>
 #include <vector>

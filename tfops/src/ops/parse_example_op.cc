@@ -168,8 +168,8 @@ class ParseExampleOp : public tensorflow::OpKernel {
     return OkStatus();
   }
 
-  // Returns a parser for the common form. Returns null if the parser does not support `config`, or if too many batches
-  // were unusual. The names of the features are inputs of the op, but are usually the same in each call.
+  // Returns a parser for records in the common form. Returns null if the parser does not support `config`, or if too
+  // many batches were unusual. The names of the features are inputs of the op, but are usually the same in each call.
   std::shared_ptr<const ExampleParser> ParserOf(const tensorflow::example::FastParseExampleConfig& config) {
     if (unusual_.load(std::memory_order_relaxed) >= kMostUnusual) return nullptr;
     std::vector<WantedFeature> features = CommonFeatures(config);

@@ -59,8 +59,8 @@ dim: Length of a row of the table.
 )doc");
 
 // AscServedLookupFound is a separate op instead of an output of AscServedLookup. TensorFlow cannot load a graph if a
-// node lists fewer output shapes than its op has outputs. Models that older versions exported contain AscServedLookup
-// nodes with only one output shape.
+// node lists fewer output shapes than its op has outputs. Models that older versions of ascpipe exported contain
+// AscServedLookup nodes with only one output shape.
 REGISTER_OP("AscServedLookupFound")
     .Input("table: resource")
     .Input("keys: T")

@@ -7,7 +7,7 @@
 
 namespace ascpipe {
 
-// Prefixes of items of a step to which special rules apply.
+// Prefixes of items that have special rules.
 constexpr char kCollectiveItem[] = "collective ";  // Horovod op: ranks hang if names differ
 constexpr char kVariableItem[] = "variable ";      // dense model: a rank may have additional variables
 

@@ -126,7 +126,7 @@ class PeerSession {
   PeerActions Enter(PeerRequest request, bool is_next);
   // Reports that this rank has executed a request of rank 0.
   void Resume();
-  // Starts the shutdown of this rank. Returns true for the first call.
+  // Starts the shutdown of this rank. Returns true for the first call of BeginLeave.
   bool BeginLeave();
   void NoteLeft() { departure_ = Departure::kLeft; }
   void Stop() { stopped_ = true; }

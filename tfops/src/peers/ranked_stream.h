@@ -68,7 +68,7 @@ class RankedStream {
   bool NameOf(std::int64_t local, BatchName* name) const;
 
   // Returns true if the keys of a batch and of all batches before it are deduplicated. Also returns true if the keys
-  // can no longer be deduplicated; Take then returns the error.
+  // can no longer be deduplicated, so that Take returns the error.
   bool IsReady(std::int64_t local) const;
   // Returns true if every rank has sent its keys for a batch.
   bool IsKnown(const BatchName& name) const;
@@ -124,7 +124,7 @@ class RankedStreams : public PeerKeys {
   bool IsKnown(const PeerHeader& gate) const override;
 
  private:
-  // Keys of one batch that arrived before its stream was added.
+  // Keys of one batch that arrived before the stream of the batch was added.
   struct Early {
     int from;
     std::vector<std::uint8_t> bytes;

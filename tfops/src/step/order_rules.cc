@@ -138,8 +138,8 @@ class OrderRules {
 
   bool IsLate(const RowReader& evaluation) const { return order_.IsAfterAny(evaluation.item, step_.changes); }
 
-  // Orders the plans of each evaluation lookup after all changes on which the lookup depends. If such an order is
-  // impossible, PlanAfterwards sets `conflict` and returns false.
+  // Orders the plans of each evaluation lookup after all changes on which the lookup depends. PlanAfterwards sets
+  // `conflict` and returns false if a plan cannot be ordered after a change.
   bool PlanAfterwards() {
     for (bool again = true; again;) {
       again = false;

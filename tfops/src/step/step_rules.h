@@ -19,8 +19,8 @@ void DecideReads(Step* step, Layout* layout);
 // Merges the plans of each batch. Also merges updates that have the same formula and parameters.
 void DecideGroups(Step* step, Layout* layout);
 
-// Adds a control edge from each op that reads rows to each op that moves or updates these rows. No edge is added if the
-// reading op depends on the other op.
+// Adds a control edge from each op that reads rows to each op that moves or updates the same rows. No edge is added if
+// the reading op depends on the other op.
 void DecideOrder(Step* step, Layout* layout);
 
 }  // namespace step
