@@ -62,8 +62,8 @@ const char* KeptFiles::Find(std::size_t file, const DataFile& data, std::int64_t
   return kept->content.load(std::memory_order_acquire);
 }
 
-// If a file cannot be kept, Keep is not called for the file again. If a file is not kept, the caller reads the records
-// from the disk, and returns an error if a read fails.
+// If a file cannot be kept, Keep is not called for the file again. If a file is not kept, the caller reads each record
+// from the file, and returns an error if a read fails.
 void KeptFiles::Keep(const DataFile& data, Kept* kept) const {
   const std::int64_t bytes = data.stamp().bytes;
   kept->is_refused = true;
