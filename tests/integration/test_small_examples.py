@@ -2,6 +2,9 @@
 import json
 import os
 import re
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -25,6 +28,7 @@ PRINTED = {
         r"(step 200: auc 0\.\d+) with variables\n\1 with tables\nstep 400: auc 0\.\d+ with tables\n",
     "neighbours.ipynb": r"loss 0\.\d+\n400 films, 16 floats each\n(film (\d) of genre \2 -> genres \d \d \d \d \d\n){3}"
                         r"neighbours of the same genre: (9\d|100)%\n",
+    "resume.py": r"(step \d+00: loss 0\.\d+\n){19}step 2000: loss 0\.01\d+\n",
     "serving_updates.py":
         r"(step \d00: users 3, 7, 9 are worth [\d., -]+, served after \d+\.\d\d s\n){5}"
         r"step 600: users 3, 7, 9 are worth 3\.0, 7\.0, 9\.0, served after \d+\.\d\d s\n",
@@ -67,6 +71,26 @@ def test_an_example_prints_what_it_promises_and_nothing_of_ours_is_deprecated(na
     assert re.fullmatch(PRINTED[name], out), out
     assert [line for line in err.splitlines() if OURS.search(line)] == []
     assert err.count("ascpipe: daemon") >= 1
+
+
+@pytest.mark.timeout_s(150)
+def test_an_example_that_is_killed_continues_with_the_next_batch(tmp_path):
+    variables = {**os.environ, "PYTHONPATH": str(tree.ROOT)}
+    command = [str(tree.ROOT / "examples/resume.py"), str(tmp_path)]
+    with subprocess.Popen([sys.executable, *command], cwd=str(tmp_path), env=variables, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, universal_newlines=True) as killed:
+        before = [next(killed.stdout) for _ in range(7)]
+        killed.kill()
+    code, out, err = forked_calls.python(command, tmp_path, variables, 100.0)
+    assert code == 0, err
+    after = out.splitlines(keepends=True)
+    assert after[0].startswith(("step 700:", "step 800:", "step 900:")), out  # it may have trained until it was killed
+    shutil.rmtree(str(tmp_path / "model"))
+    code, out, err = forked_calls.python(command, tmp_path, variables, 100.0)
+    assert code == 0, err
+    undisturbed = out.splitlines(keepends=True)
+    assert before == undisturbed[:7]
+    assert after == undisturbed[-len(after):]
 
 
 def test_a_warning_that_names_a_file_of_ours_is_seen():

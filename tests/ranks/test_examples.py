@@ -10,7 +10,7 @@ import pytest
 from examples.dlrm import generator
 from tests.support.daemons import ROOT
 from tests.support.programs.running import RING_BYTES
-from tests.support.several_ranks import ascpipe_run, ended, needs_horovod, said
+from tests.support.several_ranks import ascpipe_run, ended, needs_horovod, said, started
 
 pytestmark = [needs_horovod, pytest.mark.timeout_s(280)]
 
@@ -70,3 +70,19 @@ def test_the_demo_refuses_what_several_ranks_cannot_share(tmp_path):
     code, _, err = ended(ascpipe_run(2, script, "--batch-size", "33"))
     assert code == 2
     assert "--batch-size 33 is no multiple of the 2 ranks" in err
+
+
+def test_the_example_that_is_killed_continues_on_two_ranks(tmp_path):
+    script = os.path.join(ROOT, "examples/resume.py")
+    with started([sys.executable, script, tmp_path]) as killed:
+        before = [next(killed.stdout) for _ in range(5)]
+        killed.kill()
+    assert before[-1].startswith("step 500:")
+    two = run(ascpipe_run(2, script, tmp_path))
+    steps = [[int(line.split()[1][:-1]) for line in said(two, rank)] for rank in (0, 1)]
+    assert steps[0] == steps[1]
+    assert 500 <= steps[0][0] <= 800  # it may have trained until it was killed
+    assert steps[0] == list(range(steps[0][0], steps[0][-1] + 1, 100))
+    # The checkpoint has (first - 100) steps of 64 records; the others are trained in steps of 2 * 64.
+    last = steps[0][0] - 100 + (2 * 64000 - 64 * (steps[0][0] - 100)) // 128
+    assert steps[0][-1] == last // 100 * 100

@@ -14,7 +14,7 @@ Fields of a case:
 - ``out``: file that receives the lines, with the rank as its suffix. By default, they are printed.
 
 The program prints a line for each step: its number, the numbers of its records, and the bits of its loss. It prints
-evaluations as ``eval NUMBER LOSS``. The last line is ``end``.
+evaluations as ``eval NUMBER LOSS``. The last line is ``end``, and the first line of a file ``out`` is ``pid NUMBER``.
 """
 import contextlib
 import json
@@ -243,6 +243,8 @@ def train(case: Dict[str, Any]) -> None:
     """Train from the newest checkpoint, or from the first record, to the last step."""
     _case.update(case)
     os.makedirs(case["folder"], exist_ok=True)
+    if "out" in case:
+        say("pid {}".format(os.getpid()))
     steps = Steps(case)
     ways = {"session": in_session, "two_sessions": in_two_sessions, "monitored": in_monitored_session}
     with tf.Graph().as_default():
