@@ -82,7 +82,7 @@ class Settings(pydantic.BaseModel):
         return table % self.table_workers
 
     def is_given(self, name: str) -> bool:
-        """Return whether a file, the environment or the command line sets a setting, even to its default value."""
+        """Return whether the user has set a setting, even if the value equals the default."""
         return self.origin_of(name) != DEFAULTS
 
     def origin_of(self, name: str) -> str:
@@ -170,7 +170,7 @@ def size(text: str) -> int:
 
 
 def _is_of_a_service(name: str, value: str) -> bool:
-    """Return whether Kubernetes has set this variable, for a service whose name starts with ascpipe."""
+    """Return whether Kubernetes has set the variable for a service whose name starts with ascpipe."""
     return name.startswith(ENVIRONMENT_PREFIX) and (
         _OF_A_SERVICE.search(name) is not None
         or name.endswith("_PORT") and _ADDRESS_OF_A_SERVICE.match(value) is not None)
@@ -188,7 +188,8 @@ def _require_known(environment: Mapping[str, str]) -> None:
 
 
 def processors(text: str) -> List[int]:
-    """Parse a list of CPUs such as ``"2,4-7"``, and return the CPU numbers. Raise ``ValueError`` if it is invalid.
+    """Parse a list of CPUs such as ``"2,4-7"``, and return the CPU numbers. Raise ``ValueError`` if the list is
+    invalid.
 
     An empty string is an empty list.
     """
@@ -243,8 +244,7 @@ def _checked(values: Dict[str, Any], origins: Dict[str, str]) -> Settings:
 
 
 def _refused(name: str, value: Any) -> str:
-    """Return the reason why the setting cannot have this value, or an empty string if the value may be valid.
-    """
+    """Return why the setting cannot have the value, or an empty string if the value may be valid."""
     if name not in Settings.__fields__:
         return _no_such(name)
     # pydantic would accept True as 1, and truncate 1.9 to 1

@@ -38,7 +38,7 @@ _MAX_BLOCK_ROWS = 1 << 17
 
 
 class Checkpoint:
-    """Verified checkpoint, returned by ``open_checkpoint``. Close the object, or use ``with``.
+    """Verified checkpoint, returned by ``open_checkpoint``. Close the object after use, or use a ``with`` statement.
 
     Attributes:
         prefix: the argument of ``open_checkpoint``.
@@ -101,7 +101,8 @@ class Checkpoint:
 
     def row_parts(self, table: str, targets: Targets, rank: int = 0,
                   ranks: int = 1) -> Iterator[Sequence[np.ndarray]]:
-        """Yield blocks of rows, in the order of ``keys_with_rows``. A block has one array for each part of a row.
+        """Yield blocks of rows, in the order of ``keys_with_rows``. A block has one array for the embedding and one for
+        each optimizer slot.
 
         The blocks may be smaller or larger than the blocks of ``keys_with_rows``.
 
@@ -115,7 +116,7 @@ class Checkpoint:
 
     def candidates(self, table: str, rank: int = 0, ranks: int = 1,
                    block_rows: Optional[int] = None) -> Iterator[KeyBlock]:
-        """Yield the keys that are counted and have no row. Blocks are yielded in file order."""
+        """Yield the keys that have a count but no row. Blocks are yielded in file order."""
         for keys, counts, timestamps in self.arrays(table, candidate_pieces, rank, ranks, block_rows):
             yield KeyBlock(keys, counts, timestamps)
 
@@ -155,7 +156,7 @@ class Checkpoint:
         self.close()
 
     def _whole(self, table: str, pieces_of: Pieces) -> Optional[np.ndarray]:
-        """Read the first piece that ``pieces_of`` returns, or return None if there is no piece."""
+        """Return the content of the first piece from ``pieces_of``, or None if ``pieces_of`` returns no piece."""
         for piece in pieces_of(self.tables[table]):
             with self._unchanged(table, piece):
                 return read_all(self._tree, table, piece, self._slice)
@@ -202,7 +203,7 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def _unchanged(self, table: str, piece: Piece) -> Iterator[Optional[int]]:
-        """Yield a descriptor of the data file of a piece, or None if an unverified checkpoint lacks the file.
+        """Yield a file descriptor of a piece's data file, or None if an unverified checkpoint lacks the file.
 
         Raise ``DamagedCheckpointError`` if the file has changed since it was verified.
         """
@@ -226,7 +227,7 @@ def _rows_of_block(pieces: Sequence[Piece]) -> int:
 
 
 def _chosen(keys: np.ndarray, rank: int, ranks: int, kept: Optional[Kept]) -> Optional[np.ndarray]:
-    """Return which keys are yielded, as bool[n], or None if all keys are yielded."""
+    """Return a mask bool[n] of the keys to yield, or None to yield all keys."""
     mine = None if ranks == 1 else belongs(keys, rank, ranks)
     if kept is None:
         return mine

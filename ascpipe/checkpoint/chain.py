@@ -15,13 +15,15 @@ MAX_DELTAS = 256  #: maximum per full checkpoint; each delta adds open files and
 
 
 class Chain(Checkpoint):
-    """Full checkpoint and its deltas, called members. A key is read from the newest member that contains the key.
+    """Full checkpoint and its deltas, called members of the chain. Each key is read from the newest of the checkpoints
+    that contain the key.
 
     The newest member provides the specs and the position. The counts of rows and candidates cover all members.
     """
 
     def __init__(self, members: Sequence[Checkpoint]) -> None:
-        """Merge verified checkpoints: a full checkpoint, then its deltas. Each member is the parent of the next member.
+        """Merge verified checkpoints: a full checkpoint, then its deltas. Each checkpoint must be the parent of the
+        next checkpoint.
 
         Raises:
             DamagedCheckpointError: the members have different tables.
@@ -60,7 +62,7 @@ class Chain(Checkpoint):
         return self._members[-1].pool(table)
 
     def close(self) -> None:
-        """Close all files of all members. Further calls do nothing."""
+        """Close all files of the chain's checkpoints. Further calls do nothing."""
         for member in self._members:
             member.close()
 
@@ -87,7 +89,7 @@ class _Tellers:
         self._members = np.repeat(np.arange(1, len(told) + 1), [len(some) for some in told])[order][newest]
 
     def tells(self, number: int, keys: np.ndarray, kept: Optional[Kept]) -> np.ndarray:
-        """Return which keys of member ``number`` are in no newer member, as bool[n].
+        """Return a mask bool[n] of the keys of checkpoint ``number`` that no newer checkpoint of the chain contains.
 
         Args:
             kept: additional condition. Keys that do not satisfy it are False in the result.
@@ -101,5 +103,5 @@ class _Tellers:
 
 
 def _form(spec: TableSpec) -> TableSpec:
-    """Return the spec without the fields that may differ between the members of a chain."""
+    """Return the spec without the fields that may differ between the checkpoints of a chain."""
     return spec._replace(rows=0, candidates=0, deleted=0, initial=None, policies=None)

@@ -61,7 +61,7 @@ def check_position(position: Position, tables: Iterable[str]) -> None:
 
 
 def check_stem(stem: str) -> None:
-    """Raise ``ValueError`` unless ``stem`` is a valid ``base-step``."""
+    """Raise ``ValueError`` unless ``stem`` is a valid checkpoint name of the form ``base-step``."""
     _text("stem", stem, _STEM)
     if "/" in stem or stem.startswith("."):
         raise ValueError("stem: {} is not a file name".format(shown(stem)))

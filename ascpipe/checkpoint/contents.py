@@ -122,7 +122,7 @@ class PartedBlock(NamedTuple):
     timestamps: np.ndarray
 
     def joined(self) -> Block:
-        """Return a ``Block`` with the parts concatenated."""
+        """Return a ``Block`` in which the arrays of ``parts`` are concatenated to ``rows``."""
         rows = self.parts[0] if len(self.parts) == 1 else np.concatenate(self.parts, axis=1)
         return Block(self.keys, rows, self.counts, self.timestamps)
 
@@ -155,7 +155,7 @@ class KeyBlock(NamedTuple):
 
 
 class TablePosition(NamedTuple):
-    """Progress of a table. The run id and this progress together identify the live state that was saved.
+    """Progress of a table. Together with the run id, the progress identifies the state of the table that was saved.
 
     Attributes:
         last_ticket: last finished ticket, or -1 if no ticket is finished.
@@ -181,7 +181,7 @@ class Link(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """One rank's part of a checkpoint. It contains the keys with ``|key| % ranks == rank``.
+    """One rank's part of a checkpoint. A slice contains the keys with ``|key| % ranks == rank``.
 
     Attributes:
         rank: number of the rank.
@@ -193,12 +193,12 @@ class Slice(NamedTuple):
 
     @property
     def data(self) -> str:
-        """Return the name of the slice's data files. Each folder has one data file of the slice."""
+        """Return the name of the slice's data files. Each folder of a table contains one data file per slice."""
         return self._file("data")
 
     @property
     def attribute(self) -> str:
-        """Return the name of the slice's shape files. Each folder has one shape file of the slice."""
+        """Return the name of the slice's shape files. Each folder of a table contains one shape file per slice."""
         return self._file("attribute")
 
     def _file(self, what: str) -> str:

@@ -90,7 +90,8 @@ def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> N
 
 
 def withdraw(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int, *, copies: bool) -> None:
-    """Remove the links to TensorFlow's files from the directory ``directory_fd``. Names of other files are kept.
+    """Remove the links to TensorFlow's files from the directory ``directory_fd``. A name that now refers to another
+    file is kept.
 
     Args:
         copies: also remove copies, which ``publish`` creates if the file system does not support hard links. A copy is

@@ -45,17 +45,17 @@ class StreamDigest:
                 self._crc = 0
 
     def sums(self) -> bytes:
-        """Return the CRC-32 of each MiB so far, four bytes each, little-endian."""
+        """Return the CRC-32 of each MiB added so far, as four little-endian bytes each."""
         whole = b"".join(self._done)
         return whole if self.size % PIECE_BYTES == 0 else whole + _packed(self._crc)
 
     def hexdigest(self) -> str:
-        """Return the digest of all bytes so far."""
+        """Return the digest of all bytes added so far."""
         return hashlib.blake2b(self.size.to_bytes(8, "little") + self.sums(), digest_size=32).hexdigest()
 
 
 def file_digest(fd: int, size: int) -> str:
-    """Return the digest of the first ``size`` bytes of a file. Raise ``OSError`` if the file is shorter."""
+    """Return the digest of the first ``size`` bytes of a file. Raise ``OSError`` if the file has fewer bytes."""
     stream = StreamDigest()
     buffer = memoryview(bytearray(min(size, PIECE_BYTES)))
     while stream.size < size:

@@ -28,7 +28,7 @@ _SYNCS_AT_A_TIME = 8
 
 
 class Stamp(NamedTuple):
-    """Identity of a file and its content. If the file changes, its stamp changes."""
+    """Attributes that identify a file and change with its content. If the file changes, its stamp changes."""
 
     device: int
     inode: int
@@ -143,7 +143,9 @@ def replace_file(directory_fd: int, name: str, content: Bytes) -> None:
 
 
 def read_into(fd: int, offset: int, out: Any) -> None:
-    """Fill a buffer with the bytes of the file from ``offset``. Raise ``OSError`` (EIO) if the file is too short."""
+    """Fill a buffer with the bytes of the file from ``offset``. Raise ``OSError`` (EIO) if the file ends before the
+    buffer is full.
+    """
     rest = memoryview(out).cast("B")
     while rest.nbytes:
         count = os.preadv(fd, [rest], offset)
@@ -182,7 +184,7 @@ def sync_all(fds: Sequence[int]) -> None:
 
 
 def begin_sync(fd: int, start: int, end: int) -> None:
-    """Start to write a range of bytes to the disk in the background. A later ``sync`` is then shorter."""
+    """Start to write a range of bytes to the disk in the background. A later ``sync`` then takes less time."""
     if end > start:
         with contextlib.suppress(OSError):  # the call is only a hint; ``sync`` reports errors of the file
             os.posix_fadvise(fd, start, end - start, os.POSIX_FADV_DONTNEED)  # writes dirty pages, which stay cached
@@ -252,7 +254,7 @@ def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **nam
 
 
 def try_exchange(directory_fd: int, one: str, other: str) -> bool:
-    """Exchange two names atomically. Change nothing and return False if the file system does not support this call."""
+    """Exchange two names atomically. Change nothing and return False if the file system cannot exchange names."""
     return _try(_CANNOT_EXCHANGE, syscalls.exchange_names, directory_fd, one, other)
 
 

@@ -72,7 +72,8 @@ class NoCheckpointError(CheckpointError, FileNotFoundError):
 
 
 class NoTablesError(NoCheckpointError, FileExistsError):
-    """A checkpoint has a dense part and no tables. The error is also a FileExistsError for compatibility with Rec SDK.
+    """A checkpoint has a dense part and no tables. The class is derived from FileExistsError for compatibility with Rec
+    SDK.
 
     Attributes:
         prefix: prefix of the checkpoint.
@@ -190,7 +191,7 @@ class RowsNotExportedError(CheckpointError):
 
 
 class RowsNotImportedError(CheckpointError, ValueError):
-    """Rows of files do not fit a table, or have invalid values. No checkpoint was written.
+    """The rows in a file do not match a table, or contain invalid values. No checkpoint was written.
 
     Attributes:
         source: path of the files.

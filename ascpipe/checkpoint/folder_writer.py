@@ -125,7 +125,8 @@ class TableFolders:
         return _write(self._pool, [pool])
 
     def finish(self) -> Dict[str, SavedFile]:
-        """Write the shape files and make all files durable. Return a dict from folder to size and digest of its data.
+        """Write the shape files and make all files durable. Return a dict from each folder to the size and the digest
+        of the folder's data file.
 
         Raises:
             ValueError: there are fewer keys than in the spec.
@@ -161,7 +162,9 @@ class TableFolders:
 
 
 def _made(directory_fd: int, name: str, part: Slice) -> int:
-    """Create a directory and return its descriptor. With several ranks, another rank may already have created it."""
+    """Create a directory and return its descriptor. With several ranks, another rank may already have created the
+    directory.
+    """
     if part.ranks > 1:
         return disk.make_or_open_directory(directory_fd, name)
     return disk.make_directory(directory_fd, name)

@@ -1,4 +1,5 @@
-"""Functions that sort keys and reorder rows. They call ``libascpipe_files.so``, which does not need TensorFlow.
+"""Functions that sort keys and reorder rows. The functions call ``libascpipe_files.so``, which does not need
+TensorFlow.
 
 The functions of the library are in ``tfops/src/rows``. ctypes releases the GIL during a call.
 """
@@ -57,7 +58,7 @@ def scratch_for(count: int) -> np.ndarray:
 
 
 def order_of(keys: np.ndarray, scratch: Optional[np.ndarray] = None) -> np.ndarray:
-    """Return the indices of the keys in the order of the keys, as uint32[n]. Equal keys keep their order.
+    """Return the indices that sort the keys in ascending order, as uint32[n]. Equal keys keep their order.
 
     Args:
         keys: int64[n], contiguous; n is below 2^32.
@@ -72,7 +73,7 @@ def order_of(keys: np.ndarray, scratch: Optional[np.ndarray] = None) -> np.ndarr
 
 
 def ranges_of(keys: np.ndarray, bounds: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """Return the range of each key, and the number of keys in each range.
+    """Divide keys into ranges. Return the range number of each key, and the number of keys in each range.
 
     The range of a key is the number of bounds that are not larger than the key.
 
@@ -93,7 +94,7 @@ def ranges_of(keys: np.ndarray, bounds: np.ndarray) -> Tuple[np.ndarray, np.ndar
 
 
 def grouped(ranges: np.ndarray, count: int) -> Tuple[np.ndarray, np.ndarray]:
-    """Return the indices of rows in the order of their ranges, and the number of rows of each range.
+    """Group rows by range. Return the row indices sorted by range, and the number of rows in each range.
 
     Args:
         ranges: uint16[n] or uint32[n], contiguous, range of each row, as returned by ``ranges_of``.
@@ -113,7 +114,7 @@ def grouped(ranges: np.ndarray, count: int) -> Tuple[np.ndarray, np.ndarray]:
 
 
 def gathered(values: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Return the rows with these indices.
+    """Return the rows of ``values`` with the indices in ``order``.
 
     Args:
         values: [n] or [n, width], contiguous, of any type.
@@ -131,7 +132,8 @@ def _kind(ranges: int) -> type:
 
 
 def _start(values: np.ndarray, kind: type) -> int:
-    """Return the address of an array. Raise ``ValueError`` if the array has another type or is not contiguous."""
+    """Return the address of an array. Raise ``ValueError`` if the array is not contiguous or its type is not ``kind``.
+    """
     if values.dtype != kind or not values.flags.c_contiguous:
         raise ValueError("an array of {} is needed, and its values must be contiguous".format(np.dtype(kind)))
     return int(values.ctypes.data)

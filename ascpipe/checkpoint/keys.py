@@ -7,7 +7,7 @@ from ascpipe.checkpoint.key_order import order_of, sort_keys
 
 
 def places(keys: np.ndarray, sought: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """Look up keys in a sorted set.
+    """Find the positions of keys in a sorted array.
 
     Args:
         keys: int64[n], sorted and unique.
@@ -65,6 +65,6 @@ def belongs(keys: np.ndarray, rank: int, ranks: int) -> np.ndarray:
 
 
 def check_rank(rank: int, ranks: int) -> None:
-    """Raise ``ValueError`` unless the rank exists."""
+    """Raise ``ValueError`` unless ``rank`` is in [0, ranks)."""
     if ranks < 1 or not 0 <= rank < ranks:
         raise ValueError("rank {} is not in [0, {})".format(rank, ranks))

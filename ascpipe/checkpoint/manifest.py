@@ -144,7 +144,7 @@ def encoded_manifest(manifest: Manifest) -> bytes:
 
 
 def decoded_manifest(record: bytes) -> Manifest:
-    """Parse a manifest. Raise ``ValueError`` if it is malformed or inconsistent."""
+    """Parse a manifest. Raise ``ValueError`` if the manifest is malformed or inconsistent."""
     content = _of_format(record, _FORMAT, SLICED_VERSION)
     parts = ["slices"] if content["version"] == SLICED_VERSION else list(_SLICE_FIELDS)
     content = sealed_json.fields(content, ["format", "version", "step", "stem", "saved_at", "parent", *parts])
@@ -177,7 +177,7 @@ def encoded_slice(content: SliceContent, rank: int, ranks: int, *, delta: bool) 
 
 
 def decoded_slice(record: bytes, rank: int, ranks: int, *, delta: bool) -> SliceContent:
-    """Parse ``SLICE_<rank>.json``. Raise ``ValueError`` if it is malformed or belongs to another rank."""
+    """Parse ``SLICE_<rank>.json``. Raise ``ValueError`` if the record is malformed or belongs to another rank."""
     content = sealed_json.fields(_of_format(record, _SLICE_FORMAT),
                                  ["format", "version", "rank", "ranks", "delta", *_SLICE_FIELDS])
     check_rank(rank, ranks)
@@ -211,7 +211,7 @@ def encoded_pair(manifest_record: bytes, dense: Dict[str, SavedFile]) -> bytes:
 
 
 def decoded_pair(record: bytes) -> Pair:
-    """Parse a pair record. Raise ``ValueError`` if it is malformed."""
+    """Parse a pair record. Raise ``ValueError`` if the record is malformed."""
     content = sealed_json.fields(_of_format(record, _PAIR_FORMAT), ["format", "version", "manifest", "dense"])
     return Pair(content["manifest"], _files(content["dense"]))
 

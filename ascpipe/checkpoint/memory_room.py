@@ -13,7 +13,8 @@ _NO_THREAD = "can't start new thread"  #: message of Python's error if there is 
 
 @contextlib.contextmanager
 def memory_for(prefix: str, what: str, need_bytes: int) -> Iterator[None]:
-    """Context manager that checks the memory limits, and converts memory errors in its block to one error class.
+    """Context manager that checks the memory limits, and converts all memory errors in its block to the same error
+    class.
 
     Args:
         prefix: prefix of the checkpoint.

@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
     @property
     def displaced(self) -> str:
-        """Return the temporary name of a full checkpoint while a save replaces it.
+        """Return the temporary name that a save gives to the full checkpoint that it replaces.
 
         The name is used only if the file system cannot exchange two names.
         """
@@ -110,7 +110,7 @@ def is_delta_name(name: str) -> bool:
 
 
 def checked_directory(directory: str) -> str:
-    """Return ``directory`` if checkpoints are allowed there.
+    """Return ``directory`` if the directory may contain checkpoints.
 
     Raises:
         CheckpointPathError: the path is not allowed.

@@ -108,7 +108,7 @@ def _ours(tree: Tree, scope: Scope) -> Checkpoint:
 
 
 def _member(tree: Tree, scope: Scope) -> Tuple[Checkpoint, Optional[Link]]:
-    """Verify one checkpoint. Return it without its ancestors, and the link to its parent."""
+    """Verify one checkpoint. Return the checkpoint without its ancestors, and the link to the checkpoint's parent."""
     records, stamps = verified(tree, scope)
     manifest = records.manifest
     dense = os.path.join(tree.path, DENSE, manifest.stem) if records.pair.dense else None
@@ -136,7 +136,7 @@ def trained_batches(prefix: str) -> Dict[str, int]:
 
 
 def table_names(prefix: str) -> List[str]:
-    """Return the names of the tables of a checkpoint, or an empty list if ascpipe did not write tables there.
+    """Return the names of the tables of a checkpoint, or an empty list if ascpipe saved no tables in it.
 
     Only the manifest and the pair record are verified.
 

@@ -11,7 +11,7 @@ from ascpipe.checkpoint.tree import Records, Tree, open_place, open_tree, why
 
 
 class Found(NamedTuple):
-    """Complete checkpoint. Its records are intact, and every file has the recorded size.
+    """Complete checkpoint. A checkpoint is complete if its records are intact and every file has the recorded size.
 
     Attributes:
         prefix: ``directory/base-step``.

@@ -50,7 +50,8 @@ def _no_constant(text: str) -> Any:
 
 
 def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
-    """Return ``content``. Raise ``ValueError`` unless it is a JSON object whose fields are exactly ``names``."""
+    """Return ``content``. Raise ``ValueError`` unless ``content`` is a JSON object whose fields are exactly ``names``.
+    """
     wanted = set(names)
     if not isinstance(content, dict) or set(content) != wanted:
         raise ValueError("expected the fields {}, not {}".format(
@@ -59,7 +60,7 @@ def fields(content: Any, names: Iterable[str]) -> Dict[str, Any]:
 
 
 def array(content: Any) -> list:
-    """Return ``content``. Raise ``ValueError`` unless it is a JSON array."""
+    """Return ``content``. Raise ``ValueError`` unless ``content`` is a JSON array."""
     if not isinstance(content, list):
         raise ValueError("expected an array, not {}".format(shown(content)))
     return content

@@ -53,7 +53,9 @@ class SliceTables:
             self._wrote(sum(len(piece.attribute) for piece in all_pieces(spec, rank)))
 
     def check(self, name: str, *, has_pool: bool) -> None:
-        """Raise ``ValueError`` if the table is not in the slice, was already written, or lacks its pool."""
+        """Raise ``ValueError`` if the table is not in the slice, was already written, or lacks its pool of initial
+        rows.
+        """
         spec = self._specs.get(name)
         if spec is None or name in self._saved:
             raise ValueError("table {!r} {}".format(

@@ -97,7 +97,7 @@ def new_name() -> str:
 
 
 def discard(directory_fd: int, name: str, *, copies: bool = False) -> None:
-    """Remove the directory of a save or checkpoint. Also remove the links to its dense files from ``directory_fd``.
+    """Remove the directory of a save or checkpoint. Also remove the links to TensorFlow's files from ``directory_fd``.
 
     Args:
         copies: see ``dense_part.withdraw``.
@@ -124,7 +124,8 @@ def _dense_of(fd: int) -> Dict[str, SavedFile]:
 
 
 def remove_if_possible(directory_fd: int, name: str) -> bool:
-    """Call ``discard``. If the call fails, log the error and return False; the next save tries again."""
+    """Call ``discard``. If the directory cannot be removed, log the error and return False; the next save tries again.
+    """
     try:
         discard(directory_fd, name)
     except OSError as error:

@@ -41,7 +41,7 @@ class TableFile(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Content of a table that is written.
+    """Content of a table that ``write_table`` writes to a file.
 
     Attributes:
         dim: floats of an embedding.
@@ -87,7 +87,7 @@ def source_of(checkpoint: Checkpoint, spec: TableSpec) -> Source:
 
 
 def shown_blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
-    """Yield blocks of keys with the first ``parts`` parts of their rows. The first part is the embedding.
+    """Yield blocks of keys, each with the first ``parts`` parts of the rows. The first part is the embedding.
 
     Each call yields the keys in the same order. Keys below the access threshold are omitted.
     """
@@ -127,7 +127,7 @@ class _Content:
 
 
 def write_table(fd: int, source: Source) -> TableFile:
-    """Write a table at the current position of a file. The position is a multiple of 64."""
+    """Write a table at the current position of a file. The position must be a multiple of 64."""
     content = _Content(fd)
     keys = np.concatenate([np.empty(0, np.int64), *(keys for keys, in source.blocks(0)), source.deleted])
     rows = len(keys) - len(source.deleted)

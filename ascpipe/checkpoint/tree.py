@@ -33,7 +33,7 @@ def open_place(place: Place) -> int:
 
 
 def open_tree(prefix: str) -> "Tree":
-    """Open the sparse part of a checkpoint. Raise the errors of ``place_of``, ``open_place`` and ``Tree``."""
+    """Open the sparse part of a checkpoint. Raise the same errors as ``place_of``, ``open_place`` and ``Tree``."""
     place = place_of(prefix)
     with disk.closing(open_place(place)) as directory_fd:
         return Tree(place, directory_fd)
@@ -46,7 +46,7 @@ def _refused(path: str, error: OSError) -> CheckpointError:
 
 
 def why(error: OSError) -> str:
-    """Describe a system error in one sentence."""
+    """Return one sentence that describes a system error."""
     if error.errno in disk.IS_LINK:
         return "it is a symbolic link, which is never followed, or not a directory"
     return "{}{}".format(error.strerror or error,
@@ -71,7 +71,7 @@ class Tree:
     """
 
     def __init__(self, place: Place, directory_fd: int) -> None:
-        """Open the sparse part. ``directory_fd`` is the directory that contains it.
+        """Open the sparse part. ``directory_fd`` is the directory that contains the sparse part.
 
         Raises:
             NoCheckpointError: the directory does not exist.
@@ -126,7 +126,7 @@ class Tree:
         return Records(manifest, pair)
 
     def open_parent(self, link: Link) -> "Tree":
-        """Open the parent checkpoint by its name. Raise ``DamagedCheckpointError`` if it cannot be opened."""
+        """Open the parent checkpoint by its name. Raise ``DamagedCheckpointError`` if the parent cannot be opened."""
         try:
             return open_tree(os.path.join(self.place.directory, link.stem))
         except NoCheckpointError as error:
@@ -156,7 +156,9 @@ class Tree:
             raise self.damaged(os.path.join(*names), why(error)) from error
 
     def folders(self, names: Sequence[str]) -> List[str]:
-        """Return the sorted names of the subdirectories of a directory. Raise ``OSError`` if it cannot be listed."""
+        """Return the sorted names of the subdirectories of a directory. Raise ``OSError`` if the directory cannot be
+        listed.
+        """
         with disk.closing(self._directory(names)) as fd:
             return [name for name in disk.names(fd) if disk.is_directory(fd, name)]
 
@@ -176,7 +178,7 @@ class Tree:
             return None
 
     def check_content(self, names: Sequence[str], wanted: bytes) -> None:
-        """Raise ``DamagedCheckpointError`` unless a file has exactly these bytes."""
+        """Raise ``DamagedCheckpointError`` unless the content of a file is ``wanted``."""
         with self.file(names) as fd:
             size = disk.stamp(fd).size
             content = bytearray(len(wanted))

@@ -30,7 +30,7 @@ _MAX_TABLES = 4096
 
 
 class Version(NamedTuple):
-    """The rows after a training step.
+    """Identification of the rows of all tables after a training step.
 
     Attributes:
         step: training step.
@@ -58,7 +58,7 @@ class Update(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the name of the file."""
+        """Return the name of the update file."""
         return "update-{:016d}.{}".format(self.sequence, "full" if self.base is None else "delta")
 
 

@@ -49,7 +49,7 @@ class ExportedUpdate(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """Checkpoint of which only the records have been read.
+    """Checkpoint whose records have been read, but not its rows.
 
     Attributes:
         prefix: prefix of the checkpoint.
@@ -171,8 +171,9 @@ def _member(tree: Tree, to: str) -> Tuple[_Member, Optional[Link]]:
 
 
 def _continues(last: Update, members: Sequence[_Member], are_full: Sequence[bool], keep: int) -> bool:
-    """Return whether deltas of all members can follow the update ``last``. ``are_full`` has a value for each existing
-    update."""
+    """Return whether the next updates after ``last`` can be deltas, one for each member. ``are_full`` contains a value
+    for each existing update.
+    """
     deltas = are_full[::-1].index(True) if True in are_full else len(are_full)
     return (deltas + len(members) <= keep and all(member.base is not None for member in members)
             and (not members or members[0].base == last.version.checkpoint)
@@ -194,7 +195,7 @@ def _write(member: _Member, to: str, fd: int, update: Update, progress: Optional
 
 
 class _Counter:
-    """Counter of the rows that are written.
+    """Counter of the rows that have been written.
 
     Args:
         progress: called after each block.
@@ -207,7 +208,7 @@ class _Counter:
         self._done = 0
 
     def counted(self, source: Source) -> Source:
-        """Return a source with the same content. The source counts its rows when they are read."""
+        """Return a source with the content of ``source``. The new source counts rows when they are read."""
         return source if self._progress is None else source._replace(blocks=lambda parts: self._blocks(source, parts))
 
     def _blocks(self, source: Source, parts: int) -> Iterator[List[np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Checkpoint writer. It writes a temporary directory, makes it durable, and renames it to commit the checkpoint."""
+"""Checkpoint writer, which writes a durable temporary directory and renames it to commit the checkpoint."""
 import contextlib
 import logging
 import os
@@ -148,7 +148,7 @@ class CheckpointWriter(TablesWriter):
             self._stage().sync_marker()
 
     def commit(self, position: Position, slices: Sequence[str] = ()) -> str:
-        """Make the checkpoint durable and rename it into place. An existing checkpoint of the same name is
+        """Make the checkpoint durable and rename it to its final name. An existing checkpoint of the same name is
         replaced atomically.
 
         Args:
@@ -191,7 +191,7 @@ class CheckpointWriter(TablesWriter):
         return self._stage().fd
 
     def _slice_of(self, rank: int, digest: str) -> SliceContent:
-        """Read and remove the record of another rank. Return the content of that rank's slice."""
+        """Read and remove the record of another rank. Return the content of the rank's slice."""
         fd = self._stage().fd
         name = slice_record(rank)
         try:
@@ -232,7 +232,7 @@ class CheckpointWriter(TablesWriter):
                                     "another name".format(self._name))
 
     def _take_place(self, name: str) -> Optional[str]:
-        """Rename directory ``name`` into place; this is the commit. Return the new name of the replaced
+        """Commit the checkpoint: rename directory ``name`` to its final name. Return the new name of the replaced
         checkpoint, or None.
         """
         directory_fd = self._directory()
@@ -252,8 +252,8 @@ class CheckpointWriter(TablesWriter):
         return place.displaced
 
     def _publish(self, stage: staging.Staging, dense: Dict[str, SavedFile], replaced: Optional[str]) -> None:
-        """Sync the parent directory to make the rename durable, link TensorFlow's files into it, and remove the
-        replaced checkpoint.
+        """Make the rename durable, link TensorFlow's files into the parent directory, and remove the replaced
+        checkpoint.
         """
         self._staging = None
         directory_fd = self._directory()
@@ -285,7 +285,7 @@ class CheckpointWriter(TablesWriter):
             raise
 
     def _failure(self, reason: str) -> NotSavedError:
-        """Clean up, and return an error that includes the result of the clean-up."""
+        """Clean up, and return an error that says whether the clean-up succeeded."""
         state = "Nothing was left behind."
         if self._staging is not None and not self._abandon_staging():
             state = "Partial files are left in {}; the next save removes them.".format(self._place.directory)

@@ -1,5 +1,6 @@
-"""Commands ``ascpipe checkpoint``, which need neither TensorFlow nor a daemon. Commands for rows are in
-``checkpoint_rows.py``."""
+"""Commands ``ascpipe checkpoint``, which need neither TensorFlow nor a daemon. The commands that read or write rows are
+in ``checkpoint_rows.py``.
+"""
 import contextlib
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""Commands ``ascpipe checkpoint`` that read or write rows. They need neither TensorFlow nor a daemon."""
+"""Commands ``ascpipe checkpoint`` that read or write rows. The commands need neither TensorFlow nor a daemon."""
 import contextlib
 import json
 import sys
@@ -59,7 +59,7 @@ def export_command(checkpoint: str, as_json: bool, **given: Any) -> None:
               help="Name of the new checkpoint. Default: BASE-imported-STEP beside CHECKPOINT.")
 @as_json_option
 def import_command(source: str, as_json: bool, **given: Any) -> None:
-    """Import rows and print the name of the new checkpoint and the numbers of rows."""
+    """Import rows, and print the name of the new checkpoint and the row counts."""
     from ascpipe.rows.imports import Request, imported
 
     with bar("import") as progress:

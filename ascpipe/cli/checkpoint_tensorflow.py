@@ -1,4 +1,4 @@
-"""Commands ``ascpipe checkpoint from-tensorflow`` and ``to-tensorflow``. They need neither TensorFlow nor a daemon."""
+"""Commands ``ascpipe checkpoint from-tensorflow`` and ``to-tensorflow``, which need neither TensorFlow nor a daemon."""
 from typing import Optional, Sequence, Tuple
 
 import click

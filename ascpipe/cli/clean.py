@@ -1,4 +1,4 @@
-"""Command ``ascpipe clean``. It removes files of dead daemons, compiled kernels of other versions, or all files."""
+"""Command ``ascpipe clean``, which removes files of dead daemons, compiled kernels of other versions, or all files."""
 import contextlib
 import json
 import os
@@ -99,7 +99,7 @@ def _refuse_where_a_daemon_lives() -> None:
 
 
 def _remove_empty(cache_dir: str) -> None:
-    """Remove the parents of the removed folders if they are empty."""
+    """Remove the parent directories of the removed folders if the directories are empty."""
     from ascpipe.daemon import kept_logs, kernel_cache
 
     for folder in {kernel_cache.base_dir(cache_dir), kernel_cache.base_dir(""), os.path.dirname(kept_logs.base_dir()),

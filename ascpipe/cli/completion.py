@@ -1,11 +1,11 @@
-"""Command ``ascpipe completion``. It prints a completion script for a shell."""
+"""Command ``ascpipe completion``, which prints a completion script for a shell."""
 import click
 
 
 @click.command("completion", help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the script. docs/reference/command_line.md describes where each shell expects it."""
+    """Print the script. docs/reference/command_line.md says in which file each shell expects the script."""
     from click.shell_completion import get_completion_class
 
     from ascpipe.cli.main import main

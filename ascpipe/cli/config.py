@@ -1,4 +1,4 @@
-"""Command ``ascpipe config show``. It shows the settings and the origin of each value."""
+"""Command ``ascpipe config show``, which shows the settings and the origin of each value."""
 import json
 from typing import Any, Tuple
 

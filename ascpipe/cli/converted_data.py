@@ -81,7 +81,8 @@ class Input(NamedTuple):
 
 
 def converted(request: Request) -> Tuple[str, int]:
-    """Convert files. The output is written to a temporary file in the same directory. At the end, this file is renamed.
+    """Convert files. The output is written to a temporary file in the output directory. After success, the temporary
+    file is renamed.
 
     Returns:
         Format of the output, and number of records.
@@ -136,7 +137,8 @@ def _records_of(found: Input) -> Iterator[Values]:
 
 
 def columns_of(given: Optional[str]) -> Optional[Dict[str, Optional[str]]]:
-    """Parse the option ``--columns``, such as ``label,user:int64``. Return a dict from name to type or None.
+    """Parse the option ``--columns``, such as ``label,user:int64``. Return a dict from each name to the type, or to
+    None if the option gives no type.
 
     Return None if the option is not given.
 
@@ -171,7 +173,7 @@ def _files(request: Request) -> List[DataFile]:
 
 
 def _of_features(files: Sequence[DataFile], request: Request) -> Input:
-    """Return the records of TFRecord or Parquet files. The features of these records have types."""
+    """Return the records of TFRecord or Parquet files, whose features already have types."""
     is_parquet = files[0].format == PARQUET
     checked = []
     for file in files:
@@ -256,8 +258,8 @@ def _of_texts(files: Sequence[DataFile], request: Request, to: str) -> Input:
 
 def _text_column(number: int, name: str, chosen: Optional[str], narrowest: Optional[str], has_missing: bool,
                  to: str) -> TextColumn:
-    """Return the field that becomes a column. If no type is chosen, text output gets the text of the field, and other
-    output gets the narrowest type.
+    """Return the output column of a text field. The default type is string if the output is a text file, and the
+    narrowest type that fits otherwise.
 
     Hexadecimal digits remain text, because they may be identifiers and not numbers.
     """
@@ -306,7 +308,7 @@ def _check_output(request: Request) -> None:
 
 @contextlib.contextmanager
 def _written(request: Request, is_compressed: bool) -> Iterator[BinaryIO]:
-    """Context manager that yields the output file. The file gets its final name if the block succeeds."""
+    """Context manager that yields the output file. The file is renamed to its final name if the block succeeds."""
     folder, name = os.path.split(request.output)
     beside = os.path.join(folder, ".{}.{}.tmp".format(name, os.getpid()))
     try:

@@ -1,4 +1,4 @@
-"""Command ``ascpipe dashboard``. It serves a page that shows a running daemon in a browser, until Ctrl-C."""
+"""Command ``ascpipe dashboard``, which serves a page that shows a running daemon in a browser."""
 import contextlib
 import sys
 from typing import Optional

@@ -1,4 +1,6 @@
-"""Commands ``ascpipe data index``, ``head``, ``check`` and ``convert``. They need neither TensorFlow nor a daemon."""
+"""Commands ``ascpipe data index``, ``head``, ``check`` and ``convert``. The commands need neither TensorFlow nor a
+daemon.
+"""
 import json
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
@@ -37,7 +39,7 @@ def command() -> None:
 @_no_quotes
 @_as_json
 def index(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) -> None:
-    """Print one line per file as soon as its index exists, or JSON of all files."""
+    """Print one line per file as soon as its index exists, or one JSON text for all files."""
     from ascpipe.cli.checked_data import progress_of
     from ascpipe.data.files import PARQUET, readable, record_format_of
     from ascpipe.data.index import indexed
@@ -69,7 +71,7 @@ def index(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
 @_no_quotes
 @_as_json
 def head(files: Tuple[str, ...], records: int, header: bool, no_quotes: bool, as_json: bool) -> None:
-    """Show records. A record that is not a tf.train.Example is shown with the reason."""
+    """Show records. For a record that is not a tf.train.Example, print why it cannot be parsed."""
     from ascpipe.cli.checked_data import first_records, spec_dict
     from ascpipe.cli.parquet_data import first_rows
     from ascpipe.data.files import PARQUET, TFRECORD, of_one_kind
@@ -210,7 +212,7 @@ def _record_json(path: str, record: Any, values: Dict[str, "FeatureValues"], pro
 
 
 def _json_value(value: Any) -> Any:
-    """Return a value for JSON. Bytes that are not UTF-8 become ``{"hex": ...}``, and NaN and infinity a string."""
+    """Return a value for JSON. Bytes that are not UTF-8 become ``{"hex": ...}``; NaN and infinity become strings."""
     if isinstance(value, bytes):
         try:
             return value.decode("utf-8")

@@ -1,4 +1,4 @@
-"""Command ``ascpipe doctor``. It checks the requirements of a daemon and a trainer, and recommends solutions."""
+"""Command ``ascpipe doctor``, which checks the requirements of a daemon and a trainer, and recommends solutions."""
 import importlib.util
 import json
 import os
@@ -90,7 +90,7 @@ def findings(places: Places = Places()) -> List[Finding]:  # noqa: B008  (immuta
 
 
 def python() -> Iterator[Finding]:
-    """Check that the version of Python is supported. TensorFlow and the compiled ops depend on it."""
+    """Check that the version of Python is supported. TensorFlow and the compiled ops require this version."""
     text = "{} {} ({})".format(platform.python_implementation(), platform.python_version(), sys.executable)
     if sys.version_info[:2] in _SUPPORTED and platform.python_implementation() == "CPython":
         yield Finding("Python", OK, text)
@@ -100,7 +100,7 @@ def python() -> Iterator[Finding]:
 
 
 def tensorflow() -> Iterator[Finding]:
-    """Check the version of TensorFlow in the metadata of its package, without importing it."""
+    """Check the version of TensorFlow without importing TensorFlow. The version is read from the package metadata."""
     version = tensorflow_version()
     series, release = _SUPPORTED.get(sys.version_info[:2], next(iter(_SUPPORTED.values())))
     cure = "pip install tensorflow=={}".format(release)
@@ -113,7 +113,7 @@ def tensorflow() -> Iterator[Finding]:
 
 
 def tensorflow_version() -> Any:
-    """Return the version of the TensorFlow distribution, or None if it is not installed."""
+    """Return the version of the installed TensorFlow distribution, or None if there is none."""
     import importlib_metadata
 
     for name in ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"):
@@ -145,7 +145,9 @@ def ops() -> Iterator[Finding]:
 
 
 def is_whole(path: str) -> bool:
-    """Return whether a file is a complete shared library. A full disk, for example, may have truncated the file."""
+    """Return whether a file is a complete shared library. For example, a file is incomplete if the disk was full when
+    it was written.
+    """
     try:
         with open(path, "rb") as file:
             head = file.read(_ELF.size)
@@ -217,7 +219,7 @@ def settings() -> Iterator[Finding]:
 
 
 def metrics() -> Iterator[Finding]:
-    """Check that configured metrics can be exported."""
+    """If the settings enable metrics, check that metrics can be exported."""
     from ascpipe.config import load_settings
 
     found = load_settings()
@@ -251,7 +253,9 @@ def is_taken(address: str, port: int) -> bool:
 
 
 def why_not_writable(path: str) -> str:
-    """Return the reason why no file can be created in a folder, or an empty string. The folder may not exist yet."""
+    """Return why no file can be created in a folder, or an empty string if files can be created. The folder may not
+    exist yet.
+    """
     while not os.path.lexists(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
     try:
@@ -262,7 +266,7 @@ def why_not_writable(path: str) -> str:
 
 
 def run_directories() -> Iterator[Finding]:
-    """Check the parent of the run directories, and report run directories of dead daemons."""
+    """Check the parent directory of the run directories, and report run directories of dead daemons."""
     from ascpipe.control.client import running_daemons
     from ascpipe.daemon.run_directory import dead_runs
 

@@ -1,4 +1,4 @@
-"""Command ``ascpipe explain``. It prints the meaning of an error code, the consequences for data and the recommended
+"""Command ``ascpipe explain``, which prints the meaning of an error code, the consequences for data and the recommended
 action.
 """
 import difflib
@@ -84,5 +84,5 @@ def page() -> str:
 
 
 def with_links(text: str) -> str:
-    """Replace paths of documents by links from a page of ``docs/reference``."""
+    """Replace paths of documents by links that are relative to ``docs/reference``."""
     return re.sub(r"\bdocs/(how-to|tutorial|reference)/(\w+\.md)\b", r"[\2](../\1/\2)", text)

@@ -66,7 +66,7 @@ def _pad(width: int, cell: str, *, left: bool = False) -> str:
 
 
 def _groups(widths: Sequence[int], room: int) -> List[List[int]]:
-    """Return the numbers of all columns but the first one, grouped by line."""
+    """Distribute all columns except column 0 among lines. Return the column numbers of each line."""
     groups: List[List[int]] = []
     for number in range(1, len(widths)):
         if groups and sum(widths[each] + len(_GAP) for each in groups[-1]) + widths[number] <= room:
@@ -88,7 +88,9 @@ def _stacked(cells: Sequence[str], widths: Sequence[int], groups: Sequence[Seque
 
 
 def _length(text: str) -> int:
-    """Return the number of terminal cells of a text. Some characters, for example of Chinese, take two cells."""
+    """Return the number of terminal cells that a text takes. Some characters, for example Chinese characters, take two
+    cells.
+    """
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

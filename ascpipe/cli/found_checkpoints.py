@@ -47,7 +47,7 @@ class Verdict(NamedTuple):
 
 
 def saved_bytes(records: Records) -> int:
-    """Return the total size of the files of a checkpoint, without its records."""
+    """Return the total size of a checkpoint's files in bytes, without the record files."""
     return (sum(piece.file_bytes for _, _, piece in records.manifest.arrays())
             + sum(file.size for file in records.pair.dense.values()))
 
@@ -101,7 +101,8 @@ def verdicts(prefix: str) -> Iterator[Verdict]:
 
 
 class _Verifier:
-    """Verifier of the checkpoints of a directory. It reads each checkpoint once, even if several deltas depend on it.
+    """Verifier of the checkpoints of a directory. Each checkpoint is read once, even if several deltas depend on the
+    checkpoint.
     """
 
     def __init__(self, found: List[Looked]) -> None:
@@ -109,7 +110,8 @@ class _Verifier:
         self._problems: Dict[str, Optional[CheckpointError]] = {}
 
     def problem(self, looked: Looked) -> Optional[CheckpointError]:
-        """Return the error of a checkpoint or of its ancestors. Return None if all of them are intact."""
+        """Return the error of a checkpoint or of its ancestors, or None if the checkpoint and all ancestors are intact.
+        """
         below = [looked]
         while below[-1].place.stem not in self._problems:
             parent = self._parent(below[-1])
@@ -161,7 +163,7 @@ def _problem(verify: Callable[[], object]) -> Optional[CheckpointError]:
 
 @contextlib.contextmanager
 def _opened(directory: str) -> Iterator[int]:
-    """Context manager that opens a directory. It converts each ``OSError`` in its block to ``CheckpointError``."""
+    """Context manager that opens a directory. Each ``OSError`` in the block is converted to ``CheckpointError``."""
     with disk.closing(open_place(Place(directory, directory, ""))) as directory_fd:
         try:
             yield directory_fd

@@ -1,4 +1,4 @@
-"""Program that runs Horovod's launcher ``horovodrun``, wherever Horovod's own script is installed.
+"""Program that runs Horovod's launcher ``horovodrun`` without Horovod's own script, which may not be in PATH.
 
 ::
 
@@ -49,7 +49,7 @@ def without_loopback(search: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Os:
-    """Module ``os`` with an ``execve`` that replaces the shell by its only command."""
+    """Module ``os`` with another ``execve``: a shell that runs one command is replaced by the command."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)

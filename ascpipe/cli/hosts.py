@@ -26,7 +26,7 @@ _POLL_S = 5.0
 
 
 class Place(NamedTuple):
-    """Host, and the number of ranks that it can run."""
+    """Host, and the number of ranks that the host can run."""
 
     host: str
     ranks: int
@@ -45,7 +45,7 @@ class RankCountType(click.ParamType):
     name = "N or MIN:MAX"
 
     def convert(self, value: object, param: Optional[click.Parameter], ctx: Optional[click.Context]) -> RankCount:
-        """Return the number of ranks of an argument."""
+        """Parse an argument, and return the number of ranks."""
         match = _RANKS.fullmatch(str(value))
         count = RankCount(0, 0)
         if match is not None:
@@ -128,7 +128,7 @@ class HostScript:
             self._wait(_POLL_S)
 
     def _run(self, least: int) -> Tuple[List[Place], str]:
-        """Run the script once. Return the hosts, and an error message or an empty string."""
+        """Run the script once. Return the hosts, and an error message that is empty after success."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # a child may keep pipes open
             try:
                 code = _exit_code([self._path], out, err)
@@ -162,7 +162,7 @@ def filled(places: Sequence[Place], count: int) -> List[Place]:
 
 
 def check_addresses(names: Sequence[str]) -> bool:
-    """Check the addresses of hosts. Return whether at least one host is another machine.
+    """Check the addresses of hosts. Return whether at least one host is not this machine.
 
     Raises:
         RanksError: a host or this machine's own name has no address that other machines can reach.
@@ -187,7 +187,7 @@ def check_addresses(names: Sequence[str]) -> bool:
 
 
 def _exit_code(command: Sequence[str], out: IO[bytes], err: IO[bytes]) -> int:
-    """Run a command, and kill its process group at the end. Return the exit code."""
+    """Run a command, and kill the command's process group at the end. Return the exit code."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
     try:
         return process.wait(_SCRIPT_S)

@@ -1,4 +1,4 @@
-"""Command ``ascpipe hotkeys``. It shows the most frequent keys of a table of a running daemon."""
+"""Command ``ascpipe hotkeys``. The command shows the most frequent keys of one table, which a running daemon serves."""
 import json
 from typing import Optional
 

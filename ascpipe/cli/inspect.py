@@ -1,4 +1,6 @@
-"""Command ``ascpipe inspect``. It shows counts, last batch and row location of keys in a table of a running daemon."""
+"""Command ``ascpipe inspect``. The command shows counts, last batch and row location of keys in a running daemon's
+table.
+"""
 import json
 from typing import Any, Dict, List, Optional, Tuple
 

@@ -1,10 +1,10 @@
-"""Command ``ascpipe library``. It prints the path of the TensorFlow op library."""
+"""Command ``ascpipe library``. The command prints the path of the TensorFlow op library."""
 import click
 
 
 @click.command("library", help="Print the path of the op library, for tf.load_op_library.")
 def command() -> None:
-    """Print the path of the library, which is the only file of ascpipe that a program needs to serve a SavedModel."""
+    """Print the path of the op library. To serve a SavedModel, a program needs no other file of ascpipe."""
     from ascpipe.tfops import load
 
     click.echo(load.library_path())

@@ -1,4 +1,4 @@
-"""Command ``ascpipe list``. It lists the running daemons of this user."""
+"""Command ``ascpipe list``. The command lists the running daemons of this user."""
 import json
 from typing import Any, Dict, List
 
@@ -29,7 +29,9 @@ def command(as_json: bool) -> None:
 
 
 def daemons() -> List[Dict[str, Any]]:
-    """Return one entry of the ``--json`` output for each running daemon. Unknown values of a daemon are None."""
+    """Return one entry of the ``--json`` output for each running daemon. Values that the daemon did not report are
+    None.
+    """
     found = []
     for name in running_daemons():
         try:

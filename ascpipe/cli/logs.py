@@ -1,4 +1,4 @@
-"""Command ``ascpipe logs``. It prints or follows the log of a daemon or one of its workers."""
+"""Command ``ascpipe logs``. The command prints or follows the log of a daemon or of a worker."""
 import contextlib
 import datetime
 import json
@@ -71,7 +71,7 @@ def folder_of(name: Optional[str]) -> str:
 
 
 def added(file: IO[str], run: names.RunDir) -> Iterator[str]:
-    """Yield the lines that are appended to an open log, until its daemon exits."""
+    """Yield the lines that are appended to an open log, until the daemon exits."""
     part = ""
     while True:
         lives = is_held(run) or is_listening(run.lifeline)  # check before the last read

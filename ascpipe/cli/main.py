@@ -1,4 +1,4 @@
-"""Command line ``ascpipe COMMAND``. Each command has a module, which is imported when the command is called.
+"""Command line ``ascpipe COMMAND``. Each command is a module, which is imported when the command is called.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 daemon not running. ``run`` returns the exit code of its program.
 """
@@ -30,7 +30,8 @@ _VERBS = tuple(verb for _, verbs in _GROUPS for verb in verbs)
 
 
 class _Verbs(near_verbs.Group):
-    """Click group that imports a command's module when needed. It prints an ascpipe error as one line and exits."""
+    """Click group that imports a command's module when the command is called. An ascpipe error is printed as one line.
+    """
 
     def list_commands(self, ctx: click.Context) -> List[str]:
         return list(_VERBS)

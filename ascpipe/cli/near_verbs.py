@@ -10,7 +10,9 @@ class Group(click.Group):
 
     def resolve_command(self, ctx: click.Context,
                         args: List[str]) -> Tuple[Optional[str], Optional[click.Command], List[str]]:
-        """Return the name of a command, the command, and its arguments. Raise ``UsageError`` for an unknown name."""
+        """Return the name of a command, the command, and its arguments. Raise ``UsageError`` if there is no command
+        with this name.
+        """
         verbs = self.list_commands(ctx)
         if args[0] in verbs or args[0].startswith("-"):
             return super().resolve_command(ctx, args)

@@ -22,7 +22,7 @@ Shown = Tuple[str, Row, Dict[str, FeatureValues], Optional[str]]  #: path, row, 
 
 
 def first_rows(files: Sequence[DataFile], count: int) -> Tuple[List[Shown], List[Feature], int]:
-    """Read the first ``count`` rows of several files. Return the rows, their features and the number of rows.
+    """Read the first ``count`` rows in total, file by file. Return the rows, the features and the number of rows.
 
     Raises:
         DataError: a file cannot be read.
@@ -74,7 +74,7 @@ def checked_rows(file: DataFile, progress: Optional[Callable[[int], None]]) -> C
 
 
 def _features(footer: parquet.Footer, rows: Any) -> List[Feature]:
-    """Return the columns that features can read.
+    """Return the columns whose types features support.
 
     Args:
         footer: footer of the file.
@@ -91,7 +91,7 @@ def _features(footer: parquet.Footer, rows: Any) -> List[Feature]:
 
 
 def _list(value: Any) -> List[Any]:
-    """Return the values of a row as bytes, or as values that JSON supports."""
+    """Return the values of a row. Each value is bytes, or a number that JSON supports."""
     if value is None:
         return []
     values = value if isinstance(value, list) else [value]

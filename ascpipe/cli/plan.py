@@ -1,4 +1,4 @@
-"""Command ``ascpipe plan``. It estimates the size of tables per tier: device, host and disk."""
+"""Command ``ascpipe plan``. The command estimates the size of tables per tier: device, host and disk."""
 import json
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -107,7 +107,7 @@ def _show_table(of_table: Dict[str, Any], device_rows: Optional[int], host_rows:
 
 
 def figures(shape: Shape) -> Dict[str, int]:
-    """Return the size of a row, and upper limits for the sizes of device rows, host rows, disk rows, keys and memory.
+    """Return the size of a row, and upper limits for the memory and the disk space of a table.
 
     All sizes are in bytes.
     """
@@ -116,8 +116,7 @@ def figures(shape: Shape) -> Dict[str, int]:
 
 
 def sizes(keys: int, row_bytes: int, device_rows: int, host_rows: int, ssd_rows: int) -> Dict[str, int]:
-    """Return the same sizes as ``figures``, for a table whose rows take ``row_bytes`` bytes including optimizer
-    slots."""
+    """Return the sizes that ``figures`` returns, for rows of ``row_bytes`` bytes including optimizer slots."""
     home_rows = host_rows + (device_rows if ssd_rows else 0)
     on_disk = file_bytes(host_rows + ssd_rows, row_bytes, 1) if ssd_rows else 0
     beside = _OF_KEY * keys + (_OF_CACHED_ROW if host_rows else _OF_DEVICE_ROW) * device_rows

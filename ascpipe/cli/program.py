@@ -1,4 +1,4 @@
-"""Program that runs another program as ``python PROGRAM ARGS...`` does, and adds a folder of stand-ins to ``sys.path``.
+"""Program that runs another program like ``python PROGRAM ARGS...``, but with a folder of stand-ins in ``sys.path``.
 
 ::
 
@@ -28,14 +28,14 @@ _INIT = 1  # parent of orphaned processes
 
 
 class _ProgramLoader(importlib.machinery.SourceFileLoader):
-    """Loader that uses no compiled files (.pyc). Python does the same for its main program."""
+    """Loader that uses no compiled files (.pyc). Python also loads its main program without compiled files."""
 
     def get_code(self, fullname: str) -> types.CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 class _AfterTensorFlow(importlib.abc.MetaPathFinder):
-    """Import hook that calls ``use_for_feature_columns`` after the program has imported TensorFlow.
+    """Import hook that calls ``use_for_feature_columns`` when the program has imported TensorFlow.
 
     The call is not made earlier, because the program may set environment variables before the import.
 
@@ -96,7 +96,8 @@ def main() -> None:
 
 
 def _end_with_the_shell(shell: int) -> None:
-    """Tell the kernel to kill this process when its parent exits. The parent is a shell that horovodrun started.
+    """Tell the kernel to kill this process when its parent exits. The parent process is a shell that horovodrun
+    started.
 
     A launcher that ends its ranks kills the children of that shell. If the children have not started yet, the
     launcher kills only the shell and then waits for this process.

@@ -1,4 +1,6 @@
-"""Plan of all tables of a program. The program runs until its pipeline would start, and writes its tables to a file."""
+"""Plan of all tables of a program. The program runs until the pipeline would start, and then writes its table settings
+to a file.
+"""
 import json
 import os
 import signal
@@ -40,7 +42,8 @@ class Machine(NamedTuple):
 
 
 def show(program: str, args: Sequence[str], columns: str, ranks: int, timeout_s: float, *, as_json: bool) -> None:
-    """Run a program. Print the sizes of its tables, and a warning if this machine has too little memory or disk space.
+    """Run a program. Print the sizes of the program's tables, and a warning if this machine has too little memory or
+    disk space.
 
     Args:
         program: path of the program.
@@ -77,7 +80,7 @@ def show(program: str, args: Sequence[str], columns: str, ranks: int, timeout_s:
 
 
 def told_by(program: str, args: Sequence[str], columns: str, timeout_s: float) -> Dict[str, Any]:
-    """Run a program until its pipeline would start. Return the content of the file that ``control.planned_program``
+    """Run a program until the pipeline would start. Return the content of the file that ``control.planned_program``
     writes.
 
     The output of the program goes to standard error.
@@ -101,7 +104,7 @@ def told_by(program: str, args: Sequence[str], columns: str, timeout_s: float) -
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Kill the program if it runs, and the processes that it has started."""
+    """Kill the program if it is still running, and all processes that the program has started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -110,7 +113,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def planned(told: Mapping[str, Any], ranks: int, ring_bytes: int) -> Dict[str, Any]:
-    """Return the sizes of all tables, and their sums for this machine. The function is pure.
+    """Return the sizes of all tables, and the total sizes on this machine. The function is pure.
 
     Args:
         told: tables and number of rings of the program with one rank.
@@ -143,7 +146,7 @@ def planned(told: Mapping[str, Any], ranks: int, ring_bytes: int) -> Dict[str, A
 
 
 def machine(plan: Mapping[str, Any]) -> Machine:
-    """Return the free space of this machine, and of the disks of a plan."""
+    """Return the free memory of this machine, and the free space on the disks of a plan."""
     places = memory.Places()
     rooms = [room for room in [memory.machine_room(places.meminfo), *memory.group_rooms(places)] if room is not None]
     least = min(rooms, key=lambda room: room.free_bytes, default=memory.Room(1 << 62, 1 << 62, "no limit is known"))

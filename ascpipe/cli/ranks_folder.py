@@ -32,7 +32,7 @@ def ranks_folder() -> Iterator[str]:
 
 
 def sweep() -> List[str]:
-    """Remove the folders of killed runs of this user. Return the paths of the folders."""
+    """Remove the folders of killed runs of this user. Return the paths of the removed folders."""
     swept = []
     parent = tempfile.gettempdir()
     for name in os.listdir(parent):

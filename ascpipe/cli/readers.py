@@ -15,7 +15,7 @@ from ascpipe.shm.table_reader import RingReader, TableReader
 
 @contextlib.contextmanager
 def table_reader(name: Optional[str], table: str) -> Iterator[Tuple[TableReader, Dict[str, Any]]]:
-    """Context manager that yields a reader of a table, and the entry of the table in ``status``.
+    """Context manager that yields a reader of a table, and the table's entry in the answer to ``status``.
 
     The entry also has the path ``eviction_log``, which is an empty string if there is no log.
 

@@ -1,4 +1,4 @@
-"""Command ``ascpipe report``. It writes an HTML page about a run, which may still be running."""
+"""Command ``ascpipe report``. The command writes an HTML page about a run. The run may be unfinished."""
 import json
 from typing import Optional
 
@@ -15,7 +15,7 @@ from ascpipe.control import run_record
               help="HTML file to write. It loads nothing from other files or hosts.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(run: Optional[str], last: bool, path: Optional[str], as_json: bool) -> None:
-    """Compute the statistics of the run from the record that the daemon has written."""
+    """Read the record that the daemon has written, and write the statistics of the run."""
     from ascpipe.report.advice import advice_of
     from ascpipe.report.figures import figures_of, record_of
     from ascpipe.report.page import page

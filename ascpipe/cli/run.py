@@ -1,4 +1,4 @@
-"""Command ``ascpipe run``. It runs programs for Ascend servers on machines without Ascend cards."""
+"""Command ``ascpipe run``. The command runs programs for Ascend servers on machines without Ascend cards."""
 import os
 import sys
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -55,7 +55,9 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
 def command(ranks: RankCount, hosts: Optional[str], hosts_script: Optional[str], mpi: bool, restarts: int,
             daemon: Optional[str], dashboard: bool, columns: bool, script: str, args: Tuple[str, ...],
             **of_columns: Any) -> None:
-    """Run the program. With one rank, the program replaces this process, so it has the same PID and output."""
+    """Run the program. With one rank, the program replaces this process, and so keeps the PID and the output of the
+    command.
+    """
     program = command_of(settings_of(columns, of_columns), script, args)
     if hosts is not None and hosts_script is not None:
         raise click.UsageError("--hosts and --hosts-script exclude each other")
@@ -91,7 +93,8 @@ def command_of(columns: str, script: str, args: Sequence[str]) -> List[str]:
 
 
 def environment_of(given: Mapping[str, str]) -> Dict[str, str]:
-    """Return ``given`` with the variables of a rank added. The rank is 0 of 1 if no launcher has set the rank.
+    """Return ``given`` with the variables of a rank added. If no launcher has set the rank, the rank is 0 and there is
+    one rank.
 
     Raises:
         RanksError: a run script of an Ascend server requests several ranks without a launcher, or RANK_SIZE is invalid.

@@ -15,7 +15,9 @@ config_option = click.option(
 
 
 def setting_options(command: _Command) -> _Command:
-    """Decorator that adds options to a command: ``--config``, ``--set``, and dedicated options of some settings."""
+    """Decorator that adds options to a command: ``--config``, ``--set``, and options for common settings such as
+    ``--workers``.
+    """
     for option in reversed((
             config_option,
             click.option("--workers", type=int, default=None, help="Number of key workers.  [default: 1]"),
@@ -31,7 +33,8 @@ def setting_options(command: _Command) -> _Command:
 
 
 def given(others: Sequence[str], **options: Any) -> Dict[str, Any]:
-    """Return the settings of the command line. A setting in ``others`` (``--set``) overrides a dedicated option.
+    """Return the settings of the command line. A setting in ``others`` (from ``--set``) overrides an option such as
+    ``--workers``.
 
     Raises:
         click.BadParameter: a string in ``others`` has no equals sign.

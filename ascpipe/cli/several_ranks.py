@@ -70,7 +70,7 @@ class Ranks:
         self._places = self._chosen()
 
     def _chosen(self) -> List[Place]:
-        """Return the hosts of the next start."""
+        """Return the hosts for the next start of the ranks."""
         places = self._hosts.chosen(self._count)
         if self._daemon and LOCAL_RANK not in self._daemon and any(place.ranks > 1 for place in places):
             raise click.BadParameter("a daemon serves one process, but {!r} would serve all ranks of a machine. Use "
@@ -111,7 +111,7 @@ class Ranks:
         return code
 
     def _run_once(self, environment: Mapping[str, str]) -> Tuple[int, bool]:
-        """Run the ranks once. Return (exit code, whether a signal to this process caused the exit)."""
+        """Run the ranks once. Return (exit code, whether a signal to this process ended the ranks)."""
         # makes sums of dense gradients reproducible
         unfused = {"HOROVOD_FUSION_THRESHOLD": "0"} if self._number() >= _FUSED_FROM else {}
         with ranks_folder() as folder, Lifeline(self._number()) as lifeline:
@@ -178,7 +178,7 @@ class _Launcher:
         return (0, None) if code == 0 else _failure(code, self._tail)
 
     def _pass_on(self, number: int, frame: Any) -> None:
-        """Ask the launcher to end its ranks. A second signal kills the launcher; the ranks detect its death."""
+        """Ask the launcher to end the ranks. A second signal kills the launcher; the ranks detect its death."""
         again, self.signalled = bool(self.signalled), self.signalled or number
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL if again else signal.SIGTERM)
@@ -191,8 +191,8 @@ class _Launcher:
 
 
 def _failure(code: int, said: bytes) -> Tuple[int, Optional[int]]:
-    """Return (exit code, rank) of the first failure in the launcher's output. Return (``code``, None) if the
-    output names no rank.
+    """Return (exit code, rank) of the first failure in the launcher's output, or (``code``, None) if the output
+    contains no rank.
     """
     for kind, words in enumerate(_FIRST_FAILURES):
         found = words.findall(said)
@@ -221,6 +221,6 @@ def _end_with(owner: int) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message of ``ascpipe run`` itself on stderr, on one line."""
+    """Print a message of ``ascpipe run`` as one line on stderr."""
     sys.stderr.write("ascpipe: {}\n".format(one_line(text)))
     sys.stderr.flush()

@@ -24,7 +24,7 @@ _SHOWN_BYTES = 40  # maximum length of a field
 
 
 def show_head(files: Sequence[DataFile], settings: Tuple[bool, bool], records: int, as_json: bool) -> None:
-    """Print the first records with their fields.
+    """Print the first records and their fields.
 
     Args:
         files: text files.

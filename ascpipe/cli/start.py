@@ -1,4 +1,4 @@
-"""Command ``ascpipe start``. It starts a daemon in the background or the foreground."""
+"""Command ``ascpipe start``. The command starts a daemon in the background or the foreground."""
 import contextlib
 import os
 import socket
@@ -20,7 +20,7 @@ from ascpipe.cli.setting_options import given, setting_options
 @setting_options
 @click.option("--foreground", is_flag=True, help="Run in the foreground until Ctrl-C, and log to stderr.")
 def command(name: Optional[str], foreground: bool, dashboard: bool, others: Tuple[str, ...], **options: Any) -> None:
-    """Check the settings, then start the daemon. A wrong setting is a usage error."""
+    """Check the settings, then start the daemon. An invalid setting is reported as a usage error."""
     from ascpipe import names
     from ascpipe.config import load_settings
 

@@ -1,4 +1,5 @@
-"""Command ``ascpipe stats``. It prints throughput and the bottleneck of a daemon, one line per interval."""
+"""Command ``ascpipe stats``. The command prints the throughput and the bottleneck of a daemon, one line per interval.
+"""
 import json
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional
@@ -44,7 +45,8 @@ def command(name: Optional[str], interval: float, count: Optional[int], as_json:
 
 def watched(run: RunDir, interval_s: float,
             pause: Optional[Callable[[float], None]] = None) -> Iterator[List[Dict[str, Any]]]:
-    """Query a daemon repeatedly. For each interval, yield the answers from its start to its end, inclusive.
+    """Query a daemon repeatedly. For each interval, yield the answers that arrived from its start to its end, including
+    both ends.
 
     Args:
         run: run directory of the daemon.
@@ -71,7 +73,7 @@ def watched(run: RunDir, interval_s: float,
 
 
 def line(told: Dict[str, Any]) -> str:
-    """Format a ``summary`` as a line."""
+    """Format the result of ``summary`` as a line."""
     cells = ["{:.1f}".format(told["steps"]), "{:,.0f}".format(told["ids"]), percent(told["device_hit_rate"]),
              percent(told["host_hit_rate"]), *("{:,.0f}".format(told[name]) for name in (
                  "rows_in", "rows_out", "rows_read")),

@@ -1,4 +1,4 @@
-"""Command ``ascpipe status``. It prints the state of a daemon as tables or JSON."""
+"""Command ``ascpipe status``. The command prints the state of a daemon as tables or JSON."""
 import json
 import time
 from typing import Any, Dict, List, Optional
@@ -118,7 +118,9 @@ def _reading_cells(reading: Dict[str, Any]) -> List[str]:
 
 
 def _found_on_host(table: Dict[str, Any]) -> Optional[float]:
-    """Return the share of swapped-in rows that were already in host memory, or None if no rows were swapped in."""
+    """Return the fraction of swapped-in rows that did not have to be read from disk, or None if no rows were swapped
+    in.
+    """
     return max(0.0, 1 - table["fetches"] / table["loads"]) if table["loads"] else None
 
 

@@ -1,4 +1,4 @@
-"""Command ``ascpipe stop``. It stops a daemon and waits until the daemon has exited."""
+"""Command ``ascpipe stop``. The command stops a daemon and waits until the daemon has exited."""
 import time
 from typing import Optional
 

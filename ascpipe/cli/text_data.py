@@ -58,7 +58,7 @@ def checked_text(file: DataFile, record_format: Format, progress: Optional[Calla
 
 
 def first_texts(files: Sequence[DataFile], settings: Tuple[bool, bool], count: int) -> Tuple[List[Shown], List[Field]]:
-    """Read the first ``count`` records of several files. Return the records and their fields.
+    """Read the first ``count`` records in total, file by file. Return the records and the types of their fields.
 
     Args:
         files: text files.
@@ -92,7 +92,7 @@ def first_texts(files: Sequence[DataFile], settings: Tuple[bool, bool], count: i
 
 
 def file_json(one: CheckedText) -> Dict[str, Any]:
-    """Return the result of the check of a file for JSON."""
+    """Return the check result of one file as a JSON object."""
     return {"path": one.path, "compression": one.compression or None, "records": one.records, "bytes": one.bytes,
             "problems": [{"code": problem.code, "text": str(problem)} for problem in one.problems],
             "more_problems": one.more_problems, "fields": len(one.fields)}
@@ -104,7 +104,7 @@ def columns_json(fields: Sequence[Field]) -> List[Dict[str, Any]]:
 
 
 def different_counts(checked: Sequence[CheckedText]) -> Optional[str]:
-    """Return a message if files have different numbers of fields, or None."""
+    """Return an error message if the files have different numbers of fields, or else None."""
     with_records = [one for one in checked if one.records]
     for one in with_records[1:]:
         if len(one.fields) != len(with_records[0].fields):

@@ -1,4 +1,4 @@
-"""Command ``ascpipe timeline``. It writes the activity of workers, ranks and readers as a Chrome trace.
+"""Command ``ascpipe timeline``. The command writes the activity of workers, ranks and readers as a Chrome trace.
 
 The command can merge the activity into a trace of TensorFlow.
 """
@@ -52,7 +52,8 @@ class Recorded(NamedTuple):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], seconds: Optional[float],
             as_json: bool) -> None:
-    """Write the trace. Each daemon must be running, with spans (see `ascpipe trace` and ``timeline_spans``)."""
+    """Write the trace. Each daemon must be running and must record spans (see `ascpipe trace` and ``timeline_spans``).
+    """
     if given and of_all:
         raise click.UsageError("--all selects all daemons: omit --name")
     events = events_of_daemons(_of_all() if of_all else [
@@ -103,7 +104,7 @@ def _existing(read: Callable[[str], Optional[_Spans]], path: str) -> Optional[_S
 
 
 def within(recorded: Optional[_Spans], trace: Dict[str, Any]) -> Optional[_Spans]:
-    """Return the spans of a trainer that started while the daemon recorded. The file contains older spans, too.
+    """Return the spans that a trainer started while the daemon recorded spans. The span file also contains older spans.
 
     ``trace`` is the state of recording in ``status``. Return None if the daemon has not recorded.
     """
@@ -114,8 +115,8 @@ def within(recorded: Optional[_Spans], trace: Dict[str, Any]) -> Optional[_Spans
 
 
 def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:
-    """Return the events of the readers, workers and exchanges of all daemons. The trace viewer shows daemons in rank
-    order.
+    """Return the events of the readers, workers and exchanges of all daemons. The trace viewer then shows the daemons
+    in the order of their ranks.
     """
     rows = []
     for daemon in sorted(daemons, key=lambda one: -1 if one.exchanges is None else one.exchanges.rank):
@@ -150,7 +151,8 @@ def events_of_exchanges(recorded: trainer_spans.RecordedExchanges) -> List[Dict[
 
 
 def events_of_readers(recorded: trainer_spans.RecordedReading, of: str = "") -> List[List[Dict[str, Any]]]:
-    """Return a list of events for each reader: its name, and the events ``full``, ``read`` and ``parse`` of batches.
+    """Return a list of events for each reader: an event that names the reader, and the events ``full``, ``read`` and
+    ``parse``.
 
     A reader is a thread of the trainer. Its thread id is the ``pid`` of the events, because exchanges have the PID of
     the trainer. An event without duration is left out.
@@ -176,7 +178,7 @@ class _Interval(NamedTuple):
 
 
 def last(events: List[Dict[str, Any]], seconds: float) -> List[Dict[str, Any]]:
-    """Return the events that end within the last seconds before the end of the last event, and events without times."""
+    """Return the events that end within ``seconds`` before the end of the trace, and all events without times."""
     begin = max((event["ts"] + event["dur"] for event in events if "ts" in event), default=0.0) - 1e6 * seconds
     return [event for event in events if "ts" not in event or event["ts"] + event["dur"] >= begin]
 
@@ -191,7 +193,9 @@ def _event(pid: int, span: Any, name: str, arguments: Dict[str, Any]) -> Dict[st
 
 
 def merged(theirs: List[Dict[str, Any]], ours: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Return ``theirs`` and the events of ``ours`` in the same time. A margin of 0.1 s is added on both sides."""
+    """Return ``theirs``, and the events of ``ours`` that overlap the time range of ``theirs``. The range is extended by
+    0.1 s at both ends.
+    """
     timed = [event for event in theirs if "ts" in event]
     if not timed:
         raise click.BadParameter("it has no events with times", param_hint="--merge")

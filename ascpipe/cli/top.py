@@ -1,4 +1,4 @@
-"""Command ``ascpipe top``. It shows a live view of a daemon, refreshed every second."""
+"""Command ``ascpipe top``. The command shows a live view of a daemon, refreshed every second."""
 import contextlib
 import json
 import os
@@ -27,7 +27,7 @@ from ascpipe.names import RunDir
 @click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True, help="Order of the tables.")
 @click.option("--filter", "query", default="", metavar="TEXT", help="Show only tables whose names contain TEXT.")
 def command(name: Optional[str], once: bool, as_json: bool, sort: str, query: str) -> None:
-    """Show the view on a terminal, or print the figures."""
+    """Show the live view on a terminal, or print the current statistics once."""
     view = View(sort=sort, query=query)
     if not (once or as_json or (sys.stdout.isatty() and sys.stdin.isatty())):
         raise click.UsageError("top needs a terminal. Use `ascpipe top --once` or `ascpipe stats` for a file or a pipe")
@@ -82,7 +82,7 @@ class _Live:
             self._live.update(Group(*(Text(text, style, no_wrap=True) for text, style in lines)), refresh=True)
 
     def _wait(self, seconds: float) -> None:
-        """Wait. If the user presses a key, show its effect immediately. Raise ``_LeftError`` if the key is q."""
+        """Wait, and update the screen immediately if the user presses a key. Raise ``_LeftError`` if the key is q."""
         end = time.monotonic() + seconds
         while True:
             left_s = end - time.monotonic()

@@ -1,5 +1,4 @@
-"""Pure functions that compute the lines of ``ascpipe top`` from answers to ``status``, pressed keys and the size of the
-screen."""
+"""Pure functions that compute the lines that ``ascpipe top`` shows."""
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ascpipe.cli.fitting import fitted, wrapped
@@ -56,7 +55,7 @@ USUAL = View()
 
 
 def pressed(view: View, key: str, page: int) -> Optional[View]:
-    """Return the view after a key, or None if the key ends the command.
+    """Return the view after a key was pressed, or None if the key ends the command.
 
     Args:
         view: view before the key. The numbers in the new view may be out of range; ``drawn`` corrects them.
@@ -92,7 +91,7 @@ def _typed(view: View, key: str) -> View:
 
 def drawn(status: Dict[str, Any], looks: List[Dict[str, Any]], view: View, width: int,
           height: int) -> Tuple[List[Line], View]:
-    """Return the lines of the screen, and the view with numbers that are in range.
+    """Return the lines of the screen, and the view with its numbers limited to valid values.
 
     Args:
         status: latest answer to ``status``, with ``logs``.
@@ -125,7 +124,7 @@ def drawn(status: Dict[str, Any], looks: List[Dict[str, Any]], view: View, width
 
 
 def printed(status: Dict[str, Any], looks: List[Dict[str, Any]], view: View, width: int) -> List[str]:
-    """Return all lines of the screen, for a file or a pipe, without a limit on their number."""
+    """Return all lines for a file or a pipe, without a limit on the number of lines."""
     lines = [line for text in headlines(status) for line in wrapped(one_line(text), width)]
     for part in screen(status, looks, view):
         lines += [text for text, _ in _part_lines(part, width)]
@@ -133,7 +132,7 @@ def printed(status: Dict[str, Any], looks: List[Dict[str, Any]], view: View, wid
 
 
 def chosen(tables: Sequence[Dict[str, Any]], view: View) -> List[Dict[str, Any]]:
-    """Return the sorted rates of the tables that match the filter."""
+    """Return the statistics of the tables that match the filter, sorted as the user has chosen."""
     found = [table for table in tables if view.query.lower() in table["table"].lower()]
     by_name = sorted(found, key=lambda table: str(table["table"]))
     if view.sort != "table":
@@ -185,8 +184,7 @@ def _part_lines(part: Any, width: int, title: str = "") -> List[Line]:
 
 
 def _body(status: Dict[str, Any], parts: Sequence[Any], view: View, width: int) -> Tuple[List[Line], Tuple[int, int]]:
-    """Return the lines between the first lines and the last line of the screen, and the line numbers of the selected
-    table."""
+    """Return the lines that the user can scroll, and the line numbers of the selected table."""
     body: List[Line] = [(line, "") for text in headlines(status)[1:] for line in wrapped(one_line(text), width)]
     for part in parts:
         if part[0] != "tables":

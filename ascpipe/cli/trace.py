@@ -1,4 +1,6 @@
-"""Commands ``ascpipe trace start`` and ``stop``. They start and stop recording spans for ``ascpipe timeline``."""
+"""Commands ``ascpipe trace start`` and ``stop``. The commands start and stop the recording of spans for ``ascpipe
+timeline``.
+"""
 import json
 import os
 import time

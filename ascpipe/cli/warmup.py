@@ -1,4 +1,5 @@
-"""Command ``ascpipe warmup``. It compiles the kernels of the workers in advance, so that the first daemon starts fast.
+"""Command ``ascpipe warmup``. The command compiles the kernels of the workers in advance, so that the first daemon
+starts fast.
 """
 import json
 

@@ -21,7 +21,8 @@ _LOOK_S = 0.2
 
 
 class Child(subprocess.Popen):
-    """``Popen`` that kills a child which does not execute its program in time. A plain ``Popen`` would wait forever.
+    """``Popen`` that kills the child if it does not execute its program in time. A plain ``Popen`` would wait forever
+    for it.
 
     Attributes:
         is_late: whether the child was killed because it did not execute its program within ``EXEC_TIMEOUT_S``.
@@ -53,14 +54,14 @@ class Child(subprocess.Popen):
 
 
 class Stops:
-    """Timer that measures for how long process ``pid`` has been stopped by a signal."""
+    """Timer that measures how long process ``pid`` has been in the state "stopped by a signal"."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._since: Optional[float] = None
 
     def seconds(self) -> float:
-        """Return the seconds since the first call that found the process stopped.
+        """Return the seconds since the first call during which the process was already stopped.
 
         Return 0 if the process is not stopped or does not exist.
         """
@@ -74,7 +75,7 @@ class Stops:
 
 
 def reap(process: "subprocess.Popen[bytes]", patience_s: float = EXIT_TIMEOUT_S) -> None:
-    """Wait until a child exits. Kill the child after ``patience_s``, or earlier if a signal has stopped it."""
+    """Wait until a child exits. Kill the child after ``patience_s``, or earlier if a signal has stopped the child."""
     stops = Stops(process.pid)
     end = time.monotonic() + patience_s
     while process.poll() is None:

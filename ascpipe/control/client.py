@@ -1,4 +1,4 @@
-"""Client of the control plane. It sends one request and waits for the reply, with a timeout."""
+"""Client of the control plane. The client sends one request and waits for the reply, with a timeout."""
 import contextlib
 import os
 import secrets
@@ -39,7 +39,7 @@ def ask(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Dict[
 
 @contextlib.contextmanager
 def asked(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Iterator[Tuple[Dict[str, Any], List[int]]]:
-    """Context manager that sends a request like ``ask``, and yields the body of the reply and its descriptors.
+    """Context manager that sends a request like ``ask``, and yields the reply's body and file descriptors.
 
     The descriptors are closed at the end of the block.
     """
@@ -69,7 +69,7 @@ def running_daemons() -> List[str]:
 
 def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
               verb: str) -> Optional[Tuple[bytes, List[int]]]:
-    """Return the reply and its descriptors. Return None if the deadline passed or the daemon did not read the request.
+    """Return the reply and its file descriptors, or None if the deadline passed or the daemon did not read the request.
     """
     try:
         fdsocket.connect(sock, run.control, max(0.001, deadline - time.monotonic()))
@@ -120,7 +120,9 @@ def check_run_directory(run: RunDir) -> None:
 
 
 def check_running(run: RunDir) -> None:
-    """Call ``check_run_directory``. Raise NotRunningError unless a daemon holds the lock or listens."""
+    """Call ``check_run_directory``. Raise NotRunningError unless a daemon holds the lock file or listens on the
+    lifeline.
+    """
     check_run_directory(run)
     if not is_held(run) and not is_listening(run.lifeline):  # a running daemon's lock file may have been removed
         raise NotRunningError(run.name, run.path)

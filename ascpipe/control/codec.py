@@ -47,7 +47,7 @@ def pack(body: Dict[str, Any]) -> bytes:
 
 
 def unpack(data: bytes, most_values: int = MAX_VALUES) -> Dict[str, Any]:
-    """Decode a map of at most ``most_values`` values.
+    """Decode a msgpack map with at most ``most_values`` values.
 
     Raises:
         MessageError: ``data`` is not one valid map within the limits. Duplicate keys, keys that are not strings,
@@ -78,7 +78,7 @@ class _Reader:
         return self._size - self._at
 
     def value(self, depth: int) -> Any:
-        """Decode the next value. ``depth`` is the number of lists and maps around the value."""
+        """Decode the next value. ``depth`` is the number of lists and maps that contain the value."""
         if self._at == self._size:
             raise MessageError("it is truncated")
         first = self._data[self._at]
@@ -116,7 +116,9 @@ class _Reader:
         return self._data[begin:self._at]
 
     def _enter(self, values: int, depth: int) -> None:
-        """Check the limits of depth and values at the start of a list or map. A value has one byte or more."""
+        """At the start of a list or map, check the nesting depth and the number of values. Each value takes at least
+        one byte.
+        """
         if depth > MAX_DEPTH:
             raise MessageError("it is nested deeper than {}".format(MAX_DEPTH))
         if values > self.left():

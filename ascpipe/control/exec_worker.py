@@ -1,4 +1,4 @@
-"""Program that isolates its process, and then replaces itself by a worker.
+"""Program that isolates its own process, and then executes a worker.
 
 ::
 
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def isolate(supervisor: int, oom_score_adj: str, processor: int) -> None:
-    """Isolate this process, and tell the kernel to kill it when its supervisor dies.
+    """Isolate this process, and tell the kernel to kill this process when the supervisor dies.
 
     The process ignores SIGTERM and SIGINT. Its files are private, and it writes no core file. It runs on one
     processor unless ``processor`` is -1. It exits with code 1 if the supervisor is already dead.

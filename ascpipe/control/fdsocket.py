@@ -63,12 +63,12 @@ def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> 
 
 
 def rights(fds: Sequence[int]) -> List[Tuple[int, int, "array.array[int]"]]:
-    """Return the ancillary data with which ``sendmsg`` sends descriptors."""
+    """Return the ancillary data for ``sendmsg`` that sends file descriptors."""
     return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
 
 
 def descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
-    """Return the descriptors in ancillary data of ``recvmsg``."""
+    """Return the file descriptors in the ancillary data that ``recvmsg`` has returned."""
     found = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -77,7 +77,8 @@ def descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
 
 
 def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List[int]]:
-    """Receive one message and its descriptors, which are not inheritable. The caller must close the descriptors.
+    """Receive one message and its file descriptors. The descriptors are not inheritable. The caller must close the
+    descriptors.
 
     The stream is unusable after an error, except after a MessageTimeoutError before the first byte.
 
@@ -100,7 +101,7 @@ def receive(sock: socket.socket, timeout_s: float) -> Tuple[Dict[str, Any], List
 
 
 def whole(data: bytes, most: int) -> Optional[Dict[str, Any]]:
-    """Decode a message from the bytes read so far. Return None if it is incomplete.
+    """Decode a message from the bytes read so far. Return None if the message is incomplete.
 
     Raises:
         MessageError: the message is invalid or has more than ``most`` bytes, or more bytes follow.
@@ -114,7 +115,7 @@ def whole(data: bytes, most: int) -> Optional[Dict[str, Any]]:
 
 
 def receive_body(sock: socket.socket, timeout_s: float) -> Dict[str, Any]:
-    """Receive a message like ``receive``, close its descriptors, and return its body."""
+    """Receive a message like ``receive``, close the received file descriptors, and return the body."""
     body, fds = receive(sock, timeout_s)
     for fd in fds:
         os.close(fd)
@@ -127,7 +128,7 @@ def receive_if_available(sock: socket.socket) -> Dict[str, Any]:
 
 
 def is_readable(sock: socket.socket) -> bool:
-    """Return True if bytes or the end of file can be read."""
+    """Return True if bytes or the end of file can be read from the socket."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))

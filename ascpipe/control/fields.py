@@ -24,7 +24,7 @@ def fields(value: Any, where: str, rules: Mapping[str, Rule]) -> Dict[str, Any]:
 
 
 def record(kind: Type[Any], also: Callable[[Any, str], None] = lambda record, where: None) -> Rule:
-    """Return the rule of a map that is converted to dataclass ``kind``. ``also`` checks the converted record."""
+    """Return the rule for a map that is converted to dataclass ``kind``. ``also`` checks the converted record."""
     rules = {field.name: field.metadata[RULE] for field in dataclasses.fields(kind)}
 
     def check(value: Any, where: str) -> Any:
@@ -36,7 +36,7 @@ def record(kind: Type[Any], also: Callable[[Any, str], None] = lambda record, wh
 
 
 def of_type(kind: type) -> Rule:
-    """Return the rule of a value whose type is exactly ``kind``. A bool is not accepted as an int."""
+    """Return the rule for a value whose type must be exactly ``kind``. A bool is not accepted as an int."""
     def check(value: Any, where: str) -> Any:
         if type(value) is not kind:
             raise MessageError("{} is a {}, expected {}".format(where, type(value).__name__, kind.__name__))
@@ -46,7 +46,7 @@ def of_type(kind: type) -> Rule:
 
 
 def integer(low: int, high: int) -> Rule:
-    """Return the rule of an int from ``low`` to ``high``, inclusive."""
+    """Return the rule for an int from ``low`` to ``high``, inclusive."""
     is_int = of_type(int)
 
     def check(value: Any, where: str) -> Any:
@@ -58,7 +58,7 @@ def integer(low: int, high: int) -> Rule:
 
 
 def text(longest: int) -> Rule:
-    """Return the rule of a str of 1 to ``longest`` characters."""
+    """Return the rule for a str of 1 to ``longest`` characters."""
     is_str = of_type(str)
 
     def check(value: Any, where: str) -> Any:
@@ -70,7 +70,7 @@ def text(longest: int) -> Rule:
 
 
 def printable(longest: int) -> Rule:
-    """Return the rule of a str of 1 to ``longest`` printable characters, which are safe for terminals."""
+    """Return the rule for a str of 1 to ``longest`` printable characters, which are safe on a terminal."""
     is_text = text(longest)
 
     def check(value: Any, where: str) -> Any:
@@ -82,7 +82,7 @@ def printable(longest: int) -> Rule:
 
 
 def exact_bytes(size: int) -> Rule:
-    """Return the rule of a bytes object of length ``size``."""
+    """Return the rule for a bytes object of length ``size``."""
     is_bytes = of_type(bytes)
 
     def check(value: Any, where: str) -> Any:
@@ -94,7 +94,9 @@ def exact_bytes(size: int) -> Rule:
 
 
 def items(rule: Rule, longest: int, least: int = 1) -> Rule:
-    """Return the rule of a list of ``least`` to ``longest`` items that obey ``rule``. The result is a tuple."""
+    """Return the rule for a list of ``least`` to ``longest`` items, each of which satisfies ``rule``. The result is a
+    tuple.
+    """
     is_list = of_type(list)
 
     def check(value: Any, where: str) -> Tuple[Any, ...]:

@@ -78,7 +78,8 @@ class Launching:
             os.close(write)
 
     def is_current(self) -> bool:
-        """Return True if the daemon is a running child of this process and a new daemon would get the same environment.
+        """Return True if the daemon is a running child of this process and has the environment that a new daemon would
+        get.
         """
         return (self._owner == os.getpid() and self._environment == child_environment()
                 and self._process.poll() is None)
@@ -103,7 +104,7 @@ class Launching:
         return Launched(process, told["pid"], self._name)
 
     def end(self) -> None:
-        """Wait until the daemon has started, then end it with SIGTERM, so that it cleans up.
+        """Wait until the daemon has started, then send SIGTERM, so that the daemon cleans up and exits.
 
         In a forked child, only close the child's copy of the pipe.
         """
@@ -127,7 +128,7 @@ class Launching:
 
 
 def _read_all(fd: int, timeout_s: float, stops: Stops) -> Dict[str, Any]:
-    """Return the JSON object that the daemon writes to the pipe, or ``{}`` if it exits without a report.
+    """Return the JSON object that the daemon writes to a pipe, or ``{}`` if the daemon exits without writing.
 
     If the daemon is late, return a map whose ``text`` is an error message.
     """

@@ -1,4 +1,4 @@
-"""Lock of a run directory. The process that holds the lock is the daemon.
+"""Lock of a run directory. The process that holds the lock of a run directory is the directory's daemon.
 
 The kernel releases the lock when that process exits. Cleaners of /tmp or users may remove the lock file, so a process
 that listens on the lifeline also counts as the daemon.
@@ -72,7 +72,9 @@ def is_locked(path: str) -> bool:
 
 
 def is_current(fd: int, run: RunDir) -> bool:
-    """Return True if ``fd`` still refers to the lock file of ``run``. A cleaner or a user may have removed the file."""
+    """Return True if ``fd`` still refers to the lock file of ``run``. A user or a program that cleans /tmp may have
+    removed the file.
+    """
     try:
         there = os.stat(run.lock)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Requests to the daemon, and the daemon's replies. A rule validates each field of a request.
+"""Requests to the daemon, and the daemon's replies. Each field of a request is validated by a rule.
 
 A request is ``{"v": 1, "id": int, "verb": str, "body": map}``. A reply is ``{"v": 1, "id": int, "ok": true, "body":
 map}`` or ``{"v": 1, "id": int, "ok": false, "error": {"code": "E210", "text": str}}``. ``codec`` limits size and depth.
@@ -52,7 +52,7 @@ class Bye:
 
 @dataclass(frozen=True)
 class Register:
-    """Request to register a trainer that has sent ``token`` over its lifeline.
+    """Request to register the trainer that has sent ``token`` over a lifeline socket.
 
     Attributes:
         layout: ``layout.layout_hash()`` of the trainer's build.
@@ -84,7 +84,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Table:
-    """Description of a table. Table numbers start at 0 and have no gaps.
+    """Description of a table. Tables must be numbered from 0 without gaps.
 
     Attributes:
         dim: number of floats of an embedding.
@@ -156,14 +156,16 @@ class AddTable:
 
 @dataclass(frozen=True)
 class ReadTable:
-    """Request for read-only descriptors of the memory of a table."""
+    """Request for read-only file descriptors of a table's memory."""
 
     table: str = field(metadata={RULE: printable(255)})
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Request to record the newest ``spans`` spans of each worker, or to stop recording if ``spans`` is 0."""
+    """Request to start a trace that keeps the newest ``spans`` spans of each worker. If ``spans`` is 0, the trace
+    stops.
+    """
 
     spans: int = field(metadata={RULE: integer(0, MAX_SPANS)})
 
@@ -173,7 +175,7 @@ Body = Union[Status, Stop, Bye, Register, Start, AddStream, AddTable, ReadTable,
 
 @dataclass(frozen=True)
 class Request:
-    """Decoded request. Its reply has the same ``id``."""
+    """Decoded request. The reply to a request has the ``id`` of the request."""
 
     id: int
     verb: str
@@ -215,7 +217,7 @@ def extended(start: Start, stream: Stream) -> Start:
 
 
 def with_table(start: Start, table: Table) -> Start:
-    """Return a copy of ``start`` in which ``table`` is added, or replaces a table that is in no training stream.
+    """Return a copy of ``start`` that contains ``table``. ``table`` may replace a table that is in no training stream.
 
     Raises:
         MessageError: the table number leaves a gap, or the replaced table is in a training stream or has another name,
@@ -240,7 +242,7 @@ def _trained(start: Start) -> Set[int]:
 
 
 def request_bytes(request_id: int, body: Body) -> bytes:
-    """Return the encoded request. The function first checks the request with the rules of the receiver."""
+    """Return the encoded request. The function first checks the request with the rules that the receiver uses."""
     plain = _plain(asdict(body))
     _BODIES[verb_of(body)](plain, "body")
     return codec.pack({"v": VERSION, "id": request_id, "verb": verb_of(body), "body": plain})
@@ -258,7 +260,7 @@ def error_bytes(request_id: int, error: AscpipeError) -> bytes:
 
 
 def parse_request(data: bytes, most_values: int = codec.MAX_VALUES) -> Request:
-    """Decode a request of at most ``most_values`` values.
+    """Decode a request that contains at most ``most_values`` values.
 
     Raises:
         MessageError: the request is invalid. The message names the field.
@@ -270,7 +272,7 @@ def parse_request(data: bytes, most_values: int = codec.MAX_VALUES) -> Request:
 
 
 def parse_reply(data: bytes) -> Reply:
-    """Decode a reply. The body may be any map.
+    """Decode a reply. The body may be a map with any fields.
 
     Raises:
         MessageError: the reply is invalid.

@@ -1,4 +1,4 @@
-"""Function that writes the tables of a program to a file and ends the program, for `ascpipe plan --program`."""
+"""Part of `ascpipe plan --program`: writes the tables of the running program to a file and ends the program."""
 import json
 import os
 import sys
@@ -8,7 +8,7 @@ from ascpipe import names
 
 
 def stop_if_planned(tables: Sequence[Dict[str, Any]], rings: int) -> None:
-    """If `ascpipe plan` runs this program, write the sizes of its tables and end the process with code 0.
+    """If `ascpipe plan` runs this program, write the sizes of the tables to a file and end the process with code 0.
 
     The process ends without ``finally`` blocks and exit handlers: the program might save its model in such a block, and
     no daemon or file of ascpipe exists yet.

@@ -36,7 +36,9 @@ def read_stat(pid: int) -> Optional[ProcStat]:
 
 
 def transfers(pid: int) -> int:
-    """Return a number that increases with each completed read and write of a process, or 0 if it is not available."""
+    """Return a number that increases with each completed read and write of a process, or 0 if the number is not
+    available.
+    """
     try:
         with open("/proc/{}/io".format(pid)) as file:
             return sum(int(line.split()[1]) for line in file)

@@ -43,7 +43,7 @@ def base_dir() -> str:
 
 
 def packed(status: Mapping[str, Any], time_s: float, saves: Sequence[Save] = ()) -> str:
-    """Return the line of a sample.
+    """Return a sample as one line of a record file.
 
     Args:
         status: answer to ``status``.
@@ -61,7 +61,7 @@ def packed(status: Mapping[str, Any], time_s: float, saves: Sequence[Save] = ())
 
 
 def unpacked(line: str, run: int) -> Dict[str, Any]:
-    """Return the answer to ``status`` that the line of a sample contains."""
+    """Parse the line of a sample. Return the sample in the form of an answer to ``status``."""
     told = json.loads(line)
 
     def dicts(part: str, fields: Any) -> List[Dict[str, Any]]:
@@ -75,7 +75,7 @@ def unpacked(line: str, run: int) -> Dict[str, Any]:
 
 
 def thinned(lines: Sequence[str]) -> List[str]:
-    """Return every second line of a record's samples. The saves of a removed line move to the next line that is kept.
+    """Return every second of the sample lines. Saves of a removed line are added to the next line that is kept.
 
     The newest ``MOST_SAVES`` saves are kept.
     """
@@ -96,7 +96,7 @@ def names() -> List[str]:
 
 
 def read(name: str) -> Record:
-    """Read a record. An incomplete last line is ignored.
+    """Read a record. If the last line of the file is incomplete, the line is ignored.
 
     Raises:
         ValueError: the file has another format, or is damaged.

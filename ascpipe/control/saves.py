@@ -1,5 +1,4 @@
-"""Record of the last checkpoints of a session. The trainer writes it to the run directory, and the dashboard reads it.
-"""
+"""File that lists the last checkpoints of a session. The trainer writes this file, and the dashboard reads it."""
 import json
 import logging
 import os
@@ -29,7 +28,7 @@ class Save(NamedTuple):
 
 
 def note(run: RunDir, save: Save) -> None:
-    """Add a checkpoint to the record. An earlier entry of the same prefix is removed.
+    """Add a checkpoint to the record. An earlier entry with the same checkpoint prefix is removed.
 
     If the file cannot be written, the record does not change. This is not an error: the checkpoint itself is complete.
     """

@@ -1,4 +1,4 @@
-"""Server of the control plane. It listens on a SOCK_SEQPACKET unix socket, with one request per connection.
+"""Server of the control plane. The server listens on a SOCK_SEQPACKET unix socket. Each connection is for one request.
 
 Requests wait in the kernel until the daemon reads them, and their memory is charged to the senders (ADR 46). The memory
 and work that all peers can cause together are bounded:
@@ -67,8 +67,8 @@ class Server:
         return [self._listener.fileno(), *(peer.fileno() for peer in self._peers)]
 
     def requests(self, trainer: Optional[int] = None) -> Iterator[Tuple[Peer, messages.Request]]:
-        """Yield (peer, request) for pending requests, oldest first, for about ``TURN_S``. The caller must
-        answer each request.
+        """Yield (peer, request) for pending requests, oldest first, and stop after about ``TURN_S`` seconds. The caller
+        must answer each request.
 
         Args:
             trainer: PID of the process that may send more than ``codec.MAX_VALUES_SHORT`` values. The PID is
@@ -86,7 +86,7 @@ class Server:
                     yield peer, request
 
     def reply(self, peer: Peer, request_id: int, body: Mapping[str, object], fds: Sequence[int] = ()) -> None:
-        """Send a reply with descriptors. The descriptors stay open in this process.
+        """Send a reply with file descriptors. The descriptors stay open in this process.
 
         The function raises no error if the peer has closed its connection.
         """
@@ -97,7 +97,7 @@ class Server:
         self._send(peer, messages.error_bytes(request_id, error))
 
     def close(self) -> None:
-        """Close the socket. Peers can still read sent replies. The file of the socket stays in the run directory."""
+        """Close the socket. Peers can still read replies that were sent. The socket file stays in the run directory."""
         for peer in self._peers:
             peer.close()
         self._peers.clear()
@@ -119,7 +119,9 @@ class Server:
                 self._drop(peer)
 
     def _make_room(self) -> bool:
-        """Drop the oldest peer that has sent no request, and return True. Return False if all have sent a request."""
+        """Drop the oldest peer that has sent no request, and return True. Return False if all peers have sent a
+        request.
+        """
         for peer in self._peers:
             if _events(peer) != select.POLLIN:
                 self._drop(peer)

@@ -1,4 +1,5 @@
-"""Trainer's connection to its daemon. It finds or starts a daemon, registers, and receives the segments.
+"""Trainer's connection to its daemon. The trainer finds or starts a daemon, registers with the daemon, and receives the
+segments.
 
 Each process detects the death of the other process by the lifeline's end of file (POLLHUP).
 """
@@ -27,7 +28,7 @@ Piece = Tuple[int, int]
 
 
 class Segments(NamedTuple):
-    """Received segments. ``close_segments`` or ``close`` closes their descriptors.
+    """Received segments. ``close_segments`` or ``close`` closes the descriptors of the segments.
 
     Attributes:
         session: the session segment.
@@ -159,7 +160,8 @@ class TrainerLink:
         return answer
 
     def close(self) -> None:
-        """End the session and release all resources. A private daemon has exited when the method returns.
+        """End the session and release all resources. If the daemon is private, the method waits until the daemon has
+        exited.
 
         In a forked child, the method only closes the child's copies, because the parent owns the session.
         """
@@ -190,7 +192,7 @@ class Begun:
         self._launching: Optional[launch.Launching] = _launch(settings)
 
     def take(self, settings: Settings) -> Optional[launch.Launched]:
-        """Wait for the daemon and return it. Raise the errors of ``Launching.wait``.
+        """Wait until the daemon is ready, and return the daemon. Raise the errors of ``Launching.wait``.
 
         Return None if the daemon has exited, or if a new daemon would have other settings.
         """
@@ -208,7 +210,7 @@ class Begun:
 
 
 def require(daemon: str) -> None:
-    """Raise NotRunningError if no daemon of this name runs. Raise RunDirError if other users can access its
+    """Raise NotRunningError if no daemon of this name runs. Raise RunDirError if other users can access the run
     directory.
     """
     check_running(names.run_dir(daemon_of_this_rank(daemon)))

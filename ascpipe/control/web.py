@@ -1,4 +1,4 @@
-"""HTTP server for answers that fit into memory and for streams of events, with limits on connections, bytes and time.
+"""HTTP server for short answers and for streams of events. Connections, bytes and times are limited.
 
 One thread serves all peers and never blocks, so slow peers do not delay other peers. Memory and work are bounded. A
 connection carries one request. It is closed after the answer, unless the answer is a stream.
@@ -27,7 +27,7 @@ _REASONS = {200: "OK", 202: "Accepted", 400: "Bad Request", 403: "Forbidden", 40
 
 
 class Request(NamedTuple):
-    """First line of a valid request. ``query`` is the part of the target after the question mark."""
+    """First line of a valid request. ``query`` is the part of the request target after the question mark."""
 
     method: str
     path: str
@@ -53,7 +53,9 @@ class Answer(NamedTuple):
 
 
 class _Peer:
-    """Connection with received bytes and unsent bytes of the answer. ``answer`` is None if there is no answer yet."""
+    """Connection, with the received bytes and the bytes of the answer that have not been sent. ``answer`` is None if
+    there is no answer yet.
+    """
 
     def __init__(self, sock: socket.socket, came: float) -> None:
         self.sock = sock
@@ -182,7 +184,7 @@ class Server:
             peer.answer = peer.answer[peer.sock.send(peer.answer):]
 
     def _read(self, peer: _Peer) -> bool:
-        """Read from a peer. Return whether the connection is finished or has an answer."""
+        """Read from a peer. Return whether the connection is finished, or an answer to the request is ready."""
         came = peer.sock.recv(REQUEST_BYTES + 1 - len(peer.request))
         if not came:
             return True
@@ -222,7 +224,7 @@ def refusal(status: int, why: str, headers: Sequence[str] = ()) -> Answer:
 
 
 def parsed(request: bytes, *, any_host: bool = False) -> Union[Request, int]:
-    """Parse a request, which is complete or longer than ``REQUEST_BYTES``. Return a status code if it is invalid.
+    """Parse a request. Return a status code if the request is invalid, for example longer than ``REQUEST_BYTES``.
 
     Args:
         any_host: whether to accept any Host header.
@@ -251,7 +253,7 @@ def _events(peer: _Peer) -> int:
 
 
 def _end(peer: _Peer) -> Optional[float]:
-    """Return the time at which a connection must be closed, or None."""
+    """Return the time at which a connection must be closed, or None if there is no time limit."""
     if peer.is_stream:
         return peer.since + PATIENCE_S if peer.unsent else None
     return peer.came + PATIENCE_S
@@ -273,7 +275,9 @@ def _hosts(request: bytes) -> List[str]:
 
 
 def _is_own(host: str) -> bool:
-    """Return whether a Host header contains a local name or an IP address. DNS rebinding cannot use such names."""
+    """Return whether a Host header contains a local name or an IP address. An attack by DNS rebinding would need
+    another name.
+    """
     name = _PORT.sub("", host)
     if name == "localhost" or name.endswith(".localhost") or name == socket.gethostname().lower():
         return True

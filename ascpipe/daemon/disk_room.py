@@ -9,14 +9,14 @@ from ascpipe.layout.row_blocks import file_bytes
 
 
 class Need(NamedTuple):
-    """Maximum growth of a row file in bytes, and the device number of its disk."""
+    """Maximum growth of a row file in bytes, and the device number of the file's disk."""
 
     disk: int
     bytes: int
 
 
 class Shortage(NamedTuple):
-    """Device number of a disk with too little free space, its needed bytes, and its free bytes."""
+    """A disk with too little free space: device number, required bytes and free bytes."""
 
     disk: int
     need: int
@@ -24,7 +24,7 @@ class Shortage(NamedTuple):
 
 
 def shortage(needs: Iterable[Need], free: Mapping[int, int]) -> Optional[Shortage]:
-    """Return the first disk with too little free space for the growth of its files, or None."""
+    """Return the first disk with too little free space for its row files, or None if all disks have enough space."""
     total = dict.fromkeys(free, 0)
     for need in needs:
         total[need.disk] += need.bytes
@@ -33,7 +33,7 @@ def shortage(needs: Iterable[Need], free: Mapping[int, int]) -> Optional[Shortag
 
 def require_room(table: messages.Table, files: Mapping[int, Iterable[RowFile]],
                  tables: Mapping[int, messages.Table]) -> None:
-    """Raise an error if the disks of a new table have too little space for the rows of all tables.
+    """Raise an error if the disks on which a new table stores rows have too little space for all tables.
 
     Args:
         table: the new table.

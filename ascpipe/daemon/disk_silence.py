@@ -14,7 +14,7 @@ Lines = Sequence[Mapping[str, Any]]
 
 
 class DiskSilence:
-    """Timer that runs while a step waits for rows and the disks of a session complete no call.
+    """Timer that runs while a step waits for rows and no disk operation of the session completes.
 
     Attributes:
         seconds: current duration.
@@ -43,12 +43,12 @@ class DiskSilence:
         self._at = now
 
     def sentence(self, disks: Lines) -> str:
-        """Return the number of operations in flight per directory, for example ``"3 in /ssd0"``."""
+        """Return the number of disk operations in flight per directory as text, for example ``"3 in /ssd0"``."""
         return ", ".join("{} in {}".format(disk["under_way"], disk["directory"]) for disk in disks if disk["under_way"])
 
     def verdict(self, disks: Lines, patience_s: float) -> Optional[DiskSilentError]:
-        """Return the error that ends the session if the disks were silent for ``patience_s``, or None. The
-        result is always None if ``patience_s`` is 0.
+        """Return the error that ends the session if the disks did not respond for ``patience_s``. Otherwise return
+        None. The result is always None if ``patience_s`` is 0.
         """
         if not patience_s or self.seconds < patience_s:
             return None

@@ -1,4 +1,4 @@
-"""Events of a daemon, and the actions with which ``lifecycle`` responds to them."""
+"""Events of a daemon, and the actions with which ``lifecycle`` responds to events."""
 from dataclasses import dataclass
 from typing import Optional, Union
 
@@ -43,7 +43,7 @@ class TrainerGone:
 
 @dataclass(frozen=True)
 class LauncherGone:
-    """The process that started a private daemon exited before it registered."""
+    """The process that started a private daemon exited before it registered as trainer."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, Traine
 
 @dataclass(frozen=True)
 class StartWorker:
-    """Start a worker. If there are segments, send them to the worker."""
+    """Start a worker. If the session already has segments, send the segments to the worker."""
 
     worker: Worker
     generation: int
@@ -103,7 +103,7 @@ class StartWorker:
 
 @dataclass(frozen=True)
 class AttachWorkers:
-    """Send the new segments to all running workers."""
+    """Send the segments of the new session to all running workers."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class SendTable:
 
 @dataclass(frozen=True)
 class ClearClaim:
-    """Release the claims of the dead worker of this generation, and ring the bells that the worker may not have rung.
+    """Release the claims of the dead worker with this generation. Ring the bells that the worker may have left unrung.
     """
 
     generation: int
@@ -134,7 +134,7 @@ class ClearClaim:
 
 @dataclass(frozen=True)
 class FailSession:
-    """Store the error in shared memory for the trainer."""
+    """Store an error in shared memory, from which the trainer reads the error."""
 
     error: AscpipeError
 
@@ -146,7 +146,7 @@ class EndWorkers:
 
 @dataclass(frozen=True)
 class CloseSession:
-    """Release the segments if they exist."""
+    """Release the segments of the session, if there is a session."""
 
 
 @dataclass(frozen=True)

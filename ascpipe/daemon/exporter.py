@@ -1,4 +1,4 @@
-"""Class ``Exporter``, with which the daemon starts and restarts the metrics process, ``ascpipe.metrics.exporter``.
+"""Class ``Exporter``, with which the daemon starts and restarts the metrics process (``ascpipe.metrics.exporter``).
 
 The process also serves the dashboard. The daemon owns the listening sockets. So a port in use is detected before the
 daemon is ready, and scrapes wait in the kernel while the process restarts.
@@ -32,7 +32,7 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class Page(NamedTuple):
-    """Listening socket of a dashboard, and the token of its address."""
+    """Listening socket of a dashboard, and the token in the dashboard's address."""
 
     listener: socket.socket
     token: str
@@ -44,8 +44,8 @@ class Page(NamedTuple):
 
 
 class Exporter:
-    """Handle of the metrics process. It starts the process if ``settings`` enable metrics or the dashboard, and
-    restarts it after exits.
+    """Handle of the metrics process. If ``settings`` enable metrics or the dashboard, the process is started, and is
+    restarted when it exits.
 
     Raises:
         MetricsMissingError: the required package is not installed.
@@ -94,7 +94,7 @@ class Exporter:
                 _log.warning("metrics are not exported: %s", error)
 
     def close(self) -> None:
-        """End the metrics process, which removes the metrics file, and close the listening socket."""
+        """End the metrics process and close the listening socket. The process removes the metrics file when it ends."""
         if self._process is not None:
             process = self._process
             self._close_stdin()
@@ -121,7 +121,7 @@ class Exporter:
 
 def started(name: str, log: int, *, listener: Optional[socket.socket] = None, file: str = "",
             page: Optional[Page] = None) -> "subprocess.Popen[bytes]":
-    """Start the metrics process. It exits when its standard input is closed.
+    """Start the metrics process. The process exits when its standard input is closed.
 
     Args:
         name: name of the daemon.
@@ -149,7 +149,8 @@ def started(name: str, log: int, *, listener: Optional[socket.socket] = None, fi
 
 
 def open_page(port: int) -> Page:
-    """Listen on a port of 127.0.0.1 for a dashboard, and create a random token. Port 0 means any free port.
+    """Listen on a port of 127.0.0.1 for a dashboard, and create a random token. If ``port`` is 0, any free port is
+    used.
 
     Raises:
         DashboardError: the port is not available.

@@ -43,7 +43,7 @@ class Seen(NamedTuple):
 
 
 class Hangs:
-    """Detector of processes that hang. It measures for how long each process has hung."""
+    """Detector of processes that hang. The detector measures for how long each process has hung."""
 
     def __init__(self) -> None:
         self._since: Dict[Hashable, Tuple[int, int, float]] = {}  # pid, ticks, time of their first observation

@@ -1,4 +1,4 @@
-"""Class ``History``, with which a daemon records the counters of a run in a file that outlives the daemon.
+"""Class ``History``, which writes the counters of a run to a file. The file is kept when the daemon exits.
 
 The event loop only takes the samples. A thread writes them, so a file system that does not respond cannot delay the
 event loop. A file has at most ``MOST`` samples. When it is full, every second sample is removed, and the interval
@@ -30,7 +30,8 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class History:
-    """Record of the current run. Without a run, the object does nothing. Only the thread of the event loop may use it.
+    """Record of the current run. Without a run, the object does nothing. Only the thread of the event loop may use the
+    object.
 
     Args:
         run: run directory of the daemon.
@@ -62,7 +63,9 @@ class History:
             self._sample()
 
     def end(self) -> None:
-        """Take the last sample of the run, if a run is recorded. The wait for the disk is limited."""
+        """Take the last sample of the run, if a run is recorded. The method waits for a limited time until the file is
+        written.
+        """
         if self._writer is not None:
             self._sample()
             self._writer.end()
@@ -122,7 +125,7 @@ class _Writer:
         return True
 
     def end(self) -> None:
-        """Wait until everything is written, but at most two times ``_END_TIMEOUT_S``."""
+        """Wait until all queued work is done, but at most two times ``_END_TIMEOUT_S``."""
         self._is_ended = True
         try:
             self._work.put(None, timeout=_END_TIMEOUT_S)
@@ -147,7 +150,7 @@ class _Writer:
 
 
 def _create(path: str, head: str, most: int) -> None:
-    """Create the file of a run with its first line. Remove old files, so that there are at most ``most`` files."""
+    """Create the file of a run, and write the first line. Remove old files, so that at most ``most`` files exist."""
     base = os.path.dirname(path)
     with refusing(base):
         os.makedirs(os.path.dirname(user_state()), mode=0o700, exist_ok=True)

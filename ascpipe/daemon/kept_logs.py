@@ -36,12 +36,12 @@ class KeptLogs(NamedTuple):
 
 
 def base_dir() -> str:
-    """Return the parent of all log directories. The parent may not exist."""
+    """Return the directory that contains all log directories. The parent may not exist."""
     return os.path.join(user_state(), "log")
 
 
 def make_base_dir() -> str:
-    """Create the parent of all log directories.
+    """Create the directory that contains all log directories.
 
     Raises:
         RunDirError: other users can access the directory, or it cannot be created.

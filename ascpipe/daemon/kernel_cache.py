@@ -1,4 +1,4 @@
-"""Cache of compiled kernels. Each version of the sources has its own directory.
+"""Cache of compiled kernels. For each version of the sources, there is a separate directory with compiled kernels.
 
 numba checks only the time stamp of one source file, so it does not detect changes in files that this file imports.
 Processes execute the content of a directory. So only this user and root may be able to change the directory or any
@@ -41,17 +41,19 @@ _OTHERWISE = ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK")  # settings for which no
 
 
 def base_dir(setting: str) -> str:
-    """Return the parent of all kernel directories: ``setting``, or ``user_cache()`` if ``setting`` is empty."""
+    """Return the directory that contains all kernel directories: ``setting``, or ``user_cache()`` if ``setting`` is
+    empty.
+    """
     return os.path.abspath(setting) if setting else user_cache()
 
 
 def folder_of(setting: str) -> str:
-    """Return the directory for the current sources. The directory may not exist."""
+    """Return the directory for kernels that were compiled from the current sources. The directory may not exist."""
     return os.path.join(os.path.realpath(base_dir(setting)), _PREFIX + sources_digest())
 
 
 def other_folders(setting: str) -> List[str]:
-    """Return the directories for other versions of the sources."""
+    """Return the directories of kernels that were compiled from other versions of the sources."""
     own = folder_of(setting)
     base = os.path.dirname(own)
     return sorted(path for path in (os.path.join(base, name) for name in (
@@ -59,7 +61,7 @@ def other_folders(setting: str) -> List[str]:
 
 
 def prepare(setting: str) -> str:
-    """Return the directory for the current sources. Create it if it is missing, and remove old directories.
+    """Return the directory for kernels of the current sources. Create a missing directory, and remove old directories.
 
     The directory may not be writable, for example in a container image built by root or on a read-only file system.
 
