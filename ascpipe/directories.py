@@ -19,13 +19,17 @@ def cache_dir(setting: str) -> str:
 
 
 def user_cache() -> str:
-    """Return the default cache directory of this user. It is ``~/.cache/ascpipe`` unless XDG_CACHE_HOME is set."""
+    """Return the default cache directory of this user. The default is ``~/.cache/ascpipe`` unless XDG_CACHE_HOME is
+    set.
+    """
     cache = os.environ.get("XDG_CACHE_HOME", "")
     return os.path.join(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "ascpipe")
 
 
 def user_state() -> str:
-    """Return the state directory of this user. It is ``~/.local/state/ascpipe`` unless XDG_STATE_HOME is set."""
+    """Return the state directory of this user. The directory is ``~/.local/state/ascpipe`` unless XDG_STATE_HOME is
+    set.
+    """
     state = os.environ.get("XDG_STATE_HOME", "")
     return os.path.join(state if os.path.isabs(state) else os.path.expanduser("~/.local/state"), "ascpipe")
 
@@ -74,7 +78,9 @@ def refusing(path: str) -> Iterator[None]:
 
 
 def refused(path: str, error: OSError) -> DaemonError:
-    """Return the error for a failed change in ``path``. If the file system is full, the error names the free space."""
+    """Return the error to raise if ``path`` cannot be changed. If the file system is full, the message contains the
+    free space.
+    """
     if isinstance(error.filename, str):
         path = error.filename
     reason = error.strerror or str(error)
@@ -82,7 +88,7 @@ def refused(path: str, error: OSError) -> DaemonError:
 
 
 def room(path: str) -> str:
-    """Return a sentence about the free space of the file system of a path. The path need not exist."""
+    """Return a sentence about the free space of the file system that contains a path. The path need not exist."""
     while not os.path.exists(path) and path not in ("", "/"):
         path = os.path.dirname(path)
     try:

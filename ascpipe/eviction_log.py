@@ -1,4 +1,4 @@
-"""Log of the keys that tables have lost: one line for each evicted or deleted key.
+"""Log of the keys that were evicted or deleted, with one line for each key.
 
 A line has the columns time, table, key, batch, last seen and reason, separated by tabs. Several processes may append to
 a file at the same time. When the file is larger than its limit, it is renamed, and the oldest file is deleted.
@@ -52,7 +52,7 @@ class Loss(NamedTuple):
 
 
 class EvictionLog:
-    """Writer of the log. It never raises an error and never waits until a disk has free space.
+    """Writer of the log. The writer never raises an error and never waits until a disk has free space.
 
     Args:
         path: path of the file.
@@ -72,7 +72,8 @@ class EvictionLog:
         self._untold = 0  # lost lines that the file does not mention
 
     def write(self, table: str, ticket: int, why: str, keys: Iterable[Keys]) -> int:
-        """Append a line for each key. After the first line that cannot be written, all lines are lost and counted.
+        """Append a line for each key. If a line cannot be written, this line and all later lines of the call are
+        dropped and counted.
 
         Args:
             ticket: last batch that the table has trained.
@@ -93,7 +94,7 @@ class EvictionLog:
         return self.lost - lost_before
 
     def _append(self, text: bytes) -> bool:
-        """Append lines. Return False if some of them were lost."""
+        """Append lines. Return False if at least one line was not written."""
         told = b"# %d lines were lost\n" % self._untold if self._untold else b""
         written = 0
         try:
@@ -134,8 +135,9 @@ def path_of_rank(path: str, rank: int) -> str:
 
 
 def paths_of_ranks(path: str) -> List[str]:
-    """Return the paths of the existing logs of all ranks. ``path`` is the value of the setting, or the path of one
-    rank's log."""
+    """Return the paths of the existing logs of all ranks. ``path`` is the value of the setting ``eviction_log``, or the
+    path of one rank's log.
+    """
     stem, suffix = os.path.splitext(path)
     stems = {re.escape(stem), re.escape(_RANK_OF_STEM.sub("", stem))}
     folder = os.path.dirname(path)
@@ -149,12 +151,12 @@ def paths_of_ranks(path: str) -> List[str]:
 
 
 def files_of(path: str) -> List[str]:
-    """Return the paths of the file and of the older files, newest first."""
+    """Return the paths of the current log file and of the older log files, newest first."""
     return [path, *("{}.{}".format(path, number) for number in range(1, OLD_FILES + 1))]
 
 
 def lines_of(table: str, ticket: int, why: str, now: float, keys: Keys) -> bytes:
-    """Return the lines of some keys."""
+    """Return the log lines for some keys."""
     moment = datetime.datetime.utcfromtimestamp(now).strftime("%Y-%m-%dT%H:%M:%SZ")
     line = "{}\t{}\t%d\t{}:{}\t%d\t{}\n".format(moment, table, ticket >> SEQUENCE_BITS, sequence_of(ticket), why)
     return (line * len(keys[0]) % tuple(np.stack(keys, axis=1).ravel().tolist())).encode()

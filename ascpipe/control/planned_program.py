@@ -1,4 +1,4 @@
-"""Part of `ascpipe plan --program`: writes the tables of the running program to a file and ends the program."""
+"""Function that ends a program after its table settings were written to a file, for `ascpipe plan --program`."""
 import json
 import os
 import sys

@@ -82,7 +82,7 @@ def prepare(setting: str) -> str:
 
 
 def require_writable(folder: str) -> None:
-    """Raise an error unless numba can write to the directory. Otherwise, numba would use another directory.
+    """Raise an error unless numba can write to ``folder``. If ``folder`` is not writable, numba uses another directory.
 
     Raises:
         RunDirError: the directory is read-only or belongs to another user.
@@ -97,7 +97,7 @@ def require_writable(folder: str) -> None:
 
 
 def clear(path: str) -> None:
-    """Remove all files in the directory, because a killed process may have left incomplete files."""
+    """Remove all files in directory ``path``, because a killed process may have left incomplete files."""
     for entry in os.listdir(path):
         inside = os.path.join(path, entry)
         if os.path.isdir(inside) and not os.path.islink(inside):
@@ -109,7 +109,7 @@ def clear(path: str) -> None:
 # ---- the library
 
 def library(folder: str, environment: Mapping[str, str]) -> str:
-    """Return the path of the library that processes with ``environment`` load, or an empty string if there is none.
+    """Return the path of the kernel library for processes with ``environment``, or an empty string if there is none.
 
     A library of the installed package is trusted like its Python files. The seal must list a library in ``folder``.
     """
@@ -127,7 +127,7 @@ def may_link(environment: Mapping[str, str]) -> bool:
 
 
 def compile_notice(folder: str, environment: Mapping[str, str]) -> str:
-    """Return a notice that the kernels will be compiled, or an empty string if they exist or cannot be loaded."""
+    """Return a notice that kernels will be compiled, or an empty string if no kernels have to be compiled."""
     if not may_link(environment) or library(folder, environment) or count(folder):
         return ""
     text = ("ascpipe: {}the kernels of the workers are being compiled, once for this version, into {}. The first "
@@ -136,7 +136,7 @@ def compile_notice(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def mismatch_reason(names: Sequence[str], processor: Mapping[str, str]) -> str:
-    """Return the reason why no library of the installed package can be used, as the start of a sentence.
+    """Return a clause that explains why no kernel library of the installed package can be used.
 
     The string is empty if the package has no library.
 
@@ -161,7 +161,8 @@ def levels() -> List[str]:
 
 
 def level() -> str:
-    """Return the compilation target: the best level of this processor, or ``NATIVE`` if it supports no level.
+    """Return the compilation target: this processor's best instruction set level, or ``NATIVE`` if there is no such
+    level.
 
     Similar processors share a level.
     """
@@ -169,14 +170,14 @@ def level() -> str:
 
 
 def library_name() -> str:
-    """Return the file name of a library that is compiled on this machine."""
+    """Return the file name of a kernel library that is compiled on this machine."""
     return file_name(level())
 
 
 # ---- the seal
 
 def drop_damaged(folder: str) -> List[str]:
-    """Remove all files that differ from their digest in the seal, and return their names.
+    """Remove all files whose digests differ from the digests in the seal file. Return the names of the removed files.
 
     If the seal cannot be read, no file is removed.
     """
@@ -191,7 +192,7 @@ def drop_damaged(folder: str) -> List[str]:
 
 
 def seal(folder: str) -> None:
-    """Write the digests of new files to the seal, and drop the digests of removed files."""
+    """Update the seal file: add the digests of new files, and drop the digests of removed files."""
     sealed = _read(folder)
     listed = {name: sealed.get(name) or _digest(folder, name) for name in _compiled(folder)}
     if listed != sealed:
@@ -199,7 +200,9 @@ def seal(folder: str) -> None:
 
 
 def _function(name: str) -> str:
-    """Return the prefix ``module.function-line.pyXX`` of a file name, which all files of a compiled function share."""
+    """Return the prefix ``module.function-line.pyXX`` of a file name. All files of one compiled function have this
+    prefix.
+    """
     return ".".join(name.split(".")[:3])
 
 

@@ -1,4 +1,4 @@
-"""State machine of a daemon. It maps ``events`` to actions, does no I/O and reads no clock.
+"""State machine of a daemon. The state machine maps ``events`` to actions, does no I/O and reads no clock.
 
 A worker that SIGKILL ended is replaced, because its state is in shared memory, which the supervisor keeps. The OOM
 killer also uses SIGKILL. A worker that ended in any other way may have corrupted that memory, so the session fails.
@@ -36,7 +36,7 @@ _DIED = {KEY: KeyWorkerDiedError, TABLE: TableWorkerDiedError, DISK: DiskWorkerD
 
 @dataclass
 class _WorkerRecord:
-    """Restarts of one worker, its scheduled start, and its generation."""
+    """Restarts, scheduled start and generation of one worker."""
 
     restarts_at: List[float] = field(default_factory=list)  # times of restarts within the window
     causes: List[str] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Lifecycle:
         return min(times) if times else None
 
     def handle(self, event: events.Event, now: float) -> List[events.Action]:
-        """Return the actions for an event. The caller executes them in this order.
+        """Return the actions for an event. The caller must execute the actions in the returned order.
 
         Raises:
             KeyError: the type of the event is not in ``Event``.
@@ -160,7 +160,7 @@ class Lifecycle:
         return actions
 
     def _verdict(self, event: events.WorkerEnded, place: _WorkerRecord, now: float) -> Optional[AscpipeError]:
-        """Return the error that ends the session, or None to replace the worker."""
+        """Return the error that ends the session, or None if the worker is to be replaced."""
         if event.signal_number != signal.SIGKILL and not event.retry:
             return event.report or _DIED[event.worker.kind](event.worker.sentence, event.pid, event.cause)
         place.causes.append("pid {}: {}".format(event.pid, event.cause))

@@ -60,7 +60,7 @@ class Lifeline:
         return [self.sock.fileno()] + ([self.pidfd] if self.pidfd >= 0 else [])
 
     def read(self) -> bool:
-        """Read the available part of the message with the token. Return False if the peer is not a valid trainer."""
+        """Read the bytes of the token message that have arrived. Return False if the peer is not a valid trainer."""
         try:
             piece = self.sock.recv(_TOKEN_MESSAGE_BYTES, socket.MSG_DONTWAIT)  # the kernel closes any descriptors
             self._received += piece
@@ -91,7 +91,7 @@ class Lifeline:
 
 
 class Lifelines:
-    """Listening socket of lifelines, and the connections that have not registered.
+    """Listening socket for lifelines, and the connections whose processes have not registered as trainer.
 
     ``path`` is the path of the socket, in a locked directory that only this user can access.
     """
@@ -120,7 +120,7 @@ class Lifelines:
             self._accept(now)
 
     def take(self, pid: int, token: bytes) -> Lifeline:
-        """Return the connection that sent ``token``. The caller then owns the connection.
+        """Return the connection that sent ``token``. The caller must close the connection.
 
         Raises:
             PeerRefusedError: no connection sent the token, or another process sent it.

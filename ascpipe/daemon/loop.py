@@ -1,4 +1,6 @@
-"""Event loop of a daemon. It creates events from sockets, child processes and signals, and executes their actions."""
+"""Event loop of a daemon. The loop creates events from sockets, child processes and signals, and executes the actions
+for these events.
+"""
 import dataclasses
 import logging
 import os
@@ -32,7 +34,7 @@ _ALONE_POLL_S = 0.1  # poll interval while a private daemon waits for its traine
 
 
 class Daemon:
-    """Daemon with its sockets, session and worker processes. ``serve`` is its event loop.
+    """Sockets, session and worker processes of a daemon. ``serve`` is its event loop.
 
     Args:
         private_to: PID of the process that started a private daemon, or 0 for other daemons. A private daemon
@@ -80,7 +82,7 @@ class Daemon:
         self._history = History(run, settings, lambda: self._status(messages.Status()))
 
     def serve(self, ready: Callable[[], None]) -> None:
-        """Run until the daemon must exit. ``ready`` is called once, when the daemon answers requests."""
+        """Run until the daemon must exit. ``ready`` is called once, when the daemon can answer requests."""
         self._catch_signals()
         self._handle(events.Tick())
         ready()
@@ -163,7 +165,9 @@ class Daemon:
             self._handle(ended)
 
     def _run_dir_lost(self, path: str) -> None:
-        """Log the lost file. Let the daemon exit after its session, because other trainers can no longer find it."""
+        """Log the lost file. Let the daemon exit after the current session, because other trainers can no longer find
+        the daemon.
+        """
         if path != self._lost:
             self._lost = path
             self._log.error("%s was removed, or belongs to another daemon; this daemon exits%s", path,

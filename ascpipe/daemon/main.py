@@ -98,7 +98,9 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
 
 
 def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
-    """Remove damaged kernels. Return the path of the library to load, or an empty string if workers use numba."""
+    """Remove damaged kernels. Return the path of the kernel library to load, or an empty string if numba loads or
+    compiles the kernels.
+    """
     with refusing(folder):
         for damaged in kernel_cache.drop_damaged(folder):
             logging.getLogger("ascpipe.daemon").warning(
@@ -110,7 +112,9 @@ def _verified_kernels(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _seal(folder: str) -> None:
-    """Record the digests of compiled kernels. If that fails, only log a warning, because the kernels remain usable."""
+    """Record the digests of compiled kernels. If the digests cannot be written, only log a warning, because the kernels
+    remain usable.
+    """
     try:
         kernel_cache.seal(folder)
     except OSError as error:
@@ -148,7 +152,9 @@ def tell(fd: int, told: Dict[str, Any]) -> None:
 
 
 def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None:
-    """Call ``run`` for a launcher that reads ``ready_fd``. Then exit the process."""
+    """Call ``run``, and report to the launcher, which reads ``ready_fd``, when the daemon is ready. Then exit the
+    process.
+    """
     told = []
 
     def ready(daemon: str) -> None:

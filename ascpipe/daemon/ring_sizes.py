@@ -32,7 +32,9 @@ class RingSizes(NamedTuple):
     private: bool
 
     def use_memfd(self, chosen: bool, places: memory.Places) -> bool:
-        """Return True if a ring needs a memfd. ``chosen`` is true if the ring's initial memory needs a memfd."""
+        """Return True if a ring needs a memfd. ``chosen`` is true if /dev/shm has too little space for the initial size
+        of the ring.
+        """
         return chosen or memory.needs_memfd(self.most, places)
 
 

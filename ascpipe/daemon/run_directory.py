@@ -19,7 +19,7 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class OwnedRunDir:
-    """Locked run directory, which the daemon owns until ``leave``. Other programs may remove files of the directory.
+    """Run directory that the daemon keeps locked until ``leave``. Other programs may remove files from the directory.
 
     Attributes:
         run: paths of the run directory.
@@ -143,7 +143,8 @@ def sweep_dead_runs(own_name: str) -> List[str]:
 
 
 def remove_dead_runs(*, dry_run: bool) -> List[str]:
-    """Remove the run directories of dead daemons and return their paths. With ``dry_run``, only return the paths.
+    """Remove the run directories of dead daemons, and return the paths of the directories. With ``dry_run``, only
+    return the paths.
 
     The logs of named daemons are removed. The logs of private daemons are kept elsewhere.
     """
@@ -170,8 +171,8 @@ def remove_dead_runs(*, dry_run: bool) -> List[str]:
 
 
 def dead_runs() -> List[RunDir]:
-    """Return the run directories in which dead daemons left files other than logs. The parent of run directories must
-    exist.
+    """Return the run directories in which dead daemons left files other than logs. The directory that contains the run
+    directories must exist.
     """
     return [run for run in map(RunDir, sorted(os.listdir(names.base_dir()))) if _is_dead(run)]
 
@@ -184,7 +185,7 @@ def _keep_logs(run: RunDir) -> None:
 
 
 def _remove_files(run: RunDir, *, keep_log: bool) -> None:
-    """Remove the daemon's files. Remove the directory if it is then empty."""
+    """Remove the daemon's files, and then the directory if no other files are left."""
     for name in run.files():
         if not (keep_log and name.endswith(".log")):
             os.unlink(os.path.join(run.path, name))
@@ -193,7 +194,9 @@ def _remove_files(run: RunDir, *, keep_log: bool) -> None:
 
 
 def _is_dead(run: RunDir) -> bool:
-    """Return True if no daemon uses this run directory. The directory of a named daemon must have a lock file."""
+    """Return True if no daemon uses this run directory. A named daemon's directory without a lock file does not count
+    as dead.
+    """
     try:
         names.check_private_dir(run.path)
         if not (names.is_private_name(run.name) and not os.path.lexists(run.lock)

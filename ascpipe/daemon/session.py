@@ -21,7 +21,7 @@ from ascpipe.shm.segment import SHM_DIR
 
 
 class Session:
-    """Session of a trainer: the registered trainer, and after its request ``start`` also the shared memory.
+    """Session of a trainer: the registered trainer and, after the request ``start``, also the shared memory.
 
     Args:
         lifelines: unregistered connections.
@@ -57,7 +57,7 @@ class Session:
 
     @property
     def connected_pid(self) -> Optional[int]:
-        """Return the PID of the registered trainer, or None."""
+        """Return the PID of the registered trainer, or None if no trainer is registered."""
         return None if self._trainer is None else self._trainer.pid
 
     def fds(self) -> List[int]:
@@ -65,7 +65,7 @@ class Session:
         return [] if self._trainer is None else self._trainer.fds()
 
     def told(self) -> Optional[Dict[str, Any]]:
-        """Return a description of the trainer for ``status``, or None."""
+        """Return a description of the trainer for ``status``, or None if no trainer is registered."""
         return None if self._trainer is None else {"pid": self.pid, "since": self._since, "run": self._number}
 
     def leave(self, how: str) -> None:
@@ -79,7 +79,7 @@ class Session:
             gc.collect()  # Python would otherwise keep the 1 to 2 KB of garbage of each session
 
     def close_memory(self) -> None:
-        """Release the segments if they exist."""
+        """Release the segments of the session, if there are any."""
         if self.memory is not None:
             self.memory.close()
             self.memory = None

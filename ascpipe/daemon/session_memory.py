@@ -84,7 +84,7 @@ class SessionMemory:
         return ring_shape(len(stream.tables), self._ring_sizes.reserved)
 
     def _present(self, shape: RingShape) -> int:
-        """Return the number of bytes of a ring that are allocated at the start."""
+        """Return the number of bytes that are allocated when a ring is created."""
         return structs.align(shape.arena_offset + self._ring_sizes.first, structs.PAGE)
 
     def _make_ring(self, shape: RingShape, stream: messages.Stream, *, use_memfd: bool) -> Segment:
@@ -115,14 +115,16 @@ class SessionMemory:
         return made
 
     def add_table(self, table: messages.Table, made: Segment) -> None:
-        """Add a segment that ``make_table`` has returned to the session. Close the segment that it replaces, if any."""
+        """Add the result of ``make_table`` to the session. If the new segment replaces a segment, close the old
+        segment.
+        """
         self.start = messages.with_table(self.start, table)
         if table.table < len(self.tables):
             self.close_segment(self.tables[table.table])
         self.tables[table.table:table.table + 1] = [made]
 
     def close_segment(self, made: Segment) -> None:
-        """Close the daemon's descriptor of a segment."""
+        """Close the file descriptor that the daemon holds for a segment."""
         self._segments = [segment for segment in self._segments if segment.fd != made.fd]
         os.close(made.fd)
 
@@ -139,7 +141,7 @@ class SessionMemory:
         return made
 
     def fds(self) -> List[int]:
-        """Return the descriptors in the order of the message: session, rings, tables."""
+        """Return the descriptors of all segments in the order in which they are sent: session, rings, tables."""
         return [made.fd for made in (self.session, *self.rings, *self.tables)]
 
     def sizes(self) -> Dict[str, Any]:
@@ -154,19 +156,20 @@ class SessionMemory:
 
     @property
     def eviction_log(self) -> str:
-        """Return the path of the log of evicted keys, or an empty string."""
+        """Return the path of the log of evicted keys, or an empty string if evictions are not logged."""
         return self._settings.eviction_log
 
     def attach_body(self, hash_seed: int, *, restart: bool) -> Dict[str, Any]:
-        """Return the message that attaches a worker. The message does not include the descriptors."""
+        """Return the message that attaches a worker. The message does not include the file descriptors of the segments.
+        """
         return {"verb": "attach", "restart": restart, "session_bytes": self.session.size, "hash_seed": hash_seed,
                 "spin_us": self._settings.spin_us, "eviction_log": self._settings.eviction_log,
                 "eviction_log_mb": self._settings.eviction_log_mb, "streams": self._stream_fields(),
                 "tables": self._table_fields()}
 
     def table_body(self, number: int, *, with_files: bool) -> Tuple[Dict[str, Any], List[int]]:
-        """Return the message about an added table, and the descriptors of its segment. If ``with_files`` is true, the
-        message and the descriptors include the table's row files.
+        """Return the message about an added table, and the descriptor of the table's segment. If ``with_files`` is
+        true, the message and the descriptors include the table's row files.
         """
         files, fds = self.row_files(number) if with_files else ([], [])
         return {"verb": "add_table", "row_files": files, **self._table_fields()[number]}, [self.tables[number].fd, *fds]
@@ -207,7 +210,7 @@ class SessionMemory:
                 for table, made in zip(self.start.tables, self.tables)]
 
     def stream_body(self, number: int) -> Tuple[Dict[str, Any], List[int]]:
-        """Return the message about an added stream, and the descriptor of its ring."""
+        """Return the message about an added stream, and the descriptor of the stream's ring."""
         place = [stream.stream for stream in self.start.streams].index(number)
         return {"verb": "add_stream", **self._stream_fields()[place]}, [self.rings[place].fd]
 
@@ -231,7 +234,7 @@ class SessionMemory:
         self.ring_all()
 
     def clear_claims(self, generation: int) -> None:
-        """Release the unfinished frames of a key worker. The worker must have been reaped before."""
+        """Release the claims of a dead key worker on unfinished frames. The worker must have been reaped before."""
         for _, frames, place in self._claimed(generation):
             frames["claim"][place] = 0
         self.ring_all()  # the worker may have published a frame without ringing the bell
@@ -242,7 +245,9 @@ class SessionMemory:
                 for stream, frames, place in self._claimed(generation)]
 
     def _claimed(self, generation: int) -> Iterator[Tuple[int, Any, int]]:
-        """Yield (stream, frames of its ring, position) for each unfinished frame that this key worker claimed."""
+        """Yield (stream, frames of the ring, position) for each unfinished frame that the key worker with
+        ``generation`` claimed.
+        """
         for stream, ring in zip(self.start.streams, self.rings):
             shape = self._ring_shape(stream)  # a faulty worker may have overwritten the offsets in the header
             frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)
@@ -254,7 +259,7 @@ class SessionMemory:
                     yield stream.stream, frames, place
 
     def trainer_waits(self) -> Tuple[int, int]:
-        """Return the reason for which the trainer waits (WAIT_*), and the table number or -1."""
+        """Return why the trainer waits (WAIT_*), and the number of the table for which it waits, or -1."""
         bell_of_trainer = self.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)[
             structs.BELL_TRAINER]
         return int(bell_of_trainer["waits_for"]), int(bell_of_trainer["waits_table"])

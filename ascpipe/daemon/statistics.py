@@ -19,7 +19,7 @@ CHANNEL_NAMES = {TRAIN: "train", EVAL: "eval", LOCAL: "local"}
 
 
 def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) -> Dict[str, Any]:
-    """Return tables, disks, rings, waits, exchanges and readers of a session. Without a session, lists are empty."""
+    """Return the statistics of a session, for example of tables and rings. Without a session, all lists are empty."""
     if memory is None:
         return {"tables": [], "disks": [], "rings": [], "waits": [], "exchanges": None, "reading": None}
     names = {table.table: table.name for table in memory.start.tables}
@@ -36,7 +36,7 @@ def describe_memory(memory: Optional[SessionMemory], workers: Sequence[Worker]) 
 
 
 def hit_rate(table: Dict[str, Any]) -> Optional[float]:
-    """Return the share of distinct keys that were found on the device, or None before the first batch."""
+    """Return the fraction of distinct keys whose rows were already on the device, or None before the first batch."""
     looked_up = table["hits"] + table["misses"]
     return table["hits"] / looked_up if looked_up else None
 
@@ -71,7 +71,7 @@ def exchanges(record: Any, now_s: float) -> Optional[Dict[str, Any]]:
 
 
 def reading(record: Any) -> Optional[Dict[str, Any]]:
-    """Return the counters of the threads that read training data, or None if the trainer has read none.
+    """Return the counters of the threads that read training data, or None if ascpipe has not read training data.
 
     Args:
         record: a ``READING``.
@@ -108,7 +108,9 @@ def _table(made: Segment, table: messages.Table) -> Dict[str, Any]:
 
 
 def disks(memory: SessionMemory) -> List[Dict[str, Any]]:
-    """Return a dict for each disk with row files: a directory on the disk, and the counters of the disk's queue."""
+    """For each disk with row files, return a dict that contains a directory on the disk and the counters of the disk's
+    queue.
+    """
     lines = []
     for record in memory.session.view(structs.DISK, structs.SESSION_DISKS_OFFSET, structs.MAX_DISKS):
         files, _ = memory.row_files(int(record["table"]))
@@ -129,7 +131,7 @@ def _ring(header: Any, stream: messages.Stream) -> Dict[str, Any]:
 
 
 def _number(value: int) -> int:
-    """Clamp a value to the int64 range of messages."""
+    """Limit a value to int64, because messages cannot contain larger numbers."""
     return max(-2**63, min(2**63 - 1, value))
 
 

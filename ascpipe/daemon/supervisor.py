@@ -52,7 +52,7 @@ class _Process:
 
 
 class Supervisor:
-    """Owner of the worker processes. It forks workers from a template, or executes them.
+    """Owner of the worker processes. Workers are forked from a template, or executed as new programs.
 
     Args:
         run: run directory, for the logs of workers.
@@ -79,7 +79,7 @@ class Supervisor:
             self._load(template)
 
     def start(self, worker: Worker, generation: int) -> None:
-        """Start a worker in a new session and process group, with a new log. The kernel kills the worker when
+        """Start a worker in a new process session and process group, with a new log. The kernel kills the worker when
         this process dies.
 
         While the first template is loading, the worker does not start. The worker starts when the template has loaded,
@@ -96,11 +96,13 @@ class Supervisor:
                 raise
 
     def _awaits_template(self) -> bool:
-        """Return True if new workers wait for the first template, because executing a worker would not be faster."""
+        """Return True if new workers must wait until the first template is ready. Executing a worker would take as
+        long.
+        """
         return self._template is not None and self._template.state == LOADING and self._template.begun == 1
 
     def template_state(self) -> str:
-        """Return the template's state. Without a template, the state is GONE."""
+        """Return the template's state. If there is no template, return GONE."""
         return GONE if self._template is None else self._template.state
 
     def renew_template(self, now: float) -> bool:
@@ -116,7 +118,9 @@ class Supervisor:
         return True
 
     def _load(self, template: Template) -> None:
-        """Tell the template to load the kernels. If loading fails, the template exits and workers are executed."""
+        """Tell the template to load the kernels. If loading fails, the template exits, and workers are started as new
+        programs.
+        """
         syscalls.adopt_orphans()
         try:
             log = self._open_log("template-0")
@@ -158,8 +162,8 @@ class Supervisor:
         return child
 
     def _open_log(self, name: str) -> int:
-        """Open the log of a worker. If that fails, for example in a full directory, return a copy of this
-        process's stderr.
+        """Open the log of a worker. If the log cannot be opened, for example because the disk is full, return a copy of
+        this process's stderr.
         """
         try:
             return os.open(self._run.worker_log(name), _LOG_FLAGS, 0o600)
@@ -167,7 +171,9 @@ class Supervisor:
             return os.dup(2)
 
     def attach(self, worker: Worker, body: Dict[str, Any], fds: Sequence[int]) -> None:
-        """Send a message with descriptors to a worker. ``reap`` reports a worker that is dead or does not read."""
+        """Send a message with descriptors to a worker. If the worker is dead or does not read the message, ``reap``
+        reports the worker later.
+        """
         try:
             fdsocket.send(self._processes[worker].channel, body, fds)
         except MessageTimeoutError:  # the restarted worker receives the message
@@ -189,7 +195,7 @@ class Supervisor:
         return self._processes[worker].generation if worker in self._processes else 0
 
     def is_attached(self, worker: Worker) -> bool:
-        """Return True if the worker has mapped its segments."""
+        """Return True if the worker has mapped the segments of the session."""
         return worker in self._processes and self._processes[worker].attached
 
     def channels(self) -> List[int]:
@@ -227,7 +233,7 @@ class Supervisor:
         return seen
 
     def kill_hung(self, name: Hashable, cause: str) -> None:
-        """Kill a hanging worker or the template. ``reap`` reports the worker with this cause."""
+        """Kill a hanging worker or the template. ``reap`` then reports ``cause`` as the cause of the worker's exit."""
         if isinstance(name, Worker) and name in self._processes:
             process = self._processes[name]
             process.hung = cause
@@ -237,11 +243,13 @@ class Supervisor:
             self._template.end()
 
     def given_up(self, worker: Worker, error: WorkerError) -> WorkerEnded:
-        """Return an event that ends the session with ``error``. The worker is blocked and has not exited yet."""
+        """Return an event that ends the session with ``error``. The worker to which the event refers is blocked and has
+        not exited yet.
+        """
         return WorkerEnded(worker, self.pid(worker), self.generation(worker), 0, str(error), error)
 
     def reap(self) -> List[WorkerEnded]:
-        """Reap the workers that exited since the last call. Return the events of the workers."""
+        """Reap the workers that exited since the last call. Return one event for each reaped worker."""
         self._killed = [popen for popen in self._killed if popen.poll() is None]
         ended = []
         for worker, process in list(self._processes.items()):

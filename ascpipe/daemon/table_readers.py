@@ -1,4 +1,4 @@
-"""Function ``opened``, which provides read-only descriptors of a table's memory for another process.
+"""Function ``opened``, which provides read-only file descriptors of a table's memory for another process.
 
 The daemon does not read the table itself, because reading a large table would block the daemon for too long.
 """
@@ -14,7 +14,7 @@ from ascpipe.layout.words import TRAIN
 
 @contextlib.contextmanager
 def opened(memory: Optional[SessionMemory], name: str, state: str) -> Iterator[Tuple[Dict[str, Any], List[int]]]:
-    """Context manager that yields the reply to ``read_table``, and read-only descriptors of the table and its rings.
+    """Context manager that yields the reply to ``read_table``, and read-only file descriptors of the table's segments.
 
     The descriptors refer to the segment of the table and to the training rings that contain the table.
 

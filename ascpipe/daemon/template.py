@@ -26,7 +26,8 @@ GONE = "gone"
 
 
 class Adopted:
-    """Process that the template has forked and this process has adopted. It has some methods of ``subprocess.Popen``.
+    """Process that was forked by the template and is now a child of this process. The methods are as in
+    ``subprocess.Popen``.
 
     Attributes:
         returncode: None while the process runs, an exit code, or a negative signal number.
@@ -49,7 +50,7 @@ class Adopted:
         return self._wait(0)
 
     def kill(self) -> None:
-        """Send SIGKILL unless the process was reaped."""
+        """Send SIGKILL to the process unless the process was reaped."""
         if self.returncode is None:
             os.kill(self.pid, signal.SIGKILL)
 
@@ -65,7 +66,7 @@ _Begun = Tuple["subprocess.Popen[bytes]", socket.socket]
 
 
 class Template:
-    """Process that forks workers after it has loaded their code.
+    """Process that loads the code of workers once and then forks workers.
 
     Args:
         begin: function that starts a process of ``ascpipe.workers.template``. It returns the process and the
@@ -106,7 +107,7 @@ class Template:
             self.end()
 
     def fds(self) -> Sequence[int]:
-        """Return the descriptor that becomes readable when the template has loaded or exited."""
+        """Return the descriptor that becomes readable when the template has loaded the kernels or has exited."""
         return () if self.state == GONE else (self._channel.fileno(),)
 
     def look(self) -> None:
@@ -124,7 +125,7 @@ class Template:
             self.end()
 
     def fork(self, body: Dict[str, Any], fds: Tuple[int, int]) -> Optional[Adopted]:
-        """Fork a worker. The worker becomes a child of this process.
+        """Fork a worker. The new worker becomes a child of this process.
 
         Return None if the template has exited or does not reply. A template that does not reply is killed.
 

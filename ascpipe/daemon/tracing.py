@@ -27,7 +27,8 @@ _OF_DASHBOARD = 2_000  # number of spans of a worker if the setting is 0 and the
 
 
 class Tracing:
-    """State of recording. Recording starts immediately if the setting ``timeline_spans`` or ``dashboard`` is not 0.
+    """State of the recording of spans. Recording starts immediately if the setting ``timeline_spans`` or ``dashboard``
+    is not 0.
     """
 
     def __init__(self, run: RunDir, settings: Settings) -> None:
@@ -52,7 +53,7 @@ class Tracing:
         self._until_ns = 0
 
     def stop(self) -> None:
-        """Stop recording. Recorded spans are kept until recording starts again or the daemon exits.
+        """Stop recording. The recorded spans are kept until the recording is started again or the daemon exits.
 
         Raises:
             WrongStateError: recording has not started.
@@ -63,7 +64,7 @@ class Tracing:
         self._until_ns = time.time_ns()
 
     def told(self) -> Dict[str, Any]:
-        """Return the state of recording for ``status``.
+        """Return the state of the recording, for the answer to ``status``.
 
         ``spans`` is the number of spans kept per worker, or 0 if recording is off. ``since_ns`` and
         ``until_ns`` are the start and end of the last recording. ``since_ns`` is 0 if no recording was started, and
@@ -72,14 +73,17 @@ class Tracing:
         return {"spans": self._spans, "since_ns": self._since_ns, "until_ns": self._until_ns}
 
     def body_of(self, worker: Worker) -> Optional[Dict[str, Any]]:
-        """Return the file and the number of spans for a worker, or None if the worker does not record."""
+        """Return the span file of a worker and the number of spans to keep, or None if the worker must not record
+        spans.
+        """
         if not self._spans or worker.kind == DISK:
             return None
         return {"path": self._run.worker_spans(str(worker)), "count": self._spans}
 
     @contextlib.contextmanager
     def trainer_spans(self, body: messages.Start, trainer_pid: int) -> Iterator[List[Tuple[int, int]]]:
-        """Context manager that creates the files for spans of the trainer, and closes their descriptors.
+        """Context manager that creates the span files of the trainer, and closes the file descriptors at the end of the
+        block.
 
         It yields two pairs (descriptor, size), for the file of exchanges and for the file of read batches. The
         descriptor is -1 for exchanges of one rank, and for a file that cannot be created while recording is off.

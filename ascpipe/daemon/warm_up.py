@@ -37,7 +37,8 @@ class Warm(NamedTuple):
 
 
 def warm_up(cache_dir: str) -> Warm:
-    """Compile missing or damaged kernels, and record their digests. ``cache_dir`` is the setting with this name.
+    """Compile missing or damaged kernels, and record their digests. ``cache_dir`` is the value of the setting
+    ``cache_dir``.
 
     Raises:
         RunDirError: other users could change the directory, or the directory is not writable.
@@ -64,7 +65,7 @@ def warm_up(cache_dir: str) -> Warm:
 
 
 def _link(folder: str, environment: Mapping[str, str]) -> str:
-    """Build the library. Return the reason of a failure, or an empty string."""
+    """Build the library. Return the reason if the library cannot be built, or an empty string after success."""
     if not kernel_cache.may_link(environment):
         return "kernels with bounds checks, or without compilation, are requested"
     code, reason = _run((*_LINKING, folder, kernel_cache.level()), folder)
@@ -72,7 +73,9 @@ def _link(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _compile_by_numba(folder: str) -> int:
-    """Compile the kernels with numba. If existing files are broken, remove all files first, and return their number."""
+    """Compile the kernels with numba. If existing files are broken, remove all files first. Return the number of
+    removed files.
+    """
     removed = 0
     code, reason = _run(_LOADING, folder)
     if ended_by_broken_kernels(code):
@@ -87,7 +90,9 @@ def _compile_by_numba(folder: str) -> int:
 
 
 def _run(command: Sequence[str], folder: str) -> Tuple[int, str]:
-    """Run a process with kernels in ``folder``. Return (exit code or negative signal number, last line of stderr)."""
+    """Run a command that loads or compiles the kernels in ``folder``. Return (exit code or negative signal number, last
+    line of stderr).
+    """
     environment = {**child_environment(), "NUMBA_CACHE_DIR": folder, "PYTHONFAULTHANDLER": "1"}
     try:
         done = subprocess.run(command, env=environment, cwd="/", stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Checks for hanging workers, silent disks, a dead template or metrics process, and removed files of the daemon."""
+"""Class ``Watch``, which checks once per second whether the daemon's processes, disks and files are in order."""
 import logging
 import time
 from typing import Callable, Collection, Dict, Hashable, Optional, Set
@@ -22,7 +22,7 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class Watch:
-    """Periodic checks of a daemon. They run once per second, even if ``look`` is called more often.
+    """Periodic checks of a daemon. The checks run once per second, even if ``look`` is called more often.
 
     Attributes:
         hanging: a map from each hanging worker to the time in seconds for which it has hung.

@@ -1,4 +1,5 @@
-"""Functions that find the cause of a worker's exit in its exit code, its log, and counters of the control group."""
+"""Functions that find the cause of a worker's exit from the exit code, the log and the counters of the control group.
+"""
 import os
 import re
 import signal
@@ -31,7 +32,8 @@ class WorkerEnds:
         return "exit code {}{}".format(code, " ({})".format(last) if last else "")
 
     def _oom(self) -> str:
-        """Return a phrase about the OOM killer if it has killed a process of the control group since the last call.
+        """Return a clause for the error message if the OOM killer has killed a process of the control group since the
+        last call.
 
         Otherwise, return an empty string.
         """
@@ -46,7 +48,9 @@ class WorkerEnds:
                                   room(self._cache_dir))
 
     def _last_exception(self, worker: Worker) -> str:
-        """Return the last line of the worker's log that names an exception, or an empty string."""
+        """Return the last line of the worker's log that names an exception, or an empty string if there is no such
+        line.
+        """
         named = [line for line in self._log_tail(worker).splitlines() if _EXCEPTION_LINE.match(line)]
         return "".join(c for c in (named or [""])[-1][:300] if c.isprintable())
 

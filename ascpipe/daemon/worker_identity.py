@@ -11,7 +11,7 @@ DISK = "disk"
 
 @dataclass(frozen=True)
 class Worker:
-    """Identity of a worker. A restarted worker has the identity of its predecessor.
+    """Identity of a worker. The identity of a worker stays the same after a restart.
 
     Attributes:
         kind: ``KEY``, ``TABLE`` or ``DISK``.

@@ -1,1 +1,1 @@
-"""Web page that shows the current statistics and the last hour of a training run, and the server of the page."""
+"""Web page that shows the current statistics and the last hour of a training run, and the server for the page."""

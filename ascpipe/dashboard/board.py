@@ -33,7 +33,7 @@ _log = logging.getLogger("ascpipe.metrics")
 
 
 class Board:
-    """Dashboard of a daemon. The owner polls ``events`` for at most ``wait_s`` and then calls ``serve``.
+    """Dashboard of a daemon. The caller must poll ``events`` for at most ``wait_s`` seconds, and then call ``serve``.
 
     Args:
         run: run directory of the daemon.
@@ -121,7 +121,7 @@ class Board:
         self._server.publish(self._event)
 
     def _ranks(self, status: Dict[str, Any]) -> List[Dict[str, Any]]:
-        """Return the exchanges of this rank and of the other ranks of this machine. Each rank has its own daemon."""
+        """Return the exchange statistics of all ranks on this machine. Each rank has its own daemon."""
         mine = status["exchanges"]
         if mine is None:
             return []

@@ -1,4 +1,4 @@
-"""Class ``History``, which keeps the figures of the last hour for the charts of the dashboard, in bounded memory."""
+"""Class ``History``, which keeps the statistics of the last hour for the charts of the dashboard."""
 import math
 from array import array
 from typing import Any, Dict, List, Mapping, Optional, Sequence
@@ -16,7 +16,7 @@ Values = Mapping[str, Optional[float]]
 
 
 class _Columns:
-    """Series of equal length. A missing value is NaN. The memory is 4 bytes for each value."""
+    """Series of equal length. A missing value is NaN. Each value takes 4 bytes."""
 
     def __init__(self, names: Sequence[str], length: int) -> None:
         self._columns = {name: array("f", [math.nan]) * length for name in names}
@@ -33,7 +33,7 @@ class _Columns:
 
 
 class History:
-    """Points of the last hour. Memory is bounded by ``POINTS``, ``MOST_TABLES`` and the fixed names of series.
+    """Points of the last hour. Memory is bounded, because the numbers of points, tables and series are limited.
 
     With 64 tables, there are 14 + 64 * 4 series of 1800 values of 4 bytes, which are 2 MB.
     """
@@ -48,7 +48,7 @@ class History:
         return len(self._times)
 
     def add(self, time_s: float, bottleneck: str, overview: Values, tables: Mapping[str, Values]) -> None:
-        """Add a point and forget the point of an hour ago.
+        """Add a point, and remove the point that is more than an hour old.
 
         Args:
             time_s: seconds since 1970.
@@ -67,7 +67,9 @@ class History:
             columns.add(tables.get(name, {}))
 
     def overview(self) -> Dict[str, Any]:
-        """Return ``time`` (seconds since 1970), ``bottleneck`` (words) and ``series``, all of the same length."""
+        """Return lists of equal length: ``time`` (seconds since 1970), ``bottleneck`` (one word per point) and
+        ``series``.
+        """
         return {"time": [round(time, 3) for time in self._times], "bottleneck": list(self._words),
                 "series": self._overview.series()}
 
@@ -78,7 +80,7 @@ class History:
             "time": [round(time, 3) for time in self._times], "series": columns.series()}
 
     def _forget_one(self, present: Mapping[str, Values]) -> bool:
-        """Remove a table that no longer exists. Return False if all tables exist."""
+        """Remove the history of a table that no longer exists. Return False if all tables still exist."""
         gone = next((name for name in self._tables if name not in present), None)
         if gone is not None:
             del self._tables[gone]

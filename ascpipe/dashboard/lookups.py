@@ -1,4 +1,4 @@
-"""Class ``Lookups``, which runs commands such as ``ascpipe hotkeys`` for the dashboard, one at a time, with limits.
+"""Class ``Lookups``, which runs commands such as ``ascpipe hotkeys`` for the dashboard, one at a time.
 
 The commands read data that would take the server too much time or memory: the keys of a table, recorded spans, the
 files of a checkpoint. A command runs at the lowest priority. Its output is kept for some seconds, so that more viewers
@@ -43,7 +43,7 @@ class _Running(NamedTuple):
 
 
 class Lookups:
-    """Commands of ``ascpipe``, their queue and their outputs.
+    """Queue of ``ascpipe`` commands, and the last output of each command.
 
     Args:
         clock: function that returns seconds.
@@ -76,7 +76,7 @@ class Lookups:
         return None
 
     def kept(self, arguments: Sequence[str]) -> Optional[Output]:
-        """Return the last output of a command, of any age, or None."""
+        """Return the last output of a command regardless of its age, or None if there is no output."""
         return self._kept.get(tuple(arguments))
 
     def look(self) -> None:
@@ -91,7 +91,7 @@ class Lookups:
             self._start(self._waiting.popleft())
 
     def wait_s(self) -> Optional[float]:
-        """Return the seconds until ``look`` must be called, or None."""
+        """Return the seconds until ``look`` must be called, or None if no command is queued or running."""
         return LOOK_S if self._running is not None or self._waiting else None
 
     def close(self) -> None:
@@ -146,5 +146,5 @@ def _error(text: str) -> bytes:
 
 
 def arguments_of_timeline(name: str, seconds: float) -> List[str]:
-    """Return the arguments of the command that writes the last seconds of recorded activity."""
+    """Return the arguments of the ``ascpipe timeline`` command that writes the last ``seconds`` of recorded spans."""
     return ["timeline", "--name", name, "--last", "{:g}".format(seconds), "--output", OUTPUT]

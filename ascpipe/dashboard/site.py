@@ -42,7 +42,7 @@ Source = Callable[[Query], Optional[bytes]]  #: query -> JSON text; None: not av
 
 
 class NotThereError(Exception):
-    """A request names something that does not exist. The error's message is the answer to the request."""
+    """A request names something that does not exist. The message of the error is sent as the answer to the request."""
 
 
 class Site:
@@ -92,7 +92,7 @@ def address(port: int, token: str) -> str:
 
 
 def as_json(value: Any) -> bytes:
-    """Return JSON text without spaces and without NaN."""
+    """Return a value as JSON text without spaces. NaN is not allowed."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -105,7 +105,7 @@ def _file(path: str, content_type: str) -> Answer:
 
 
 def parameters(query: Query, *names: str) -> Dict[str, str]:
-    """Return parameters of a query. Raise ``NotThereError`` if one is missing."""
+    """Return parameters of a query. Raise ``NotThereError`` if a parameter is missing."""
     for name in names:
         if name not in query:
             raise NotThereError("the parameter {} is missing".format(name))

@@ -15,7 +15,7 @@ Times = Mapping[int, float]  #: seconds of processor time by PID
 
 
 class Look(NamedTuple):
-    """Answer to ``status``, and the processor time in seconds of the processes in it, by PID."""
+    """Answer to ``status``, and a dict from the PID of each process in the answer to its processor time in seconds."""
 
     status: Status
     times: Times
@@ -62,7 +62,7 @@ def point(looks: Sequence[Look], shown: Mapping[str, Any]) -> Tuple[Dict[str, Op
 
 
 def pids_of(status: Status) -> List[int]:
-    """Return the PIDs of the daemon, the trainer and the workers that run."""
+    """Return the PIDs of the daemon, the trainer and the running workers."""
     trainer = [] if status["trainer"] is None else [status["trainer"]["pid"]]
     return [status["pid"], *trainer, *(worker["pid"] for worker in status["workers"] if worker["pid"])]
 

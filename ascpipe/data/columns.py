@@ -1,4 +1,5 @@
-"""Columns of text records. ``tfops/src/input/csv_parser.h`` parses them to the same values as ``tf.io.decode_csv``."""
+"""Columns of text records. The parser ``tfops/src/input/csv_parser.h`` returns the same values as ``tf.io.decode_csv``.
+"""
 import ctypes
 from ctypes import c_char_p, c_void_p
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -78,14 +79,14 @@ class ColumnParser:
             native.library().asc_data_csv_free(self._handle)
 
     def parse(self, records: Sequence[bytes]) -> Parsed:
-        """Parse records, up to the first invalid record."""
+        """Parse records up to the first invalid record, and return the values as Python lists."""
         arrays, count, error = self.parse_arrays(records)
         values = [[ctypes.string_at(one.data, one.size) for one in array[:count]] if of == STRING else array[:count]
                   for of, array in zip(self._types, arrays)]
         return Parsed(values, error)
 
     def parse_arrays(self, records: Sequence[bytes]) -> Tuple[List[Any], int, Optional[str]]:
-        """Parse records, up to the first invalid record.
+        """Parse records up to the first invalid record, and return the values as C arrays.
 
         Returns:
             An array of C per column, the number of valid records, and the error of ``Parsed``. The strings are valid

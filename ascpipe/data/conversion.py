@@ -1,4 +1,4 @@
-"""Readers and writers of records for conversions. A format has a reader of its files and a writer of one file.
+"""Readers and writers for the conversion of data files. For each format, there is one reader and one writer.
 
 All readers return records as dicts: name of a feature -> ``FeatureValues``. All writers take such dicts. Text is
 converted to TFRecords in chunks of records, which is many times faster.
@@ -42,7 +42,7 @@ _OF_TEXT = re.compile(r" in record \d+")  # number of the record in the chunk, i
 
 
 class TextColumn(NamedTuple):
-    """A field of text files that is read.
+    """A field to read from text files.
 
     Attributes:
         number: number of the field in the records.
@@ -102,7 +102,7 @@ class TextChunk(NamedTuple):
 
 def text_chunks(files: Sequence[DataFile], record_format: Format, columns: Sequence[TextColumn],
                 watched: Watched) -> Iterator[TextChunk]:
-    """Yield the records of text files. The features have the order of ``columns``.
+    """Yield the records of text files, with features in the order of ``columns``.
 
     Args:
         files: the files.
@@ -195,7 +195,7 @@ class TextWriter:
             self._write([name.encode("utf-8", "surrogateescape") for name in names])
 
     def write(self, values: Values) -> None:
-        """Append a record. A feature without a value is an empty field.
+        """Append a record. A feature without a value is written as an empty field.
 
         Raises:
             DataError: a feature has more than one value.
@@ -225,7 +225,8 @@ def check_single(most: Dict[str, int]) -> None:
 
 
 def _text(name: str, one: FeatureValues) -> bytes:
-    """Return the text of a field that contains a feature. ``tf.io.decode_csv`` parses this text to the same value."""
+    """Return a feature as the text of a CSV field. ``tf.io.decode_csv`` converts this text to the value of the feature.
+    """
     if len(one.values) > 1:
         raise DataError("Feature {!r} has {} values in a record, and a field of text has one".format(
             name, len(one.values)))

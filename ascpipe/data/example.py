@@ -23,7 +23,7 @@ _NUMBERS = {name: number for number, name in _TYPES.items()}
 
 
 class FeatureValues(NamedTuple):
-    """Values of a feature in one record.
+    """Values that one record contains for a feature.
 
     Attributes:
         type: ``"int64"``, ``"float32"``, ``"string"``, or None if the feature has no list.
@@ -35,7 +35,8 @@ class FeatureValues(NamedTuple):
 
 
 def parse(data: bytes) -> Dict[str, FeatureValues]:
-    """Return the features of a record. If a record has a feature twice, the last one counts, as in TensorFlow.
+    """Return the features of a record. If a record contains a feature twice, the last values are used, as in
+    TensorFlow.
 
     Args:
         data: bytes of a tf.train.Example.
@@ -58,7 +59,8 @@ def parse(data: bytes) -> Dict[str, FeatureValues]:
 
 
 def _common(data: bytes) -> Optional[Dict[str, FeatureValues]]:
-    """Parse a record in the encoding that TensorFlow's writers use. Return None if the record has another encoding."""
+    """Parse a record that is encoded as by TensorFlow's writers. Return None if the record is encoded in another way.
+    """
     found: Dict[str, FeatureValues] = {}
     try:
         at, end = _content(data, 0, 1)
@@ -98,7 +100,9 @@ def _common_values(data: bytes, at: int, end: int, kind: int) -> Values:
 
 
 def _content(data: bytes, at: int, number: int) -> Tuple[int, int]:
-    """Return begin and end of the content of a length-delimited field. The number of the field must be ``number``."""
+    """Return the begin and end offsets of a length-delimited field's content. The field must have the field number
+    ``number``.
+    """
     if data[at] != number << 3 | _DELIMITED:
         raise ValueError("another form")
     size = data[at + 1]
@@ -109,7 +113,7 @@ def _content(data: bytes, at: int, number: int) -> Tuple[int, int]:
 
 
 def serialized(values: Mapping[str, FeatureValues]) -> bytes:
-    """Return the bytes of a tf.train.Example with these features, in their order."""
+    """Return a serialized tf.train.Example with the given features, in the given order."""
     entries = []
     for name, one in values.items():
         feature = b"" if one.type is None else _delimited(_NUMBERS[one.type], _list_of(one))
@@ -188,7 +192,7 @@ def _values(data: bytes, kind: int) -> Iterator[Union[int, float, bytes]]:
 
 
 def _messages(data: bytes, number: int) -> Iterator[bytes]:
-    """Yield the contents of a field whose type is a message. The data must not contain other fields."""
+    """Yield the content of each occurrence of message field ``number``. ``data`` must not contain any other field."""
     for found, wire_type, value in _fields(data):
         if found != number or wire_type != _DELIMITED or not isinstance(value, bytes):
             raise ValueError("there is the field {} with the wire type {}".format(found, wire_type))
@@ -196,7 +200,7 @@ def _messages(data: bytes, number: int) -> Iterator[bytes]:
 
 
 def _fields(data: bytes) -> Iterator[Tuple[int, int, Union[int, bytes]]]:
-    """Yield field number, wire type and value of each field. The value of a float is its 4 bytes."""
+    """Yield field number, wire type and value of each field. The value of a float field is returned as 4 bytes."""
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)
@@ -218,7 +222,7 @@ def _fields(data: bytes) -> Iterator[Tuple[int, int, Union[int, bytes]]]:
 
 
 def _varint(data: bytes, position: int) -> Tuple[int, int]:
-    """Return the number at a position, and the position after it."""
+    """Decode the varint at a position. Return the number, and the position after the varint."""
     value = 0
     for shift in range(0, 70, 7):
         if position == len(data):

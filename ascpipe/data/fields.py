@@ -43,7 +43,8 @@ class TextSchema:
             native.library().asc_data_text_schema_free(self._handle)
 
     def check(self, file: RecordFile, step_bytes: int, problems: List[DataError], limit: int = 2 ** 62) -> Checked:
-        """Add the next records of a file, up to the first invalid record, whose error is appended to ``problems``.
+        """Add the next records of a file, up to the first invalid record. Append the error of this record to
+        ``problems``.
 
         Args:
             file: the file.
@@ -63,7 +64,7 @@ class TextSchema:
         return Checked(limit - left.value, position.value, bool(is_end.value))
 
     def fields(self, names: Sequence[str] = ()) -> List[Field]:
-        """Return the fields. ``names`` are the names of the fields; they are ignored if their number is wrong."""
+        """Return the fields. ``names`` are used as field names if there is one name for each field."""
         describe = native.library().asc_data_text_schema_fields
         count = describe(self._handle, 0, None)
         facts = (c_int64 * (2 * count))()
@@ -74,14 +75,14 @@ class TextSchema:
 
 
 def split(record: bytes, count: int, record_format: Format) -> Optional[List[bytes]]:
-    """Return the fields of a record, or None if the record is invalid or has another number of fields."""
+    """Return the fields of a record, or None if the record is invalid or does not have ``count`` fields."""
     columns = [Column(str(number), STRING, b"") for number in range(count)]
     parsed = ColumnParser(columns, record_format).parse([record])
     return None if parsed.error is not None else [one[0] for one in parsed.values]
 
 
 def header_of(path: str, record_format: Format) -> List[str]:
-    """Return the names in the first record of a file. The file may be compressed.
+    """Return the field names in the first record of a file. The file may be compressed.
 
     The result is empty if the file is empty, or if the fields of the record are invalid.
 
@@ -101,8 +102,8 @@ def header_of(path: str, record_format: Format) -> List[str]:
 
 
 def names_of(path: str, record_format: Format, count: int) -> List[str]:
-    """Return the names in the header of a file. Return nothing if there is no header, or if the number of names is
-    wrong.
+    """Return the field names in the header of a file. Return [] if there is no header or it does not have ``count``
+    names.
 
     Raises:
         DataError: the header cannot be read.
@@ -112,14 +113,16 @@ def names_of(path: str, record_format: Format, count: int) -> List[str]:
 
 
 def wider(one: Optional[str], other: Optional[str]) -> Optional[str]:
-    """Return the narrowest type that can represent the values of both types."""
+    """Return the narrowest type that can represent the values of two types."""
     if one is None or other is None or one == other:
         return one or other
     return FLOAT32 if {one, other} == {INT64, FLOAT32} else STRING
 
 
 def merged(files: Sequence[Sequence[Field]]) -> List[Field]:
-    """Return the fields of several files with the same number of fields. The names are the names of the first file."""
+    """Merge the fields of several files that have the same number of fields. The field names are taken from the first
+    file.
+    """
     together = list(files[0]) if files else []
     for fields in files[1:]:
         together = [Field(one.name, wider(one.type, other.type), one.records + other.records)

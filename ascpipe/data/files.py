@@ -1,4 +1,4 @@
-"""Files of training data: the files that paths and patterns match, and their formats."""
+"""Functions that find the files of training data and detect their formats."""
 import glob
 import os
 import re
@@ -111,13 +111,15 @@ def recognized(path: str) -> DataFile:
 
 
 def by_name(path: str) -> Optional[str]:
-    """Return the format that a file name implies, for example ``CSV`` for ``clicks.csv.gz``, or None."""
+    """Return the format that a file name implies, for example ``CSV`` for ``clicks.csv.gz``. Return None for other
+    names.
+    """
     name = os.path.basename(path).lower()
     return next((kind for kind, pattern in _NAMES if pattern.search(name)), None)
 
 
 def record_format_of(kind: str, header: bool, use_quote_delim: bool = True) -> Format:
-    """Return the format that divides the content of TFRecord, CSV or TSV files into records.
+    """Return the ``Format`` for reading records from TFRecord, CSV or TSV files.
 
     Args:
         kind: ``TFRECORD``, ``CSV`` or ``TSV``. The other arguments apply only to text files.
@@ -129,7 +131,7 @@ def record_format_of(kind: str, header: bool, use_quote_delim: bool = True) -> F
 
 
 def readable(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
-    """Return the files that paths and patterns match.
+    """Return the files that match paths and patterns, with their formats.
 
     Raises:
         DataFilesError: an error of ``find`` or ``recognized``, or a Parquet file is compressed as a whole.
@@ -145,7 +147,8 @@ def readable(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
 
 
 def of_one_kind(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
-    """Return the files like ``readable``, and check that all of them are TFRecord files, text files, or Parquet files.
+    """Return the result of ``readable``, and check that all files are of one kind: TFRecord files, text files or
+    Parquet files.
 
     Raises:
         DataFilesError, DataUnreadableError: see ``readable``.
@@ -196,7 +199,7 @@ def _compression(data: bytes) -> str:
 
 
 def _decompressed(data: bytes) -> bytes:
-    """Return the first bytes of the content, or nothing if the data is damaged."""
+    """Return the first decompressed bytes, or no bytes if the compressed data is damaged."""
     try:
         return zlib.decompressobj(15 + 32).decompress(data, _LOOK_BYTES)
     except zlib.error:
@@ -204,7 +207,7 @@ def _decompressed(data: bytes) -> bytes:
 
 
 def _is_tfrecord(data: bytes) -> bool:
-    """Return whether the data begins with a length and its checksum."""
+    """Return whether the data begins with a valid TFRecord header: a length and the checksum of the length."""
     if len(data) < _HEADER_BYTES:
         return False
     crc = 0xFFFFFFFF

@@ -9,7 +9,7 @@ _PARQUET = 2
 
 
 class Format(NamedTuple):
-    """A format of records. ``TFRECORD``, ``PARQUET`` and ``text`` return the valid formats.
+    """A record format. The valid formats are ``TFRECORD``, ``PARQUET`` and the results of ``text``.
 
     Attributes:
         kind: number of the RecordKind of C++.
@@ -29,7 +29,7 @@ class Format(NamedTuple):
         return self.kind == _TEXT
 
     def argument(self) -> RecordFormat:
-        """Return the struct for calls of the library."""
+        """Return this format as a struct for calls of the C++ library."""
         return RecordFormat(self.kind, self.delimiter, int(self.use_quote_delim), int(self.header))
 
 
@@ -38,8 +38,8 @@ PARQUET = Format(_PARQUET)
 
 
 def text(field_delim: str = ",", use_quote_delim: bool = True, header: bool = False) -> Format:
-    """Return the format of text files. The content is divided into the same records as by
-    ``tf.data.experimental.CsvDataset``.
+    """Return the format of text files. Records begin and end where ``tf.data.experimental.CsvDataset`` begins and ends
+    them.
 
     Args:
         field_delim: delimiter of fields, a character of one byte.

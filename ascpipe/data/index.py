@@ -31,7 +31,7 @@ class RecordIndex:
     """
 
     def __init__(self, path: str, data: os.stat_result, record_format: Format = TFRECORD) -> None:
-        """Open an index, and check all of it.
+        """Open an index file, and check the whole file.
 
         Args:
             path: path of the index file.
@@ -83,14 +83,15 @@ class Indexed(NamedTuple):
 
 
 def beside(path: str) -> str:
-    """Return the path of an index in the directory of its data file. The index is a hidden file, which ``*`` does not
-    match."""
+    """Return the path of an index beside the data file. The index is a hidden file, so the pattern ``*`` does not match
+    it.
+    """
     folder, name = os.path.split(os.path.realpath(path))
     return os.path.join(folder, "." + name + INDEX_SUFFIX)
 
 
 def cache_folder() -> str:
-    """Return the directory of the indexes of data files whose directories cannot be written."""
+    """Return the directory that stores an index if the directory of the data file is not writable."""
     return os.path.join(cache_dir(""), "indexes")
 
 
@@ -101,7 +102,8 @@ def in_cache(path: str) -> str:
 
 
 def existing(path: str, record_format: Format = TFRECORD) -> Optional[RecordIndex]:
-    """Open the index of a data file. Return None if there is no index, or if the index does not match the current file.
+    """Open the index of a data file. Return None if there is no index, or if the data file has changed since the index
+    was built.
 
     Raises:
         DataUnreadableError: the data file cannot be found.

@@ -1,4 +1,4 @@
-"""Calls of the C interface of training data, ``tfops/src/input/c_api.cc`` and ``c_api_csv.cc``.
+"""Python binding of the C functions that read training data (``tfops/src/input/c_api.cc`` and ``c_api_csv.cc``).
 
 ctypes releases the GIL during a call. Only one thread at a time may use an object of the library.
 """
@@ -40,7 +40,7 @@ _NUMBERS = POINTER(c_int64)
 _FORMAT = POINTER(RecordFormat)
 
 class Range(ctypes.Structure):
-    """Address and number of bytes, with the layout of the C++ struct ByteRange."""
+    """Address and size of a byte string, with the layout of the C++ struct ByteRange."""
 
     _fields_ = (("data", c_void_p), ("size", ctypes.c_size_t))
 
@@ -90,7 +90,7 @@ _CLASSES: Dict[str, Type[DataError]] = {kind.code: kind for kind in (
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
-    """Return the library with the types of its functions.
+    """Return the loaded library, with the argument and result types of the functions set.
 
     Raises:
         OpsMissingError, OpsMismatchError: see ``ascpipe.tfops.load.files_library``.

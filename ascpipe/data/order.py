@@ -14,7 +14,7 @@ ENDLESS = -1  #: number of epochs of an endless run
 
 
 class Position(NamedTuple):
-    """Position in the records of a run.
+    """Position of a training run in the sequence of records.
 
     Attributes:
         epoch: epoch, counted from 0.
@@ -45,7 +45,7 @@ class BatchPlan:
                                         int(seed is not None), int(drop_remainder), window)
 
     def moved(self, position: Position, batches: int) -> Optional[Position]:
-        """Return the position after a number of batches, or None if all epochs have ended.
+        """Return the position ``batches`` batches after ``position``, or None if all epochs have ended.
 
         At least one more batch follows the returned position.
 
@@ -58,7 +58,7 @@ class BatchPlan:
         return None if is_end.value else Position(*moved)
 
     def batch(self, position: Position, rank: int) -> Tuple[List[int], Position]:
-        """Return the record numbers of a rank's batch, and the position after the batches of all ranks.
+        """Return the record numbers of one rank's next batch, and the position after this batch of all ranks.
 
         Raises:
             BatchPlanError: all epochs have ended, or an argument is not allowed.
@@ -71,7 +71,7 @@ class BatchPlan:
         return numbers[:count.value], Position(*after)
 
     def permuted(self, epoch: int, first: int, count: int) -> List[int]:
-        """Return record numbers of the shuffled sequence of an epoch, beginning with position ``first``.
+        """Return ``count`` record numbers from the shuffled sequence of an epoch, starting at position ``first``.
 
         Raises:
             BatchPlanError: the sequence has no such positions.

@@ -1,4 +1,4 @@
-"""Parquet files, which pyarrow reads. A row is a record, and a row group is read as a whole."""
+"""Parquet files, which pyarrow reads. Each row of a Parquet file is a record, and each row group is read as a whole."""
 import functools
 import os
 import stat
@@ -39,7 +39,7 @@ class Column(NamedTuple):
 
 
 class Footer(NamedTuple):
-    """Content of the footer of a file.
+    """Content of a Parquet file's footer.
 
     Attributes:
         path: path of the file.
@@ -69,7 +69,7 @@ def required(path: str) -> ModuleType:
 
 
 def footer(path: str) -> Footer:
-    """Read the footer of a file.
+    """Read the footer of a Parquet file.
 
     Raises:
         ParquetMissingError: pyarrow is not installed.
@@ -94,8 +94,9 @@ def footer(path: str) -> Footer:
 
 
 def contradiction_of(rows: int, of_row_groups: Sequence[int]) -> str:
-    """Return why the numbers of rows of a footer are damaged, or an empty text. pyarrow reads such a footer, and rows
-    would be lost."""
+    """Return an error message if the row counts in a footer contradict each other, or an empty string. pyarrow does not
+    check the counts.
+    """
     found = sum(of_row_groups)
     if found == rows:
         return ""
@@ -151,7 +152,7 @@ def read(group: RowGroup, columns: Sequence[str], use_threads: bool = False) -> 
 
 
 def export(batch: Any, array: int, schema: int) -> None:
-    """Export the result of ``read`` with the Arrow C data interface.
+    """Export the result of ``read`` through the Arrow C data interface.
 
     Args:
         batch: result of ``read``.
@@ -161,7 +162,7 @@ def export(batch: Any, array: int, schema: int) -> None:
 
 
 def first(of: Footer, count: int) -> Any:
-    """Decode the first rows of a file.
+    """Decode the first rows of a Parquet file.
 
     Returns:
         A ``pyarrow.Table`` with all columns and at most ``count`` rows.
@@ -189,7 +190,7 @@ def first(of: Footer, count: int) -> Any:
 
 
 def counts(values: Any, column: Column) -> Tuple[int, int]:
-    """Return the minimum and maximum number of values per row of a column. Rows that are null are ignored."""
+    """Return the minimum and the maximum number of values that a row has in a column. Rows with null are ignored."""
     import pyarrow.compute
 
     if column.length is SCALAR:
@@ -207,7 +208,7 @@ def _place(name: str, schema: Any, path: str) -> int:
 
 
 def failures() -> Any:
-    """Return the classes of the errors that pyarrow raises for damaged files."""
+    """Return the exception classes that pyarrow raises for damaged files."""
     import pyarrow
 
     # Errors of damaged files have many classes: OSError, ValueError, MemoryError, UnicodeDecodeError, ...
@@ -242,7 +243,7 @@ def _check_unchanged(path: str, size: int, modified_ns: int) -> None:
 
 @functools.lru_cache(maxsize=_FOOTERS)
 def _metadata(path: str, size: int, modified_ns: int) -> Any:
-    """Return the footer as an object of pyarrow. Several threads may use the object."""
+    """Return the footer of a file as a ``pyarrow.parquet.FileMetaData``. Several threads may use this object."""
     parquet = required(path)
     import pyarrow
 

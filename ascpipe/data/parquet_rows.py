@@ -1,4 +1,4 @@
-"""Rows of Parquet files as records for conversions. See ``ascpipe/data/conversion.py``."""
+"""Reader and writer of Parquet rows for the conversion of data files. See ``ascpipe/data/conversion.py``."""
 import ctypes
 from typing import Any, BinaryIO, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
@@ -28,7 +28,7 @@ class RowColumn(NamedTuple):
 
 
 def row_records(files: Sequence[DataFile], names: Sequence[str], watched: Watched) -> Iterator[Values]:
-    """Yield the rows of Parquet files. If a column is null in a row, the row does not have this feature.
+    """Yield the rows of Parquet files. If a column of a row is null, the record has no feature for this column.
 
     Args:
         files: the files.
@@ -103,7 +103,7 @@ class RowWriter:
         self._bytes = 0
 
     def write(self, values: Values) -> None:
-        """Append a record. A feature that the record does not have becomes null."""
+        """Append a record. For a feature that the record does not contain, null is written."""
         for name, rows in self._rows.items():
             rows.append(self._cell(name, values.get(name)))
         self._count += 1

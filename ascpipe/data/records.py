@@ -1,4 +1,4 @@
-"""Records of a file. C++ reads and checks them (``tfops/src/input/record_file.h`` and ``text_file.h``)."""
+"""Records of a file. C++ code reads and checks the records (``tfops/src/input/record_file.h`` and ``text_file.h``)."""
 import ctypes
 import os
 from ctypes import c_int, c_int64, c_void_p
@@ -59,7 +59,7 @@ class Checked(NamedTuple):
 
 
 class RecordFile:
-    """Reader of one file. Iteration returns all records in order.
+    """Reader of one file. Iterating over the reader yields all records in order.
 
     Attributes:
         path: path of the file.
@@ -90,7 +90,7 @@ class RecordFile:
 
     @property
     def handle(self) -> c_void_p:
-        """Return the file for calls of the library."""
+        """Return the handle of the file for calls of the C++ library."""
         return self._file
 
     def __enter__(self) -> "RecordFile":
@@ -112,7 +112,7 @@ class RecordFile:
             record = self.read()
 
     def read(self) -> Optional[Record]:
-        """Return the next record, or None at the end.
+        """Return the next record, or None at the end of the file.
 
         Raises:
             DamagedRecordsError: the record is damaged. The next call reads the same record.
@@ -126,7 +126,8 @@ class RecordFile:
         return _record(place, data, size) if data.value is not None else None
 
     def skip(self) -> Optional[Place]:
-        """Skip the next record and return its position, or return None at the end. The data may be damaged.
+        """Skip the next record. Return the record's position, or None at the end of the file. The record's data may be
+        damaged.
 
         Raises:
             DamagedRecordsError: the length of the record is damaged, so that the next record cannot be found.
@@ -138,7 +139,8 @@ class RecordFile:
         return None if is_end.value else Place(*place)
 
     def read_at(self, place: Place) -> Record:
-        """Return the record at a position from an index. ``read`` then continues with the record after it.
+        """Return the record at a position that an index contains. The next call of ``read`` returns the following
+        record.
 
         Raises:
             IndexUnusableError: the file is compressed, or has no such record at this position.

@@ -1,4 +1,4 @@
-"""Features of the records of a file, and the feature specs that read them."""
+"""Features that the records of a file contain, and the TensorFlow feature specs for these features."""
 import ctypes
 import json
 from ctypes import c_void_p
@@ -74,7 +74,7 @@ class Conflict(NamedTuple):
 
 
 def merged(files: Iterable[Tuple[str, List[Feature]]]) -> Tuple[List[Feature], List[Conflict]]:
-    """Return the features of several files together, sorted by name, and the features with different types.
+    """Merge the features of several files. Return the features, sorted by name, and the features whose types differ.
 
     Args:
         files: path and features of each file.
@@ -99,7 +99,7 @@ def merged(files: Iterable[Tuple[str, List[Feature]]]) -> Tuple[List[Feature], L
 
 
 def spec(feature: Feature, records: int) -> str:
-    """Return the feature spec that reads a feature, for example ``tf.io.FixedLenFeature([13], tf.float32)``.
+    """Return the TensorFlow feature spec of a feature, for example ``tf.io.FixedLenFeature([13], tf.float32)``.
 
     A feature has a fixed length if all records have the same number of values, and at least one.
 
@@ -114,7 +114,7 @@ def spec(feature: Feature, records: int) -> str:
 
 
 def spec_lines(features: Iterable[Feature], records: int) -> List[str]:
-    """Return the lines of a Python dict with the spec of each feature."""
+    """Return Python code, as lines, that defines a dict with the spec of each feature."""
     return ["features = {", *("    {}: {},".format(_quoted(one.name), spec(one, records)) for one in features), "}"]
 
 

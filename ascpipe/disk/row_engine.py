@@ -37,11 +37,11 @@ _CALLS = {
 
 
 class RowEngineError(AscpipeError):
-    """The row engine rejected a request. The message is the engine's message."""
+    """The row engine rejected a request. The error contains the engine's error message."""
 
 
 class RowFile(NamedTuple):
-    """Row file that belongs to no engine.
+    """Row file that no row engine uses yet.
 
     Attributes:
         fd: descriptor of the file.
@@ -73,7 +73,9 @@ def create_file(directory: str, row_bytes: int, *, buffered: bool = False) -> Ro
 
 
 def _path(directory: str) -> bytes:
-    """Encode a path for the library. Raise ``RowEngineError`` if the path is not UTF-8 or has a NUL byte."""
+    """Return a path as bytes for calls of the C++ library. Raise ``RowEngineError`` if the path is not UTF-8 or has a
+    NUL byte.
+    """
     try:
         path = directory.encode()
     except UnicodeEncodeError as error:
@@ -122,7 +124,7 @@ class Batch:
         self.number = 0
 
     def arguments(self) -> DiskBatch:
-        """Return the batch as a struct for the library."""
+        """Return this batch as a struct for calls of the C++ library."""
         arrays = (*self._rows[:5], self.results, self._rows.requests)
         return DiskBatch(len(self.results), *[
             None if array is None else array.ctypes.data_as(kind)
@@ -134,7 +136,7 @@ class Batch:
 
 
 class RowEngine:
-    """Owner of row files and of the threads that read and write them. The class is thread-safe.
+    """Row engine: a set of open row files, and the threads that read and write these files. The class is thread-safe.
 
     Args:
         threads: number of threads per disk.
@@ -150,13 +152,14 @@ class RowEngine:
         self._batches: Dict[int, Batch] = {}  # keeps the arrays alive while the library uses their addresses
 
     def create(self, directory: str, row_bytes: int, *, buffered: bool = False) -> int:
-        """Create an unnamed empty row file, and return its number."""
+        """Create an unnamed empty row file, and return the number of the file in the engine."""
         file = c_int()
         self._call("asc_disk_create", _path(directory), row_bytes, int(buffered), ctypes.byref(file))
         return file.value
 
     def adopt(self, fd: int, directory: str, row_bytes: int) -> int:
-        """Adopt a row file that another process has created, and return its number. The caller still owns ``fd``."""
+        """Add a row file that another process has created. Return the number of the file. The caller still owns ``fd``.
+        """
         file = c_int()
         self._call("asc_disk_adopt", fd, _path(directory), row_bytes, ctypes.byref(file))
         return file.value
@@ -170,17 +173,17 @@ class RowEngine:
         self._call("asc_disk_grow", file, blocks, step_bytes)
 
     def describe(self, file: int) -> DiskFile:
-        """Return the engine's description of a file."""
+        """Return the properties of a row file."""
         described = DiskFile()
         self._call("asc_disk_describe", file, ctypes.byref(described))
         return described
 
     def read(self, file: int, rows: Rows) -> Batch:
-        """Start to read rows from their slots, and return the batch in flight."""
+        """Start to read rows from disk slots, and return the batch without waiting."""
         return self._submit(file, rows, 0)
 
     def write(self, file: int, rows: Rows) -> Batch:
-        """Start to write rows to their slots, and return the batch in flight."""
+        """Start to write rows to disk slots, and return the batch without waiting."""
         return self._submit(file, rows, 1)
 
     def wait(self, batch: Batch, limit_s: float) -> bool:
@@ -191,7 +194,7 @@ class RowEngine:
         return is_over
 
     def cancel(self, batch: Batch) -> None:
-        """Cancel those rows of a batch on which no thread has started to work. Their result is ECANCELED.
+        """Cancel the rows of a batch that no thread has started to read or write. Their result is ECANCELED.
 
         The caller must still wait for the batch.
         """

@@ -283,7 +283,8 @@ def _subclasses(base: Type[AscpipeError]) -> Iterator[Type[AscpipeError]]:
 
 
 def received(code: str, text: str) -> AscpipeError:
-    """Return the error that another process has sent as ``code`` and ``text``. Its class is determined by ``code``.
+    """Return the error that another process has sent as ``code`` and ``text``. ``code`` determines the class of the
+    error.
 
     The attributes in ``fields`` are None.
     """
@@ -298,7 +299,7 @@ def received(code: str, text: str) -> AscpipeError:
 
 
 def number_of(code: str) -> int:
-    """Return the number of a code, for example 122 for ``"E122"``. The session segment stores this number in the field
-    `failed`.
+    """Return the number in an error code, for example 122 for ``"E122"``. The session segment stores this number in the
+    field `failed`.
     """
     return int(code[1:])

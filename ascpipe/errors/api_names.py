@@ -1,4 +1,5 @@
-"""Function names in error messages: names of ``ascpipe.tf``, or of ``mx_rec`` in programs that import ``mx_rec``.
+"""Functions that replace names of ``ascpipe.tf`` by names of ``mx_rec`` in error messages, for programs that use
+``mx_rec``.
 
 The messages in the code contain the names of ``ascpipe.tf``, for example ``asc.start()``.
 """
@@ -27,15 +28,15 @@ _uses_rec_sdk: Optional[bool] = None  #: None before ``init``
 
 
 def use(rec_sdk: bool) -> None:
-    """Select the names of ``mx_rec`` if ``rec_sdk`` is true, and the names of ``ascpipe.tf`` otherwise.
-    ``init`` calls this function.
+    """Make error messages use the names of ``mx_rec`` if ``rec_sdk`` is true, and the names of ``ascpipe.tf``
+    otherwise. ``init`` calls this function.
     """
     global _uses_rec_sdk
     _uses_rec_sdk = rec_sdk
 
 
 def in_names_of_program(text: str) -> str:
-    """Return ``text`` with the names that the program uses.
+    """Return ``text`` with the function names of the API that the program uses.
 
     Before ``init``, the function assumes that a program that has imported ``mx_rec`` uses the names of
     ``mx_rec``. A function that ``mx_rec`` does not have keeps its name, with the prefix ``ascpipe.tf.``.

@@ -50,7 +50,7 @@ def shown(value: Any) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return ``text``. If it has more than ``most`` characters, return only its beginning and its end."""
+    """Return ``text``. If the text has more than ``most`` characters, the middle of the text is omitted."""
     if len(text) <= most:
         return text
     cut = "...({} characters)...".format(len(text))
@@ -68,8 +68,7 @@ class _Short(reprlib.Repr):
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = 10
 
     def repr_int(self, x: int, level: int) -> str:
-        """Describe a huge integer. Recent Python versions refuse to format such integers, and older versions
-        are slow.
+        """Describe a huge integer. Recent Python versions refuse to format huge integers, and older versions take long.
         """
         return super().repr_int(x, level) if x.bit_length() < 1000 else "an integer of {} bits".format(x.bit_length())
 

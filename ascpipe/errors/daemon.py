@@ -1,4 +1,4 @@
-"""Errors between a trainer, the command line and a daemon."""
+"""Errors of the communication of a trainer or the command line with a daemon."""
 from typing import ClassVar, Tuple
 
 from ascpipe.errors.base import AscpipeError
@@ -9,7 +9,7 @@ _ELSEWHERE = ("use another directory: for sockets and logs, run `export XDG_RUNT
 
 
 class DaemonError(AscpipeError):
-    """Base class of errors between a trainer, the CLI and a daemon."""
+    """Base class of errors of the communication of a trainer or the command line with a daemon."""
 
     code = "E112"
 
@@ -81,7 +81,7 @@ class NoAnswerError(DaemonError):
 
 
 class NotStartedError(DaemonError):
-    """A daemon or its workers did not become ready."""
+    """A daemon or its workers did not start in time."""
 
     code = "E213"
     fields: ClassVar[Tuple[str, ...]] = ("what", "reason")
@@ -97,7 +97,7 @@ class WrongStateError(DaemonError):
 
 
 class PeerRefusedError(DaemonError):
-    """A daemon or trainer refused a connection or request of another process. Nothing was changed."""
+    """A daemon or trainer refused a connection or request from another process. Nothing was changed."""
 
     code = "E217"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -105,7 +105,7 @@ class PeerRefusedError(DaemonError):
 
 
 class VersionError(DaemonError):
-    """Trainer and daemon were built with different layouts of shared memory."""
+    """The trainer and the daemon were built with different shared-memory layouts."""
 
     code = "E220"
     fields: ClassVar[Tuple[str, ...]] = ("trainer_version", "trainer_layout", "daemon_version", "daemon_layout")
@@ -114,7 +114,7 @@ class VersionError(DaemonError):
 
 
 class SupervisorGoneError(DaemonError):
-    """The daemon died, which ends the run."""
+    """The daemon died, so the run has ended."""
 
     code = "E110"
     fields: ClassVar[Tuple[str, ...]] = ("pid", "run_dir")
@@ -160,7 +160,7 @@ class MetricsError(DaemonError):
 
 
 class MetricsMissingError(MetricsError):
-    """The package for metrics is not installed."""
+    """The package that exports metrics is not installed."""
 
     code = "E225"
     fields: ClassVar[Tuple[str, ...]] = ("setting", "value", "package")

@@ -1,4 +1,4 @@
-"""Errors of files of training data. C++ raises the same codes in ops (``ascpipe/layout/codes.py``)."""
+"""Errors in training data files. The C++ ops return the same error codes (``ascpipe/layout/codes.py``)."""
 from typing import ClassVar, Tuple
 
 from ascpipe.errors.base import AscpipeError
@@ -15,20 +15,21 @@ class DataError(AscpipeError):
 
 
 class DamagedRecordsError(DataError):
-    """A record or a compressed stream is damaged or truncated. The message contains the file, record, byte offset
-    and values."""
+    """A record or a compressed stream is damaged or truncated. The message contains the file, the record and the byte
+    offset.
+    """
 
     code = "E330"
 
 
 class DataChangedError(DataError):
-    """Size or modification time of a file changed while it was read."""
+    """The size or the modification time of a file changed while the file was read."""
 
     code = "E331"
 
 
 class DataUnreadableError(DataError):
-    """A file cannot be opened or read, or zlib is missing."""
+    """A file cannot be opened or read, or a compressed file needs zlib, which is missing."""
 
     code = "E332"
 
@@ -40,13 +41,13 @@ class IndexUnusableError(DataError):
 
 
 class BatchPlanError(DataError, ValueError):
-    """Records cannot be divided into batches of this size, or a position is outside these records."""
+    """The records cannot be divided into batches of the given size, or a position is outside the records."""
 
     code = "E334"
 
 
 class IndexNotWrittenError(DataError):
-    """An index cannot be written. The data and an older index are unchanged."""
+    """An index cannot be written. The data file and an existing index are unchanged."""
 
     code = "E335"
 
@@ -66,8 +67,8 @@ class NotAnExampleError(DataError, ValueError):
 
 
 class TransformError(DataError, ValueError):
-    """The function ``transform`` of ``asc.data.read`` raised an error, or returned something that is not allowed. The
-    message contains the function, the batch and the reason.
+    """The function ``transform`` of ``asc.data.read`` raised an error or returned an invalid result. The message
+    contains the function, the batch and the reason.
     """
 
     code = "E338"

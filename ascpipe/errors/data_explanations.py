@@ -1,4 +1,4 @@
-"""Explanations of errors that concern training data or served rows."""
+"""Explanations of the errors of training data and of the serving of rows."""
 from typing import Dict
 
 from ascpipe.errors.usage_explanations import NOTHING, Explanation

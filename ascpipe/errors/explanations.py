@@ -1,4 +1,4 @@
-"""Explanations of all error codes: what happened, what became of the data, and what to do.
+"""Explanations of all error codes: the meaning, the consequences for data, and the recommended action.
 
 ``ascpipe explain`` prints them, and ``docs/reference/errors.md`` is generated from them::
 

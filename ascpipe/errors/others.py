@@ -43,7 +43,7 @@ class NameRefusedError(AscpipeError):
 
 
 class OtherProductError(AscpipeError, ImportError):
-    """Another product's package ``mx_rec`` is also installed. Nothing was run.
+    """A package ``mx_rec`` that is not part of ascpipe is also installed. Nothing was run.
 
     Attributes:
         found: distribution of the other package, or its path if it belongs to no distribution.
@@ -58,7 +58,7 @@ class OtherProductError(AscpipeError, ImportError):
 
 
 class MessageError(AscpipeError):
-    """A control message does not match the schema. The message was dropped."""
+    """A control message does not have the required fields and types. The message was dropped."""
 
     code = "E230"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
@@ -66,7 +66,7 @@ class MessageError(AscpipeError):
 
 
 class ConnectionClosedError(MessageError):
-    """The peer has closed the connection."""
+    """The peer process has closed the control connection."""
 
     code = "E231"
     fields: ClassVar[Tuple[str, ...]] = ("peer",)
@@ -74,7 +74,7 @@ class ConnectionClosedError(MessageError):
 
 
 class MessageTimeoutError(MessageError):
-    """A message was not received or sent completely in time.
+    """A control message was not completely sent or received before the timeout.
 
     If no byte of an expected message had arrived, nothing was read and the caller can receive again. Otherwise, the
     stream is unusable.
@@ -86,7 +86,7 @@ class MessageTimeoutError(MessageError):
 
 
 class ProgramPlanError(AscpipeError):
-    """`ascpipe plan --program` ran a program, which did not start a pipeline."""
+    """`ascpipe plan --program` ran a program that did not start a pipeline."""
 
     code = "E233"
     fields: ClassVar[Tuple[str, ...]] = ("program", "reason")
@@ -95,7 +95,7 @@ class ProgramPlanError(AscpipeError):
 
 
 class RecordError(AscpipeError):
-    """There is no record of a run, or it cannot be used for a report."""
+    """There is no record of a run, or the record cannot be used for a report."""
 
     code = "E234"
     fields: ClassVar[Tuple[str, ...]] = ("record", "reason")
@@ -148,8 +148,8 @@ class HorovodMissingError(RanksError):
 
 
 class HorovodVersionError(RanksError):
-    """The version of Horovod is not supported. ascpipe calls C++ functions of Horovod that are not a stable
-    interface.
+    """The version of Horovod is not supported. ascpipe calls internal C++ functions of Horovod, which may change in any
+    version.
     """
 
     code = "E242"
@@ -168,7 +168,7 @@ class RanksDisagreeError(RanksError):
 
 
 class OtherRankRowsError(RanksError):
-    """Another rank cannot read or change the rows that it owns.
+    """A request of rank 0 to read or change rows failed on another rank.
 
     Attributes:
         what: the request of rank 0.
@@ -195,7 +195,8 @@ class CombinerError(AscpipeError, ValueError):
 
 
 class ColumnError(AscpipeError, ValueError):
-    """Tables do not support a feature column, its variable or an optimizer. The graph is not usable.
+    """Tables do not support a feature column of the program, the variable of a feature column, or an optimizer. The
+    graph is not usable.
 
     Attributes:
         column: name of the column, of its variable, or of the optimizer.
@@ -222,7 +223,7 @@ class UntrainedTableError(AscpipeError, ValueError):
 
 
 class TableUseError(AscpipeError, ValueError):
-    """A program uses a table, its variable or its gradient like a TensorFlow variable. Nothing was trained.
+    """A program treats a table, or the variable or gradient of a table, as a TensorFlow variable. Nothing was trained.
 
     Attributes:
         table: name of the table.
@@ -235,7 +236,7 @@ class TableUseError(AscpipeError, ValueError):
 
 
 class NotBuiltYetError(AscpipeError, NotImplementedError):
-    """An argument or call is not implemented yet. ascpipe never ignores such an argument.
+    """An argument or call is not implemented yet. ascpipe never ignores unsupported arguments.
 
     Attributes:
         what: the argument or call, with its value.

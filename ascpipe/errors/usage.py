@@ -1,4 +1,4 @@
-"""Errors of a program's calls: wrong arguments, a wrong order of calls, or a graph that cannot be trained.
+"""Errors of programs that call ascpipe with wrong arguments, in the wrong order, or for a graph that cannot be trained.
 
 Each class is also a subclass of the built-in exceptions that programs for the reference product catch.
 """
@@ -6,7 +6,7 @@ from ascpipe.errors.base import AscpipeError
 
 
 class UsageError(AscpipeError):
-    """Base class of errors of a program's calls.
+    """Base class of the errors that are raised if a program uses ascpipe incorrectly.
 
     Attributes:
         text: description of the error, and the recommended action.
@@ -23,7 +23,7 @@ class UsageError(AscpipeError):
 
 
 class ArgumentError(UsageError, ValueError, RuntimeError):
-    """An argument has a value or type that is not allowed. Nothing was changed."""
+    """The value or the type of an argument is not allowed. Nothing was changed."""
 
     code = "E260"
 
@@ -47,7 +47,7 @@ class CallOrderError(UsageError, OSError, RuntimeError):
 
 
 class MissingFromGraphError(UsageError, RuntimeError, ValueError, KeyError):
-    """The graph lacks an object that a function needs: a table, a lookup, a dataset with ids, or a global step."""
+    """The graph does not contain an object that a function needs, for example a table or a lookup."""
 
     code = "E264"
 
@@ -59,7 +59,7 @@ class FeatureError(UsageError, ValueError, KeyError, TypeError, OSError):
 
 
 class DatasetError(UsageError, ValueError):
-    """A dataset or iterator cannot submit ids in the order of training."""
+    """A dataset or iterator cannot provide ids in the order in which batches are trained."""
 
     code = "E266"
 
@@ -71,7 +71,7 @@ class TableLookupError(UsageError, ValueError, RuntimeError, KeyError):
 
 
 class TableError(UsageError, ValueError, RuntimeError):
-    """A table cannot be created from these arguments, or differs from the table with the same name in another graph."""
+    """A table cannot be created with the given arguments, or differs from the table of this name in another graph."""
 
     code = "E268"
 
@@ -83,7 +83,7 @@ class RowInitializerError(UsageError, ValueError):
 
 
 class OptimizerError(UsageError, ValueError, RuntimeError, KeyError, TypeError):
-    """An optimizer or its slot variables cannot train a table."""
+    """A table does not support an optimizer, or the slot variables of the optimizer."""
 
     code = "E270"
 
@@ -101,8 +101,8 @@ class SaverError(UsageError, ValueError, RuntimeError):
 
 
 class FilePathError(UsageError, ValueError):
-    """A path cannot be opened. It has a scheme, is a symbolic link, is in a directory of the system, or does
-    not exist.
+    """A path cannot be opened. A path is not allowed if it has a scheme, is a symbolic link, is in a system directory,
+    or does not exist.
     """
 
     code = "E273"
@@ -121,13 +121,13 @@ class ServingError(UsageError, ValueError, RuntimeError):
 
 
 class UnsupportedTensorFlowError(UsageError, OSError, RuntimeError):
-    """TensorFlow has no attribute that ascpipe has to replace; nothing was started."""
+    """TensorFlow lacks an attribute that ascpipe must replace. Nothing was started."""
 
     code = "E276"
 
 
 class DataFilesError(UsageError, ValueError, OSError):
-    """A list of files of training data has a path that does not exist, a directory, a remote path, or a file of an
+    """A list of training data files contains a path that does not exist, a directory, a remote path, or a file of
     unknown format.
     """
 

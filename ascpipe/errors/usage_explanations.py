@@ -1,4 +1,4 @@
-"""Explanations of the errors of a program's calls (``ascpipe/errors/usage.py``)."""
+"""Explanations of the errors in ``ascpipe/errors/usage.py``."""
 from typing import Dict, NamedTuple
 
 
