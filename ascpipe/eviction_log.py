@@ -174,7 +174,7 @@ def parsed(line: bytes) -> Optional[Loss]:
 
 
 def newest(path: str, table: str, keys: Sequence[int]) -> Dict[int, Loss]:
-    """Return the newest line of each key that the logs of all ranks contain. Files that cannot be read are ignored."""
+    """Return the newest line of each key, from the logs of all ranks. Files that cannot be read are ignored."""
     newest_of: Dict[int, Loss] = {}
     for log in paths_of_ranks(path):
         for key, loss in _newest_of_rank(log, table, keys).items():
@@ -207,7 +207,7 @@ def _last_line(block: bytes, table: str, key: int) -> Optional[Loss]:
 
 
 def _blocks_from_the_end(path: str) -> Iterator[bytes]:
-    """Yield blocks of complete lines, the end of the file first."""
+    """Yield blocks of complete lines, starting with the last block of the file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

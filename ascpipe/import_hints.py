@@ -32,7 +32,7 @@ _DOCUMENT = "docs/how-to/from-mx_rec.md lists what is provided"
 
 def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = None,
             homes: Optional[Homes] = None) -> None:
-    """Let the errors of failed imports from ``package`` suggest a replacement.
+    """Install import hooks, so that errors of failed imports from ``package`` suggest a replacement.
 
     Args:
         package: ascpipe's top-level package that is being imported.
@@ -46,7 +46,7 @@ def install(package: str, instead: Optional[Mapping[Tuple[str, str], str]] = Non
 
 
 def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
-    """Set the names in ``homes`` as attributes of ``module``."""
+    """Import the objects that ``homes`` lists, and set the objects as attributes of ``module``."""
     for name, home in homes.items():
         path, _, attribute = home.partition(":")
         found = importlib.import_module(path)
@@ -62,7 +62,7 @@ def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
 
 
 def point_to_run() -> None:
-    """Let an error mention ``ascpipe run`` if a program imports a package in ``STAND_INS`` that is not installed.
+    """Make the error mention ``ascpipe run`` if a program imports a missing package for which there is a stand-in.
 
     The hint is for programs that were started without ``ascpipe run``. The function is idempotent.
     """
@@ -71,15 +71,17 @@ def point_to_run() -> None:
 
 
 class NotProvidedError(AttributeError):
-    """A module of ascpipe has no such attribute. The error is an ``AttributeError``, so ``hasattr`` returns False."""
+    """A module of ascpipe does not have the requested attribute. The error is an ``AttributeError``, so ``hasattr``
+    returns False.
+    """
 
 
 class NotImportableError(ImportError):
-    """A program ran ``from module import name``, but this module of ascpipe has no such name."""
+    """A program ran ``from module import name``, but the module of ascpipe does not contain the name."""
 
 
 class _Finder:
-    """Finder of modules in packages of ascpipe.
+    """Import finder for modules in packages of ascpipe.
 
     Attributes:
         packages: dict from package name to the argument ``instead`` of ``install``.
@@ -127,7 +129,7 @@ class _Finder:
 
 
 class _LastFinder:
-    """Finder that finds no module. Python calls it after all other finders."""
+    """Import finder that finds no module. Python calls this finder after all other finders."""
 
     def find_spec(self, fullname: str, path: Optional[Sequence[str]] = None,
                   target: Optional[ModuleType] = None) -> None:
@@ -138,7 +140,7 @@ class _LastFinder:
 
 
 class _Loader(SourceFileLoader):
-    """Loader that adds ``__getattr__`` to a module of ascpipe."""
+    """Import loader that adds ``__getattr__`` to a module of ascpipe."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__getattr__"] = functools.partial(_no_attribute, module.__name__)
@@ -146,7 +148,7 @@ class _Loader(SourceFileLoader):
 
 
 class _HomesLoader(Loader):
-    """Loader of a module of ascpipe that has no file.
+    """Import loader for a module of ascpipe that has no source file.
 
     Args:
         homes: names of the module.
@@ -177,7 +179,7 @@ def _no_attribute(module: str, name: str) -> NoReturn:
 
 
 def _is_import(frame: Any) -> bool:
-    """Return whether an import called the finder. ``importlib.util.find_spec`` also calls it, but only to search.
+    """Return whether an import called the finder. ``importlib.util.find_spec`` also calls finders, but imports nothing.
 
     The function inspects the two frames that called the finder. If a version of Python has other frames there, programs
     get Python's own errors, without hints.
@@ -187,12 +189,12 @@ def _is_import(frame: Any) -> bool:
 
 
 def _is_name(frame: Any) -> bool:
-    """Return whether ``from module import name`` called the finder, to search for a submodule ``name``."""
+    """Return whether the finder was called because ``from module import name`` searches for a submodule ``name``."""
     return _leave_import(frame)[1]
 
 
 def _is_name_of_call(frame: Any) -> bool:
-    """Return whether a call of ``__import__(module, fromlist=[name])`` called the finder, to search for ``name``.
+    """Return whether the finder was called because ``__import__(module, fromlist=[name])`` searches for ``name``.
 
     Such a call of ``__import__`` returns the module even if the name does not exist.
     """
@@ -206,7 +208,7 @@ def _opcode(frame: Any) -> int:
 
 
 def _leave_import(frame: Any) -> Tuple[Any, bool]:
-    """Return the frame that runs the import, and whether the import is for names of a module (``fromlist``)."""
+    """Return the frame that runs the import, and whether the import requests names from a module (``fromlist``)."""
     is_name = False
     while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         is_name |= frame.f_code.co_name == "_handle_fromlist"

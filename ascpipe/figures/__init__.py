@@ -1,1 +1,2 @@
-"""Rates, bottlenecks and states for commands, dashboard and reports, computed from answers to ``status``."""
+"""Functions that compute rates, bottlenecks and states from answers to ``status``, for commands, dashboard and reports.
+"""

@@ -39,7 +39,7 @@ _NEAR_EMPTY = 2  # frames: one batch in training, and one batch in flight
 
 
 def rates(before: Status, after: Status) -> Dict[str, Any]:
-    """Return the rates of a daemon between two of its answers.
+    """Return the rates of a daemon between two of its answers to ``status``.
 
     Returns:
         ``seconds`` between the answers. ``steps``, ``ids``, ``rows_in`` and ``rows_out`` (of the device), ``rows_read``
@@ -66,7 +66,7 @@ def rates(before: Status, after: Status) -> Dict[str, Any]:
 
 
 def waiting(looks: Sequence[Status]) -> float:
-    """Return the share of time that the training step waited for ascpipe or other ranks."""
+    """Return the fraction of time during which the training step waited for ascpipe or for other ranks."""
     waits = [_waits_for(look) is not None for look in looks if look["rings"]]
     return min(1.0, sum(waits) / max(1, len(waits)) + _for_ranks(looks))
 
@@ -93,7 +93,9 @@ def bottleneck(looks: Sequence[Status]) -> str:
 
 
 def busy(looks: Sequence[Status]) -> Dict[str, float]:
-    """Return a dict from the name of a process in ``waits`` to the share of time that the process was awake."""
+    """Return a dict from the name of each process in ``waits`` to the fraction of time during which the process was
+    awake.
+    """
     awake: Counter[str] = collections.Counter()
     seen: Counter[str] = collections.Counter()
     for look in looks:
@@ -104,12 +106,12 @@ def busy(looks: Sequence[Status]) -> Dict[str, float]:
 
 
 def _reasons(looks: Sequence[Status]) -> "Counter[str]":
-    """Count the bottlenecks of all answers with a session."""
+    """For all answers with a session, count how often each bottleneck was observed."""
     return collections.Counter(_reason(look) for look in looks if look["rings"])
 
 
 def _waits_for(look: Status) -> Optional[str]:
-    """Return the bottleneck for which the step waits, or None if the step does not wait for ascpipe."""
+    """Return the part of ascpipe for which the step waits, or None if the step does not wait for ascpipe."""
     found = [_LIMITS.get(wait["waits_for"]) for wait in look["waits"] if wait["who"] == "trainer"]
     return found[0] if found else None
 
@@ -128,7 +130,7 @@ def _reason(look: Status) -> str:
 
 
 def _for_ranks(looks: Sequence[Status]) -> float:
-    """Return the share of time that this rank waited for the last rank in exchanges."""
+    """Return the fraction of time during which this rank waited in exchanges for the slowest rank."""
     told = [look for look in looks if look["exchanges"] is not None]
     if len(told) < 2 or _run(told[0]) != _run(told[-1]):
         return 0.0

@@ -1,4 +1,4 @@
-"""Functions that compute the rates of ``asc.data.read``, and determine whether it limits the speed of the input."""
+"""Functions that compute the rates of ``asc.data.read``, and find out which part of the input is slow."""
 from typing import Any, Dict, Mapping, Optional, Sequence
 
 Status = Mapping[str, Any]
@@ -14,7 +14,7 @@ _BY_READING = 0.5  # reading is mentioned if it takes at least this share of the
 
 
 def reading_rates(before: Status, after: Status) -> Optional[Dict[str, float]]:
-    """Return the rates of all readers of a trainer between two answers to ``status``, or None without readers.
+    """Return the rates of a trainer's readers between two answers to ``status``, or None if there are no readers.
 
     Returns:
         ``readers`` at the end. ``records``, ``bytes``, ``batches`` and ``skipped`` per second. ``busy``: share of time
@@ -36,7 +36,7 @@ def reading_rates(before: Status, after: Status) -> Optional[Dict[str, float]]:
 
 
 def slow_input(looks: Sequence[Status]) -> str:
-    """Return the part of the input that is slow. Call the function only if the bottleneck is the input.
+    """Return text that says which part of the input is slow. Call the function only if the bottleneck is the input.
 
     ``asc.data.read`` is slow if the program waits for its batches at least half of the time.
 

@@ -1,4 +1,4 @@
-"""Functions that summarize an interval of a daemon, and the state of a worker."""
+"""Functions that summarize the activity of a daemon during an interval, and the state of a worker."""
 from typing import Any, Dict, List
 
 from ascpipe.figures.rates import INPUT, bottleneck, rates, waiting
@@ -8,7 +8,8 @@ _OVER = ("failed", "stopped")  # states in which a daemon starts no worker
 
 
 def summary(looks: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """Return the ``rates`` of an interval, the share of time that the step waited, and the bottleneck.
+    """Return a dict with the ``rates`` in an interval, the fraction of time during which the step waited, and the
+    bottleneck.
 
     ``reading`` has the rates of ``asc.data.read``. ``slow_input`` is the slow part of the input, or None if the input
     is not the bottleneck.
@@ -19,12 +20,14 @@ def summary(looks: List[Dict[str, Any]]) -> Dict[str, Any]:
 
 
 def limit(told: Dict[str, Any]) -> str:
-    """Return the bottleneck of a ``summary``, and the slow part of the input if the bottleneck is the input."""
+    """Return the bottleneck as text. If the bottleneck is the input, the text also contains the slow part of the input.
+    """
     return ": ".join([told["bottleneck"], *filter(None, [told["slow_input"]])])
 
 
 def state_of(worker: Dict[str, Any], daemon: str) -> str:
-    """Return the state of a worker. A missing worker is starting unless its daemon has failed or stopped."""
+    """Return the state of a worker as text. A worker without a PID is starting unless the daemon has failed or stopped.
+    """
     if worker["hangs_s"] > 0:
         return "has made no progress for {:.0f} s".format(worker["hangs_s"])
     if worker["attached"]:

@@ -1,4 +1,4 @@
-"""Result codes of a worker's compiled loop, and the check for bells that must be rung.
+"""Result codes of a worker's compiled loop, and the function that finds the bells that must be rung.
 
 The loop runs until Python code must act. The result code names the action.
 """
@@ -28,7 +28,7 @@ LACKS_DISK = 8  #: a row that could not be read from disk, or free disk slots
 
 @inner("boolean(Listener[::1])")
 def look_at_bells(listeners):
-    """Find the bells that must be rung. Before the call, the caller has published data with a full fence.
+    """Find the bells that must be rung. Before the call, the caller must have published data with a full fence.
 
     A bell must be rung if its owner sleeps. If the owner is pausing, the bell must be rung only if ``may_pause`` is 0.
     An owner that is awake checks for new data before it sleeps, so its bell need not be rung

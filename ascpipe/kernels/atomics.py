@@ -1,5 +1,5 @@
-"""Atomic loads, stores, exchange, compare-exchange and add. All other code uses these functions to order memory
-accesses.
+"""Atomic loads, stores, exchange, compare-exchange and add. All other Python code of ascpipe must use these functions
+to order memory accesses.
 
 Functions whose names end in ``_u32`` and ``_i64`` have the arguments ``(array, index, ...)``. They are for Python code
 and for kernels with array arguments. Such an array is an aligned uint32[:] or int64[:] in shared memory, contiguous or
@@ -22,7 +22,7 @@ _BYTES = {"uint32": 4, "int64": 8}
 
 
 def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Return the address of ``array[index]``, without wrap-around and bounds check."""
+    """Return the address of ``array[index]``. A negative or too large index is not detected."""
     array_type = signature.args[0]
     array = context.make_array(array_type)(context, builder, args[0])
     return cgutils.get_item_pointer(context, builder, array_type, array, [args[1]], wraparound=False)
@@ -33,7 +33,7 @@ def _is_word_array(array: Any) -> bool:
 
 
 def _word_of(record: Any, field: Any) -> Any:
-    """Return numba's type of the words in a field, or None if the field has no words. A word is a uint32 or int64."""
+    """Return numba's type of a field or of its elements, if this type is uint32 or int64. Otherwise, return None."""
     if not isinstance(record, types.Record) or not isinstance(field, types.StringLiteral):
         return None
     kind = record.typeof(field.literal_value)
@@ -42,7 +42,7 @@ def _word_of(record: Any, field: Any) -> Any:
 
 
 def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Return the address of ``record[field]`` or ``record[field][index]``, without wrap-around and bounds check."""
+    """Return the address of ``record[field]`` or ``record[field][index]``. A wrong index is not detected."""
     record = signature.args[0]
     field = signature.args[1].literal_value
     first = cgutils.get_record_member(
@@ -52,7 +52,7 @@ def _field_pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any
 
 @intrinsic
 def load_acquire(typing_context, record, field, index):
-    """Return the value of a field. The caller then also sees all data that was written before this value was stored."""
+    """Return the value of a field. Data that was written before this value was stored is visible after the call."""
     word = _word_of(record, field)
     if word is None:
         return None
@@ -185,7 +185,7 @@ if is_off():
         return (record[field], index) if record.dtype[field].shape else (record, field)
 
     def load_acquire(record, field, index):
-        """Return the value of a field. The caller then also sees all data that was written before this value."""
+        """Return the value of a field. Data that was written before this value was stored is visible after the call."""
         return _load_acquire(*_at(record, field, index))
 
     def exchange(record, field, index, value):
@@ -232,7 +232,7 @@ if is_off():
 
 @entry(*_LOAD_U32)
 def load_acquire_u32(array, index):
-    """Return ``array[index]``. The caller then also sees all data that was written before this value was stored."""
+    """Return ``array[index]``. Data that was written before this value was stored is visible after the call."""
     return _load_acquire(array, index)
 
 
@@ -262,7 +262,7 @@ def add_u32(array, index, value):
 
 @entry(*_CAS_U32)
 def compare_exchange_u32(array, index, expected, desired):
-    """Store ``desired`` in ``array[index]`` if its value is ``expected``. Return whether ``desired`` was stored.
+    """Store ``desired`` in ``array[index]`` if ``array[index]`` is ``expected``. Return whether ``desired`` was stored.
 
     Args:
         array: uint32[n]; contiguous or not.
@@ -274,13 +274,14 @@ def compare_exchange_u32(array, index, expected, desired):
 
 @entry(*_LOAD_I64)
 def load_acquire_i64(array, index):
-    """Return ``array[index]``. The caller then also sees all data that was written before this value was stored."""
+    """Return ``array[index]``. Data that was written before this value was stored is visible after the call."""
     return _load_acquire(array, index)
 
 
 @entry(*_STORE_I64)
 def store_release_i64(array, index, value):
-    """Store ``value`` in ``array[index]``. Processes that load it also see all data that was written earlier.
+    """Store ``value`` in ``array[index]``. A process that loads ``value`` also sees all data that this process has
+    written before the call.
 
     This is a release store, not a full fence. To publish a value before you ring a bell, use ``exchange_i64``.
 

@@ -1,4 +1,4 @@
-"""Steps of a batch in one table: touch, plan, assign, and steps that undo or repeat another step.
+"""The steps that process a batch for one table: touch, plan, assign, and steps that undo or repeat another step.
 
 The steps that add and remove frames of the window are in ``window``. Each step uses the table's PLANNER, which has the
 addresses of the arrays. A step that lacks memory changes nothing and returns the missing resource (LACKS_*). Python
@@ -45,7 +45,7 @@ from ascpipe.layout.words import PLAN_DEVICE_SMALL, PLAN_HOST_FULL, PLAN_NO_MEMO
 
 @inner("int64(Planner, int64, int64[::1], int32[::1])")
 def touch(planner, number, unique, out_held):
-    """Find or create the entries of a frame's keys, and keep them while the frame is in the window.
+    """Find or create the entries of a frame's keys. The entries are kept while the frame is in the window.
 
     Args:
         planner: planner of the table. ``missing`` receives the number of keys without an entry.
@@ -89,7 +89,8 @@ def rules_of(planner, sequence):
 
 @inner("UniTuple(int64, 2)(Planner, int64[::1])")
 def missing_entries(planner, unique):
-    """Return the reason (PLAN_*) why a table lacks entries for a batch, and the required number of entries or rows.
+    """For a table with too few entries for a batch, return the reason (PLAN_*) and the required number of entries or
+    rows.
 
     The planner must have scratch memory. For PLAN_NO_MEMORY, the number counts entries. For a full table, it counts
     rows.
@@ -104,7 +105,8 @@ def missing_entries(planner, unique):
 
 @inner("UniTuple(int64, 2)(Planner, int64, int64)")
 def fit(planner, admitted, fresh):
-    """Check whether the table has enough rows, and memory for home rows, for a drafted record.
+    """Return whether the rows of a drafted record fit into the table, as a PLAN_* status, and the required number of
+    rows.
 
     Args:
         planner: planner of the table.
@@ -128,7 +130,7 @@ def fit(planner, admitted, fresh):
 
 @inner("int64(Planner, int64, int64)")
 def lacks_of(planner, fresh, loads):
-    """Return the resource that must be provided before a drafted record can be completed. The record must fit the
+    """Return the resource that a table needs before a drafted record can be completed. The record must fit into the
     table.
 
     Args:
@@ -192,7 +194,7 @@ def complete(planner, number, fresh, record):
 
 @inner("void(Planner, int64, Record, int64, int64)")
 def add_record(planner, number, record, rows, time):
-    """Append a record to the pending records. The view must already contain the record.
+    """Append a record to the pending records. The changes of the record must already be in the view.
 
     Args:
         planner: planner of the table.
@@ -214,7 +216,7 @@ def add_record(planner, number, record, rows, time):
 
 @entry("void(Planner, int64, Record, int64, int64)")
 def put_on(planner, number, record, rows, time):
-    """Apply a complete record to the view. The view must have space for the changes.
+    """Apply a complete record to the view. The view must have space for the record's changes.
 
     Args:
         planner: planner of the table.
@@ -236,8 +238,8 @@ def put_on(planner, number, record, rows, time):
 
 @entry("void(Planner, int64, Record, int64)")
 def take_back(planner, number, record, fresh):
-    """Remove the newest record from the view. The record must not be assigned to the truth yet. Afterwards, the frame
-    of the record must be planned again.
+    """Remove the newest record from the view. The truth must not contain the record yet. After the call, the frame of
+    the record must be planned again.
 
     Args:
         planner: planner of the table.
@@ -274,7 +276,7 @@ def take_back(planner, number, record, fresh):
 
 @entry("void(Planner, int64, Record, int64, int64)")
 def assign(planner, number, record, ticket, time):
-    """Assign a record to the truth. The function is idempotent.
+    """Store the slots, home rows and values of a record in the truth. The function is idempotent.
 
     Args:
         planner: planner of the table.
@@ -293,6 +295,6 @@ def assign(planner, number, record, ticket, time):
 
 @inner("void(Planner, int64)")
 def forget(planner, n):
-    """Drop the n changes of the oldest record. The record must be assigned, so these changes are no longer needed."""
+    """Drop the ``n`` changes of the oldest record from the view. The truth must already contain the record."""
     planner["oldest_change"] += n
     planner["first_record"] += 1

@@ -1,4 +1,4 @@
-"""Operations on uint64 words. The results are the same with and without the JIT.
+"""Operations on uint64 words. The results do not depend on whether the functions are compiled.
 
 The plain-Python version is ``tests/reference/bits.py``.
 """
@@ -54,5 +54,6 @@ else:
 
 @inner("uint64(int64)")
 def frame_bit(number):
-    """Return the word in which only the bit of a frame is set. Masks of the window combine these words."""
+    """Return a uint64 in which only the bit of frame ``number`` is set. The masks of the window have one bit per frame.
+    """
     return _ONE << np.uint64(number % MAX_FRAMES)

@@ -1,4 +1,4 @@
-"""Class ``Kernel``, a function that numba compiles or loads from its cache; see ``door``."""
+"""Class ``Kernel``, a function that numba compiles or loads from its cache. ``door`` declares kernels."""
 import ast
 import functools
 import hashlib
@@ -19,7 +19,7 @@ _only_declares = False
 
 
 def only_declare() -> None:
-    """Only declare kernels from now on: this process does not load or compile them."""
+    """Make this process only declare kernels, without loading or compiling them."""
     global _only_declares
     _only_declares = True
 
@@ -31,7 +31,7 @@ def _digest(path: str) -> str:
 
 
 class _Locator(caching._CacheLocator):
-    """Locator that finds the cache entries of a function by the digest of the source file.
+    """numba cache locator that identifies the cache entries of a function by the digest of the source file.
 
     Copies of the source tree therefore share cache entries. numba's own locators use the path and the time stamp of the
     source file.
@@ -99,7 +99,7 @@ class Kernel(CPUDispatcher):
         return super().get_call_template(args, kws)
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """Load the kernel at its first call from Python. Return the object to call."""
+        """Load the kernel when Python calls the kernel for the first time. Return the object to call."""
         self.load()
         return self  # the kernel now has its signatures
 

@@ -1,4 +1,4 @@
-"""Names of numba and LLVM that kernels use.
+"""Names that kernels import from numba and LLVM.
 
 Neither package is imported if machine code comes from a library. Kernels are then Python functions that are not called;
 see ``door`` for entries.

@@ -1,4 +1,4 @@
-"""Kernels that complete requests after the disk worker has finished them.
+"""Kernels that process the results of requests that the disk worker has finished.
 
 They update the table's rows, home rows and disk slots. The plain-Python version is ``tests/reference/completions.py``.
 """
@@ -30,7 +30,7 @@ from ascpipe.layout.words import HOME_DISK, REQUEST_ASKED, REQUEST_DONE, REQUEST
 
 @inner("void(Planner, Tier, int64)")
 def complete_read(planner, tier, home):
-    """Complete a READ. Keep the copy of the row if a pinned frame waits for the row; otherwise, free the home row.
+    """Process the result of a READ request. Keep the row if a pinned frame waits for it; otherwise, free the home row.
 
     Args:
         planner: planner of the table.
@@ -58,7 +58,8 @@ def complete_read(planner, tier, home):
 
 @inner("void(Planner, Tier, int64)")
 def complete_write(planner, tier, home):
-    """Complete a WRITE. Afterwards the row is either on disk or still in memory.
+    """Process the result of a WRITE request. After the call, the row is on disk, or still in memory if the write
+    failed.
 
     Args:
         planner: planner of the table.
@@ -102,7 +103,7 @@ def complete_write(planner, tier, home):
 
 @entry("int64(Planner, Tier)")
 def complete_requests(planner, tier):
-    """Complete all requests that the disk worker has finished.
+    """Process the results of all requests that the disk worker has finished.
 
     Args:
         planner: planner of the table.

@@ -1,4 +1,4 @@
-"""Kernel that deals the distinct keys of a batch to ranks.
+"""Kernel that sorts the distinct keys of a batch by the rank that owns each key.
 
 Afterwards, the keys are sorted by their owner, the rank that stores the key. The plain-Python version is
 ``tests/reference/dealing.py``.
@@ -15,12 +15,15 @@ _ONE = np.uint64(1)
 
 @register_jitable
 def least_cells(n, ranks):
-    """Return the number of cells that are needed to deduplicate a batch of n keys and deal it to ``ranks`` ranks."""
+    """Return the minimum length of ``cells`` for a batch of n keys: for deduplication, and for sorting by ``ranks``
+    owners.
+    """
     return 2 * n if ranks <= 1 else 3 * n + ranks
 
 
 def cells_to_deal(n: int, ranks: int) -> int:
-    """Return the number of cells to provide for a batch of n keys: a power of two, and at least ``least_cells``."""
+    """Return the length of ``cells`` to allocate for a batch of n keys: a power of two, and at least ``least_cells``.
+    """
     return scratch_cells((int(least_cells(n, ranks)) + 1) // 2)
 
 
@@ -35,7 +38,7 @@ def owner_of(key, ranks):
 
 @inner("void(Dedup, int64, int64)")
 def deal_keys(dedup, n_unique, ranks):
-    """Sort distinct keys by owner. Keys of one owner keep their order.
+    """Sort distinct keys by owner. Keys of the same owner stay in their previous order.
 
     Args:
         dedup: deduplicated batch, with ``least_cells`` cells of any content. The distinct keys, restore index

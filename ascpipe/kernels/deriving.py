@@ -48,7 +48,7 @@ def use_slot(tier, slot):
 
 @inner("void(Planner, Tier, int64)")
 def derive_request(planner, tier, home):
-    """Derive the status of the home row and disk slot of a request that is not EMPTY.
+    """Derive the status of a home row and a disk slot from the home row's request, which must not be EMPTY.
 
     Args:
         planner: planner of the table.
@@ -81,7 +81,8 @@ def derive_request(planner, tier, home):
 
 @entry("void(Planner, Tier, int64)")
 def derive_tier(planner, tier, used):
-    """Derive the state of a tier from the entries of its keys. No frame stays pinned.
+    """Derive the state of a table's tier (home rows and disk slots) from the entries of the keys. No frame stays
+    pinned.
 
     The function derives the status and owner of each home row, the used disk slots and the requests in flight.
 
@@ -130,7 +131,7 @@ def derive_tier(planner, tier, used):
 
 @entry("void(Planner, Tier, int64, Record)")
 def derive_record(planner, tier, number, record):
-    """Mark the home rows of a valid record as in use, and the frame of the record as pinned.
+    """Mark the home rows of a valid record as in use, and mark the record's frame as pinned.
 
     Args:
         planner: planner of the table. The frame must hold the entries of the record.
@@ -158,7 +159,7 @@ def derive_record(planner, tier, number, record):
 
 @entry("void(Planner, Tier)")
 def free_unused_homes(planner, tier):
-    """Push the unused home rows below the new high-water mark onto the stack of free home rows.
+    """Set the high-water mark, and push the unused home rows below the mark onto the stack of free home rows.
 
     The new mark is above the last home row in use. The lowest free home row is on top of the stack.
 

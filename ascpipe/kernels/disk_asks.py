@@ -11,7 +11,7 @@ from ascpipe.layout.words import REQUEST_ASKED, REQUEST_READ, REQUEST_TAKEN
 
 @inner("int64(Request, int64, int64, int64[::1], int64[::1])")
 def take_request(request, home, counts, reads, writes):
-    """Take a request if it is ASKED.
+    """Take a request if the state of the request is ASKED.
 
     Args:
         request: REQUEST.
@@ -35,7 +35,7 @@ def take_request(request, home, counts, reads, writes):
 
 @entry("UniTuple(int64, 2)(DiskTable, int32[::1], Request[::1], int64[::1], int64[::1])")
 def take_asked(table, asks, requests, out_reads, out_writes):
-    """Take the requests whose numbers are in the ring. Take no more requests than the arrays can hold.
+    """Take the requests whose numbers are in the ring ``asks``, but at most as many as fit into the output arrays.
 
     Args:
         table: DISK_TABLE. ``taken`` is increased.
@@ -59,7 +59,7 @@ def take_asked(table, asks, requests, out_reads, out_writes):
 
 @entry("UniTuple(int64, 3)(Request[::1], int64, int64, int64[::1], int64[::1])")
 def repeat_requests(requests, begin, end, out_reads, out_writes):
-    """Take the requests to a disk worker that has died, including requests that the dead worker had already taken.
+    """Take the requests that a dead disk worker has not finished, including requests that the dead worker had taken.
 
     Args:
         requests: REQUEST[home rows].

@@ -1,4 +1,4 @@
-"""Kernels that send requests to the disk worker, and the rules that decide whether a request is valid.
+"""Kernels that send requests to the disk worker, and that check whether a request is valid.
 
 A request is valid only while its entry has the values from the time of the request. For a READ, these values are
 (disk slot, generation); for a WRITE, they are (home row, generation - 1). No other state marks a request as valid, so
@@ -18,7 +18,7 @@ _MASK = 0xFFFF  # mask of a generation
 
 @inner("boolean(Request, int64, Entry)")
 def counts(request, home, known):
-    """Check whether a request is valid.
+    """Return True if a request still matches the entry ``known``.
 
     Args:
         request: a request that is not EMPTY.
@@ -32,21 +32,21 @@ def counts(request, home, known):
 
 @inner("boolean(Request, Entry)")
 def is_stored(request, known):
-    """Check whether a request is a WRITE whose row is on disk according to its entry."""
+    """Return True if a request is a WRITE and the entry ``known`` refers to the disk slot of the request."""
     return (request["kind"] != REQUEST_READ and known["home"] == HOME_DISK - request["slot"]
             and known["generation"] == request["generation"])
 
 
 @inner("void(Tier, int64)")
 def empty_request(tier, home):
-    """Set the word of a finished request to EMPTY."""
+    """Set the state of a finished request to EMPTY."""
     exchange(requests_of(tier)[home], "word", 0, np.uint32(REQUEST_EMPTY))  # SYNC request: store
 
 
 @inner("int64(Tier)")
 def room_for_asks(tier):
-    """Return how many more requests can be sent. Half of the ring is reserved for a restarted worker, which
-    sends its requests again.
+    """Return how many more requests can be sent. A restarted worker sends requests again, and half of the ring is
+    reserved for these.
     """
     table = disk_table_of(tier)
     return table["asks_room"] // 2 - (table["asked"] - load_acquire(table, "taken", 0))  # SYNC taken: load

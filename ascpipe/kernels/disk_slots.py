@@ -1,4 +1,4 @@
-"""Kernels that take and free slots of a row file. Rows that are written to disk get slots in the emptiest blocks.
+"""Kernels that allocate and free the slots of a row file. Rows are written to the blocks with the most free slots.
 
 A block is always written as a whole, so the cost of a row depends on the number of rows that are written to the same
 block. In a file with a fifth of its slots free, about 2.5 bytes are written per byte of a row. Blocks with the same
@@ -22,13 +22,13 @@ _NO_BLOCK = -1
 
 
 def mask_words(per_block: int) -> int:
-    """Return the number of words in the mask of a block of ``per_block`` slots."""
+    """Return the number of 64-bit words in the mask of a block with ``per_block`` slots."""
     return (per_block + 63) // 64
 
 
 @inner("void(DiskRoom, int64)")
 def _link(room, block):
-    """Insert a block into the list of the blocks with the same number of slots in use."""
+    """Insert a block into the list of blocks that have equally many slots in use."""
     count = room.counts[block]
     follows = room.first[count]
     room.before[block] = _NO_BLOCK
@@ -40,7 +40,7 @@ def _link(room, block):
 
 @inner("void(DiskRoom, int64)")
 def _unlink(room, block):
-    """Remove a block from the list of the blocks with the same number of slots in use."""
+    """Remove a block from the list of blocks that have equally many slots in use."""
     before = room.before[block]
     follows = room.following[block]
     if before != _NO_BLOCK:
@@ -53,7 +53,7 @@ def _unlink(room, block):
 
 @inner("int64(DiskRoom)")
 def order_blocks(room):
-    """Rebuild counts and lists from the masks.
+    """Compute the slot counts and the lists of all blocks from the masks.
 
     Args:
         room: DiskRoom of a file. The masks must be complete.
@@ -102,7 +102,7 @@ def _take_in_block(room, block, out_slots, taken):
 
 @inner("int64(DiskRoom, int64[::1], uint8[::1])")
 def place_rows(room, out_slots, out_alone):
-    """Take slots for rows, first from the emptiest block, then from fuller blocks.
+    """Allocate slots for rows, first in the emptiest block, then in fuller blocks.
 
     Args:
         room: DiskRoom of the file.

@@ -1,4 +1,4 @@
-"""Step that moves rows between memory and disk, for all tables of a ring: complete, pin, fetch, spill.
+"""Step that moves rows between memory and disk, for all tables of a ring.
 
 The plain-Python version is ``tests/reference/disk_steps.py``.
 """
@@ -19,7 +19,8 @@ _NONE = np.uint64(0)
 
 @inner("void(Turn, Planner, Tier)")
 def pin_frames(turn, planner, tier):
-    """Pin frames in order. ``fetch_ahead`` and the space for rows limit the number of pinned frames.
+    """Pin frames in order. The number of pinned frames is limited by ``fetch_ahead`` and by the number of free home
+    rows.
 
     Args:
         turn: TURN of the table.
@@ -43,7 +44,7 @@ def pin_frames(turn, planner, tier):
 
 @inner("UniTuple(int64, 2)(Turn[::1])")
 def move_table_rows(turns):
-    """Complete requests of the disk worker, pin frames, and request the rows of pinned frames.
+    """Process finished requests, pin frames, and request the rows of pinned frames from the disk worker.
 
     Args:
         turns: TURN[tables]. ``lacks`` receives the resource that the table lacks.

@@ -1,4 +1,5 @@
-"""Decorators that declare kernels. Python code calls an ``entry``; only other kernels call an ``inner`` kernel.
+"""Decorators that declare kernels. Python code may call only an ``entry`` kernel. An ``inner`` kernel is called only by
+other kernels.
 
 Both decorators have signatures as arguments. Signatures may contain the names of ``signatures`` and of numba. Machine
 code is stored in the cache. An entry is loaded or compiled when its module is imported. An inner kernel is part of the

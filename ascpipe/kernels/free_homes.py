@@ -1,4 +1,4 @@
-"""Kernels that take free home rows of a table, and put back rows that were taken last.
+"""Kernels that allocate free home rows of a table, and return home rows that were allocated last.
 
 A home row below the high-water mark is in use or on a stack of free rows. All rows above the mark are free. The planner
 has the mark and the height of the stack. In a table without rows on disk, the lowest free row is on top of the stack,
@@ -14,13 +14,13 @@ from ascpipe.kernels.door import inner
 
 @inner("int64(Planner, int64)")
 def home_reach(planner, n):
-    """Return the high-water mark that the table will have after ``take_homes`` takes n more rows."""
+    """Return the high-water mark of home rows after ``take_homes`` has taken ``n`` more rows."""
     return planner["home_high_water"] + max(np.int64(0), n - planner["free_homes"])
 
 
 @inner("void(Planner, int32[::1], int32[::1], int32[::1])")
 def take_homes(planner, stack, missing, out_homes):
-    """Take free home rows, first from the stack, then above the high-water mark.
+    """Allocate free home rows, first from the stack, then above the high-water mark.
 
     Args:
         planner: planner of the table.

@@ -20,7 +20,7 @@ _NONE = np.uint64(0)
 
 @entry("int64(int64)")
 def first_leaf(rows):
-    """Return the number of the node that has slots 0 to 63, for a table of ``rows`` slots."""
+    """Return the number of the tree node for the slots 0 to 63, for a table with ``rows`` slots."""
     leaves = (rows + 63) // 64
     first = 0
     width = 1
@@ -31,13 +31,13 @@ def first_leaf(rows):
 
 
 def free_slot_words(rows: int) -> int:
-    """Return the number of nodes in ``words`` for a table of ``rows`` slots."""
+    """Return the number of tree nodes for a table with ``rows`` slots."""
     return int(first_leaf(rows)) + max(1, (rows + 63) // 64)
 
 
 @inner("void(uint64, uint64[::1])")
 def _raise_above(word, words):
-    """Set the bits for node ``word`` in the nodes above it. The node was 0 before, and no longer is."""
+    """Set the bits for node ``word`` in the nodes above it. Call the function when ``words[word]`` changes from 0."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX
@@ -49,7 +49,7 @@ def _raise_above(word, words):
 
 @inner("void(uint64, uint64[::1])")
 def _clear_above(word, words):
-    """Clear the bits for node ``word`` in the nodes above it. The node is now 0."""
+    """Clear the bits for node ``word`` in the nodes above it. Call the function when ``words[word]`` becomes 0."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX
@@ -60,7 +60,7 @@ def _clear_above(word, words):
 
 @entry("int64(int32[::1], uint64[::1])")
 def rebuild_free_slots(slot_entries, words):
-    """Rebuild the tree. Slots without an entry are free.
+    """Rebuild the tree of free slots. Slots without an entry are free.
 
     Args:
         slot_entries: int32[rows]; entry of each slot, -1 = none.

@@ -1,4 +1,5 @@
-"""Frequency of a key: a score that is the logarithm of a decaying sum of uses. It changes only when the key is used.
+"""Frequency of a key: a score that is the logarithm of a decaying sum of uses. The score changes only when the key is
+used.
 
 A use at ticket u counts 2^(-(now - u) / 64) at ticket ``now``, so its weight is halved after 64 tickets. The score is
 64 log2 of the sum of all uses, computed for ticket 0. So scores can be compared at any time. A key used once, at ticket
@@ -18,7 +19,7 @@ _MOST = 2**31 - 1
 
 @inner("int32(int32, int32)")
 def next_frequency(score, now):
-    """Return the score of a key that is used at ticket ``now``.
+    """Return the new score of a key that is used at ticket ``now``.
 
     The result is 64 log2(2^(score/64) + 2^(now/64)), rounded, and at most 2^31 - 1. If ``score`` is 0, the result is
     ``now``.

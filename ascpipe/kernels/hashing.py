@@ -1,4 +1,4 @@
-"""Kernels that hash keys and assign them to cells.
+"""Kernels that hash keys and assign keys to cells.
 
 Hashes depend on the *spread*, three random numbers that a daemon generates at its start. With a fixed hash function, an
 attacker could choose ids that all collide in one cell, and the time of each lookup would grow with their number. The
@@ -29,9 +29,7 @@ Spread = Tuple[np.uint64, np.uint64, np.uint64]
 
 
 def spread_of(seed: int) -> Spread:
-    """Return the spread of a seed from 0 to 2^64 - 1. The spread is three numbers of 64 bits, computed by
-    splitmix64.
-    """
+    """Return the spread of a seed: three 64-bit numbers that splitmix64 computes. The seed is 0 to 2^64 - 1."""
     first, second, third = (np.uint64(_scrambled(seed + step * _STEP & _ALL)) for step in (1, 2, 3))
     return first, second, third
 

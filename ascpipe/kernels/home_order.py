@@ -1,4 +1,4 @@
-"""Kernels that choose the rows to spill if more home rows are needed than are free.
+"""Kernels that choose the rows to spill if there are too few free home rows.
 
 A home row is a CANDIDATE if all of these conditions are true (see ``tier_memory``):
 
@@ -26,7 +26,7 @@ _NONE = np.uint64(0)
 
 @inner("boolean(Planner, Tier, int64)")
 def may_spill(planner, tier, home):
-    """Check whether a home row may be spilled.
+    """Return True if a home row may be spilled.
 
     Args:
         planner: planner of the table.
@@ -47,7 +47,7 @@ def may_spill(planner, tier, home):
 
 @inner("void(Planner, Tier, int64)")
 def offer_home(planner, tier, home):
-    """Make a PINNED home row a CANDIDATE if the victim order exists and the row may be spilled.
+    """Change the status of a home row from PINNED to CANDIDATE if a victim order exists and the row may be spilled.
 
     Args:
         planner: planner of the table.
@@ -65,7 +65,7 @@ def offer_home(planner, tier, home):
 
 @inner("void(Tier, int64)")
 def pin_home(tier, home):
-    """Change a CANDIDATE to PINNED, and delete it from the victim order."""
+    """Change the status of a home row from CANDIDATE to PINNED, and delete the home row from the victim order."""
     drop_slot(home, home_order_of(tier))
     status_of(tier)[home] = PINNED
     tier["candidates"] -= 1
@@ -73,7 +73,7 @@ def pin_home(tier, home):
 
 @inner("void(Planner, Tier)")
 def order_homes(planner, tier):
-    """Create the victim order with all candidates.
+    """Create the victim order of the home rows that may be spilled.
 
     Args:
         planner: planner of the table.
@@ -93,7 +93,7 @@ def order_homes(planner, tier):
 
 @inner("int64(Planner, Tier, int64[::1])")
 def take_candidates(planner, tier, out_homes):
-    """Choose the next home rows to spill, and delete them from the victim order.
+    """Choose the next home rows to spill, and delete these home rows from the victim order.
 
     Args:
         planner: planner of the table.

@@ -1,4 +1,4 @@
-"""Kernels that keep images for a snapshot.
+"""Kernels that store images (old versions of entries) for a snapshot.
 
 An image is a copy of an entry, as the entry was at the start of the snapshot. The table worker stores the image before
 a record changes the entry. The plain-Python version is ``tests/reference/images.py``.
@@ -10,7 +10,7 @@ from ascpipe.kernels.door import entry
 
 @entry("int64(int32[::1], int64, uint8[::1])")
 def count_unkept(changed, copied, marks):
-    """Count the entries that need an image before they change.
+    """Count the entries of which an image must be stored before the entries are changed.
 
     Args:
         changed: int32[n]; distinct entry numbers.
@@ -31,7 +31,7 @@ def count_unkept(changed, copied, marks):
 
 @entry("int64(int32[::1], int64, uint8[::1], Entry[::1], Image[::1], int64)")
 def keep_images(changed, copied, marks, entries, log, end):
-    """For each entry that needs an image, append the image to the log and mark the entry.
+    """For each entry that needs an image, append an image to ``log`` and mark the entry.
 
     Args:
         changed: int32[n]; distinct entry numbers.

@@ -1,4 +1,4 @@
-"""Key index, which maps each key of a table to its entry.
+"""Key index, which maps each key of a table to the number of the key's entry.
 
 The index is a hash table with open addressing. Its lines are cache lines (see ``records.LINE``) with five keys, their
 entry numbers and the number of keys. The hash of a key selects its home line. The key is in its home line, or in the
@@ -62,7 +62,7 @@ def _home_lines(keys, extent, out_lines):
 
 @inner("UniTuple(int64, 2)(int64, uint64, Line[::1])")
 def find_place(key, line, lines):
-    """Find the line and the lane of a key.
+    """Return the line and the lane that contain a key.
 
     Args:
         key: any int64.
@@ -146,7 +146,7 @@ def insert_key(key, number, index):
 
 @inner("boolean(Line, int64)")
 def _take_out(line, lane):
-    """Remove a key from a line. Return True if the line was full."""
+    """Remove a key from a line. Return True if the line was full before the call."""
     count = line["count"]
     hole = np.uint64(lane)
     last = np.uint64(count - 1)
@@ -158,8 +158,8 @@ def _take_out(line, lane):
 
 @inner("int64(uint64, Line, Extent)")
 def _lane_that_passed(hole, line, extent):
-    """Return the first lane of ``line`` whose key has its home line at or before line ``hole``, or 5 if there
-    is none.
+    """Return the first lane of ``line`` with a key that may move to line ``hole``, or LINE_KEYS if there is no such
+    key.
     """
     for lane in range(line["count"]):
         if home_line(line["keys"][np.uint64(lane)], extent) <= hole:
@@ -207,7 +207,7 @@ def remove_keys(keys, n, index):
 
 @entry("int64(int64, Entry[::1], Index)")
 def rebuild_index(used, entries, index):
-    """Insert the keys of all entries that have a key.
+    """Rebuild the key index: insert the key of each entry that is not FREE.
 
     Args:
         used: number of entries that were ever used.
@@ -227,7 +227,8 @@ def rebuild_index(used, entries, index):
 
 @inner("void(int64, Index)")
 def move_lines(n, index):
-    """Move the keys of at least ``n`` lines to their new lines in the larger index. The last lines are moved first.
+    """Move the keys of at least ``n`` lines to their new lines in the larger index. Lines are moved in descending
+    order.
 
     Args:
         n: minimum number of lines to move. If fewer lines are left, all are moved.
@@ -269,7 +270,7 @@ def move_lines(n, index):
 
 @entry("void(int64, Index)")
 def make_room(n, index):
-    """Ensure that n more keys can be inserted, and move some lines if the index is growing.
+    """Enlarge the index if ``n`` more keys do not fit. If the index is growing, move the keys of some lines.
 
     Args:
         n: number of keys. The index has reserved memory for the maximum number of keys.

@@ -15,7 +15,7 @@ MODULE = "ascpipe_kernels"
 
 @functools.lru_cache(maxsize=None)
 def opened() -> Optional[Mapping[str, Callable[..., Any]]]:
-    """Return a dict from name (``name_of``) to function of the library, or None if there is no library.
+    """Return a dict from each kernel's name (``name_of``) to the compiled function, or None if there is no library.
 
     Raises:
         ImportError: the library cannot be loaded.

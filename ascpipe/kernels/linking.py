@@ -56,7 +56,7 @@ class Argument(NamedTuple):
 
 
 def arguments_of(kind: Any) -> Iterator[Argument]:
-    """Yield the ``Argument`` for a numba type. For a tuple, also yield the ``Argument`` of each item.
+    """Yield the C arguments for a value of a numba type. For a tuple, also yield the arguments for each item.
 
     Raises:
         TypeError: the type is not supported.
@@ -78,7 +78,8 @@ def arguments_of(kind: Any) -> Iterator[Argument]:
 
 
 def link(folder: str, levels: Sequence[str], jobs: int) -> None:
-    """Write a library of all kernels for each level. Afterwards, this process cannot run compiled kernels.
+    """For each level, write a library that contains all kernels. After the call, this process cannot run compiled
+    kernels.
 
     Args:
         folder: folder of the libraries. ``file_name`` returns their names.
@@ -130,7 +131,7 @@ def link(folder: str, levels: Sequence[str], jobs: int) -> None:
 
 
 def table(kernels_by_name: Mapping[str, Sequence[Tuple[str, Sequence[Any]]]], environments: Iterable[str]) -> str:
-    """Return the C code that ``library.c`` includes.
+    """Return the C code of the file that ``library.c`` includes.
 
     Args:
         kernels_by_name: symbol and argument types of each overload.
@@ -164,8 +165,9 @@ def _merged(kernels: Sequence[compiled.Kernel], folder: str) -> Any:
 
 
 def _set_linkage(module: Any, linkage: str) -> None:
-    """Set the linkage of a module's functions. Wrappers keep their linkage, because code outside the module calls
-    wrappers."""
+    """Set the linkage of a module's functions. The linkage of wrapper functions is not changed, because code outside
+    the module calls wrapper functions.
+    """
     for function in module.functions:
         if not function.is_declaration and not function.name.startswith(_WRAPPER):
             function.linkage = linkage
@@ -173,7 +175,9 @@ def _set_linkage(module: Any, linkage: str) -> None:
 
 @global_compiler_lock
 def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
-    """Optimize a module as numba does, and compile it for a level. Return the path of the object file."""
+    """Optimize a module as numba does, and compile the module for an instruction set level. Return the path of the
+    object file.
+    """
     processor, features = ((llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()) if level == NATIVE else
                            (LEVELS[level].processor, LEVELS[level].without))
     machine = llvm.Target.from_default_triple().create_target_machine(
@@ -190,8 +194,8 @@ def _emit(codegen: Any, module: Any, level: str, folder: str) -> str:
 
 
 def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
-    """Write the LLVM code of each kernel to its file (``_path``). The work is done by ``jobs`` processes, including
-    this process.
+    """Write the LLVM code of each kernel to a separate file (``_path``). ``jobs`` processes, including this process, do
+    the work.
 
     Raises:
         RuntimeError: another process failed. It printed the reason on stderr.
@@ -213,7 +217,7 @@ def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
 
 
 def _lower_some(kernels: Sequence[compiled.Kernel], numbers: Sequence[int], folder: str) -> None:
-    """Translate each kernel that no other process has started, and write its LLVM code."""
+    """Translate each kernel that no other process has started to translate, and write the LLVM code to a file."""
     for number in numbers:
         with contextlib.suppress(FileExistsError), open(_path(folder, number), "xb") as file:
             file.write(lowering.lower(kernels[number]))
@@ -232,7 +236,7 @@ def _be_child(kernels: Sequence[compiled.Kernel], numbers: Sequence[int], folder
 
 
 def _ended(child: int) -> int:
-    """Wait for a child. Return its exit code, or its negative signal number. Kill the child after the timeout."""
+    """Wait for a child. Return the exit code or the negative signal number. Kill the child after the timeout."""
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -244,12 +248,12 @@ def _ended(child: int) -> int:
 
 
 def _path(folder: str, number: int) -> str:
-    """Return the path of the LLVM code of a kernel."""
+    """Return the path of the file for a kernel's LLVM code."""
     return os.path.join(folder, "{}.bc".format(number))
 
 
 def _command() -> List[str]:
-    """Return the path of the C compiler and its options.
+    """Return the command line of the C compiler: the path and the options.
 
     Raises:
         OSError: there is no C compiler.
@@ -262,7 +266,7 @@ def _command() -> List[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Link the libraries. On failure, the last line of stderr has the reason.
+    """Link the libraries. If linking fails, the last line of stderr contains the reason.
 
     Args:
         arguments: folder and levels of the libraries.

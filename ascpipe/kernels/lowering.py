@@ -18,7 +18,7 @@ _READS_CONSTANT = "PyList_GetItem"
 
 
 class Overload(NamedTuple):
-    """Signature of a kernel, with the attributes that numba reads when it compiles a caller.
+    """Signature of a kernel, with the attributes that numba reads when it compiles a caller of the kernel.
 
     Attributes:
         signature: numba's signature.
@@ -34,7 +34,7 @@ class Overload(NamedTuple):
 
 
 class _Code(JITCodeLibrary):
-    """LLVM code that is never compiled to machine code in this process."""
+    """LLVM code that this process does not compile to machine code."""
 
     def add_linking_library(self, library: Any) -> None:
         self._linking_libraries.append(library)
@@ -47,7 +47,9 @@ class _Code(JITCodeLibrary):
 
 
 def declare(kernels: Sequence[Kernel]) -> None:
-    """Prepare this process to translate callers of these kernels. Afterwards, the process cannot run compiled code."""
+    """Prepare this process to translate functions that call ``kernels``. After the call, the process cannot run
+    compiled code.
+    """
     context = kernels[0].targetctx
     names = {library.name_of(kernel.py_func) for kernel in kernels}
 
@@ -105,7 +107,7 @@ def lower(kernel: Kernel) -> bytes:
 
 
 def _link(module: Any, code: Any, linked: Set[Any]) -> None:
-    """Link ``code`` and the libraries that it needs into ``module``."""
+    """Link ``code``, and the libraries that ``code`` needs, into ``module``."""
     if code in linked:
         return
     linked.add(code)

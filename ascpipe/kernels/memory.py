@@ -12,7 +12,7 @@ from ascpipe.kernels.compiler import carray, intrinsic, ir, is_off, register_jit
 if is_off():
 
     def array_at(address: int, n: int, kind: Any) -> np.ndarray:
-        """Return an array of n items at an address. ``kind`` is a numpy type that is constant at compile time."""
+        """Return an array of n items at an address. ``kind`` must be a numpy type that is constant at compile time."""
         buffer = (ctypes.c_char * (int(n) * np.dtype(kind).itemsize)).from_address(int(address))
         return np.ndarray((int(n),), kind, buffer)
 
@@ -27,7 +27,7 @@ else:
 
     @register_jitable
     def array_at(address: int, n: int, kind: Any) -> np.ndarray:
-        """Return an array of n items at an address. ``kind`` is a numpy type that is constant at compile time."""
+        """Return an array of n items at an address. ``kind`` must be a numpy type that is constant at compile time."""
         return carray(_pointer(address), (n,), kind)
 
 
@@ -47,7 +47,7 @@ class Lent(NamedTuple):
 
 
 def addresses(arrays: Sequence[Lent]) -> List[Tuple[str, str]]:
-    """Return the struct fields, as (name, type), that hold the addresses of these arrays."""
+    """Return the struct fields, as (name, type), for the addresses of ``arrays``."""
     return [(array.name + "_at", "<i8") for array in arrays]
 
 

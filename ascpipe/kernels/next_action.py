@@ -20,7 +20,7 @@ RELEASE = 9  #: acknowledge a closed evaluation frame
 
 @inner("UniTuple(int64, 2)(Turn, int64, int64)")
 def next_train_action(turn, look_ahead, plan_ahead):
-    """Choose the next action of a table in its training stream.
+    """Return the next action of a table for the frames of the table's training stream.
 
     Args:
         turn: state of the table: its frames, the frame for which a claim waits, and whether a change is
@@ -103,7 +103,8 @@ def next_train_action(turn, look_ahead, plan_ahead):
 
 @inner("UniTuple(int64, 2)(Turn[::1], int64, int64)")
 def next_train_actions(turns, look_ahead, plan_ahead):
-    """Choose the next action of each table in a training stream. A table that is granted to the trainer has no action.
+    """Choose the next action of each table in a training stream. There is no action for a table that is granted to the
+    trainer.
 
     Args:
         turns: TURN[tables]: states of the tables. They receive action and frame.
@@ -130,7 +131,7 @@ def next_train_actions(turns, look_ahead, plan_ahead):
 
 @entry("UniTuple(int64, 2)(Turn, boolean)")
 def next_eval_action(turn, readable):
-    """Choose the next action of a table in its evaluation stream.
+    """Return the next action of a table for the frames of the table's evaluation stream.
 
     Args:
         turn: state of the frames.
@@ -152,7 +153,7 @@ def next_eval_action(turn, readable):
 
 @entry("boolean(Turn)")
 def is_readable(turn):
-    """Return True if every claimed frame, and every closed frame that was trained, is retired.
+    """Return True if all claimed frames, and all closed frames that were trained, are retired.
 
     In this case, shared memory contains the state after the last trained step, and an evaluation may read this state.
 

@@ -1,4 +1,5 @@
-"""Kernels that pin frames. Rows of a pinned frame stay in memory, or are fetched from disk before the frame is planned.
+"""Kernels that pin frames. Before a pinned frame is planned, all its rows are fetched from disk. They stay in memory
+until the frame is unpinned.
 
 Many frames are touched, because victims are chosen by their next use. Only a few frames are pinned; otherwise, rows
 that are fetched early would displace rows that are used before them. A frame stays pinned until it leaves the window.
@@ -37,7 +38,7 @@ _NONE = np.uint64(0)
 
 @inner("int64(Planner)")
 def free_home_rows(planner):
-    """Return the number of free home rows, including rows without memory."""
+    """Return the number of free home rows, including rows for which no memory is allocated yet."""
     return planner["free_homes"] + planner["home_rows"] - planner["home_high_water"]
 
 
@@ -50,7 +51,8 @@ def soon_free(planner, tier):
 
 @inner("boolean(Planner, Tier, int32[::1])")
 def have_room(planner, tier, listed):
-    """Check whether there are enough home rows for a frame, in addition to the pinned frames and to rows on the device.
+    """Return True if there are enough home rows for one more frame, besides the pinned frames and the rows on the
+    device.
 
     Args:
         planner, tier: state of the table. A victim order is created if candidates must be spilled.
@@ -79,13 +81,14 @@ def have_room(planner, tier, listed):
 
 @inner("boolean(Tier, int64)")
 def queue_has_room(tier, n):
-    """Check whether n more entries fit into the fetch queue."""
+    """Return True if ``n`` more entries fit into the fetch queue."""
     return tier["fetch_queue_end"] - tier["fetch_queue_next"] + n <= tier["fetch_queue_room"]
 
 
 @inner("void(Planner, Tier, int64)")
 def pin_frame(planner, tier, number):
-    """Pin a frame: keep its rows in memory, cancel the spills of these rows, and queue a fetch of each row on disk.
+    """Pin a frame: keep the frame's rows in memory, cancel spills of these rows, and queue fetches of rows that are on
+    disk.
 
     Args:
         planner, tier: state of the table. There must be enough home rows, and all keys of the frame must fit into the
@@ -128,7 +131,7 @@ def pin_frame(planner, tier, number):
 
 @inner("boolean(Planner, Tier, int64)")
 def rows_are_resident(planner, tier, number):
-    """Check whether all existing rows of a pinned frame are in memory or on the device.
+    """Return True if all existing rows of a pinned frame are in memory or on the device.
 
     Args:
         planner, tier: state of the table. ``resident_keys`` counts keys that have passed the check.
@@ -158,7 +161,8 @@ def forget_new_keys(tier, number):
 
 @inner("void(Planner, Tier, int64)")
 def unpin_frame(planner, tier, number):
-    """Unpin a frame before it leaves the window. Unpin its rows that no other frame pins. The function is idempotent.
+    """Unpin a frame that leaves the window. Also unpin rows of the frame that no other frame pins. The function is
+    idempotent.
 
     Args:
         planner, tier: state of the table.
@@ -196,7 +200,7 @@ def unpin_frame(planner, tier, number):
 
 @inner("UniTuple(int64, 2)(Planner, int64)")
 def lacks_rows(planner, number):
-    """Check whether the rows of a frame are in memory.
+    """Return whether a frame lacks rows in memory, and the resulting status of the plan.
 
     Returns:
         (LACKS_NOTHING or LACKS_ROWS, status). The status is PLAN_HOST_SMALL if there are too few home rows for
@@ -215,7 +219,9 @@ def lacks_rows(planner, number):
 
 @inner("void(Planner, Turn)")
 def note_wait(planner, turn):
-    """Store whether the table's next plan waits for rows on disk. The trainer and `ascpipe status` read this value."""
+    """Store whether the table's next plan waits for rows on disk. The trainer and `ascpipe status` read the stored
+    value.
+    """
     table = disk_table_of(tier_at(planner["tier_at"]))
     if turn["lacks"] == LACKS_NOTHING:
         table["waiting"] = 0

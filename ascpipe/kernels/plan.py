@@ -1,4 +1,4 @@
-"""Kernels that fill the record of one batch: for each key, the row and the entry's values after the batch.
+"""Kernels that fill the record of one batch. For each key, a record contains the row and the new values of the entry.
 
 Records are based on the view (see ``view``). The plain-Python version is ``tests/reference/plan.py``.
 """
