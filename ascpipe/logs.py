@@ -1,4 +1,6 @@
-"""Log format of all processes. A line has time, process role, level and text. Each event has one line."""
+"""Log format of all processes. A log line contains the time, the role of the process, the level and the text. Each
+event has one line.
+"""
 import logging
 import sys
 from typing import IO, Optional
@@ -17,7 +19,9 @@ def counted(number: int, what: str) -> str:
 
 
 class _OneLine(logging.Formatter):
-    """Formatter that escapes control characters. A record is one line. Lines of its traceback start with spaces."""
+    """Formatter that writes each record as one line and escapes control characters. Lines of a traceback start with
+    spaces.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (name of the base class)
         return one_line(super().formatMessage(record))

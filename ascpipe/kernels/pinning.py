@@ -1,5 +1,5 @@
-"""Kernels that pin frames. Before a pinned frame is planned, all its rows are fetched from disk. They stay in memory
-until the frame is unpinned.
+"""Kernels that pin frames. Before a pinned frame is planned, all rows of the frame are fetched from disk. The rows
+stay in memory until the frame is unpinned.
 
 Many frames are touched, because victims are chosen by their next use. Only a few frames are pinned; otherwise, rows
 that are fetched early would displace rows that are used before them. A frame stays pinned until it leaves the window.

@@ -82,7 +82,7 @@ def draft_record(planner, view, rules, listed, occurrences, record):
 
 @inner("void(int32[::1], int32[::1], int32[::1])")
 def place_missing(missing, numbers, out_numbers):
-    """Assign slots or home rows to keys of a record.
+    """Store new slots or home rows for the keys of a record that lack them.
 
     Args:
         missing: int32[m]; indexes into the batch's keys.
@@ -95,7 +95,7 @@ def place_missing(missing, numbers, out_numbers):
 
 @entry("void(Rules, int32[::1], Entry[::1], Record)")
 def draft_count_only(rules, occurrences, entries, record):
-    """Fill the record of a trained batch that did not read this table.
+    """Fill the record of a batch that was trained without reading the table's rows.
 
     A key is counted if it is TRAINED or if the table has admission.
 

@@ -1,4 +1,4 @@
-"""Struct PLANNER, the private state of a table worker for one table, and functions that return a PLANNER's arrays.
+"""Struct PLANNER, a table worker's private state of one table, and functions that return arrays of this state.
 
 The functions make arrays from the addresses in a PLANNER. All functions are inlined.
 """
@@ -105,33 +105,33 @@ def planner_at(address):
 
 @register_jitable
 def index_of(planner):
-    """Return the key index of a planner."""
+    """Return the key index of a planner's table."""
     extent = array_at(planner["index_at"], 1, EXTENT)
     return Index(extent, array_at(extent[0]["lines_at"], extent[0]["room"], LINE))
 
 
 @register_jitable
 def view_of(planner):
-    """Return the view of a planner."""
+    """Return the view of a planner's table."""
     return View(_rows_of(planner), _changes_of(planner), _row_of_of(planner))
 
 
 @register_jitable
 def list_of(planner, number):
-    """Return the list of a frame of the window, as int32[list_room]. The list contains numbers of rows of the view."""
+    """Return memory for the row numbers of one frame, as int32[list_room]. The numbers refer to rows of the view."""
     room = planner["list_room"]
     return array_at(planner["lists_at"] + 4 * room * (number % MAX_FRAMES), room, np.int32)
 
 
 @register_jitable
 def held_rows_of(planner, number):
-    """Return the numbers of the view's rows for the entries that a frame of the window holds, as int32[keys]."""
+    """Return the row number of each key of a frame, as int32[keys]. The numbers refer to rows of the view."""
     return list_of(planner, number)[:planner["held_count"][number % MAX_FRAMES]]
 
 
 @register_jitable
 def other_rows_of(planner, number):
-    """Return the numbers of the view's other rows in a frame's list, as int32[n].
+    """Return the row numbers of a frame that belong to no key of the frame, as int32[n].
 
     These are rows of entries that the record of the frame changes in addition to the entries of the frame's keys.
     """
@@ -149,5 +149,5 @@ def order_of(owner, rows):
 
 @register_jitable
 def victims_of(planner):
-    """Return the victim order of the device."""
+    """Return the victim order of the device slots."""
     return order_of(planner, planner["device_rows"])

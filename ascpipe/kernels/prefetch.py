@@ -1,4 +1,6 @@
-"""Functions that prefetch cache lines for writing. They change no results, and do nothing without the JIT."""
+"""Functions that prefetch cache lines for writing. The functions change no results, and do nothing if kernels are not
+compiled.
+"""
 from typing import Any, Tuple
 
 import numpy as np
@@ -8,10 +10,10 @@ from ascpipe.kernels.compiler import cgutils, intrinsic, ir, is_off, make_array,
 if is_off():
 
     def prefetch(array: np.ndarray, index: int) -> None:
-        """Prefetch the cache line of ``array[index]``. The index is neither checked nor wrapped."""
+        """Prefetch the cache line of ``array[index]``. The index is not checked."""
 
     def prefetch_end(array: np.ndarray, index: int) -> None:
-        """Prefetch the cache line of the last byte of ``array[index]``."""
+        """Prefetch the cache line that contains the last byte of ``array[index]``."""
 
 else:
 
@@ -39,10 +41,10 @@ else:
 
     @intrinsic
     def prefetch(typing_context: Any, array: Any, index: Any) -> Tuple[Any, Any]:
-        """Prefetch the cache line of ``array[index]``. The index is neither checked nor wrapped."""
+        """Prefetch the cache line of ``array[index]``. The index is not checked."""
         return _hint(array, index, at_end=False)
 
     @intrinsic
     def prefetch_end(typing_context: Any, array: Any, index: Any) -> Tuple[Any, Any]:
-        """Prefetch the cache line of the last byte of ``array[index]``."""
+        """Prefetch the cache line that contains the last byte of ``array[index]``."""
         return _hint(array, index, at_end=True)

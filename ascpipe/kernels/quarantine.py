@@ -1,4 +1,5 @@
-"""Quarantine of home rows and disk slots by epoch-based reclamation. No row is replaced while a reader may read it.
+"""Quarantine of home rows and disk slots by epoch-based reclamation. A row is not overwritten while a reader may still
+read the row.
 
 A reader announces the epoch before it locates rows, and clears the announcement when it has read them. When an entry
 loses its home row or disk slot, the row or slot is stamped with the epoch; then the epoch is raised. So a reader that
@@ -41,16 +42,14 @@ def oldest_reader(header):
 
 @inner("void(Tier)")
 def raise_epoch(tier):
-    """Increase the epoch with a full fence. Entries must not refer to rows in quarantine any more."""
+    """Increase the epoch with a full fence. Before the call, no entry may refer to a row in quarantine."""
     header = disk_table_of(tier)
     exchange(header, "epoch", 0, header["epoch"] + 1)  # SYNC epoch: store
 
 
 @inner("void(Tier, int64)")
 def quarantine_home(tier, home):
-    """Put a home row into quarantine after its entry has lost the row. The caller must call ``raise_epoch``
-    afterwards.
-    """
+    """Put a home row that no entry uses any more into quarantine. The caller must then call ``raise_epoch``."""
     ring = quarantined_homes_of(tier)
     stamp = ring[np.uint64(tier["quarantined_homes_end"]) & np.uint64(ring.shape[0] - 1)]
     stamp["number"] = home
@@ -62,9 +61,7 @@ def quarantine_home(tier, home):
 
 @inner("void(Tier, int64)")
 def quarantine_slot(tier, slot):
-    """Put a disk slot into quarantine after its entry has lost the slot. The caller must call ``raise_epoch``
-    afterwards.
-    """
+    """Put a disk slot that no entry uses any more into quarantine. The caller must then call ``raise_epoch``."""
     ring = quarantined_slots_of(tier)
     stamp = ring[np.uint64(tier["quarantined_slots_end"]) & np.uint64(ring.shape[0] - 1)]
     stamp["number"] = slot
@@ -74,7 +71,7 @@ def quarantine_slot(tier, slot):
 
 @inner("boolean(Tier)")
 def quarantine_has_room(tier):
-    """Check whether the disk slots of all fetched rows fit into the quarantine: at most one slot per home row."""
+    """Return True if the quarantine has space for one more disk slot per home row. Fetched rows need no more space."""
     quarantined = tier["quarantined_slots_end"] - tier["quarantined_slots_next"]
     return quarantined <= tier["quarantined_slots_room"] - tier["home_rows"]
 
@@ -95,7 +92,8 @@ def free_home(planner, tier, home):
 
 @inner("boolean(Tier)")
 def may_take_free(tier):
-    """Check whether free rows and slots may be used. After a restart or a cut, all earlier readers must finish first.
+    """Return True if free rows and slots may be used. After a restart or a cut, readers that started before must first
+    finish.
     """
     if tier["grace_epoch"] != 0 and oldest_reader(disk_table_of(tier)) > tier["grace_epoch"]:
         tier["grace_epoch"] = 0

@@ -1,4 +1,4 @@
-"""Structs and groups of arrays that are arguments of kernels.
+"""Argument types of kernels: structs, and tuples of arrays.
 
 ``ascpipe.layout.structs`` defines the structs of shared memory. ``planner_memory`` and ``tier_memory`` define the state
 of a table worker for one table. This module defines all other private structs of workers. A kernel reads a field with
@@ -113,7 +113,7 @@ LISTENER = np.dtype([
 
 
 def _flat(struct: np.dtype) -> np.dtype:
-    """Return the struct with the fields of each inner struct in place of the inner struct."""
+    """Return a flat struct: each inner struct is replaced by its fields."""
     fields: Dict[str, Any] = {}
     for name in struct.names:
         kind, offset = struct.fields[name][:2]
@@ -129,7 +129,8 @@ IMAGE = _flat(structs.IMAGE)  #: flat, because numba cannot read a struct inside
 
 
 class Record(NamedTuple):
-    """Plan of one batch: the new values of entries, and the rows that move. The arrays are in a part of a frame.
+    """Plan of one batch: the new values of entries, and the rows that move. The arrays are stored in a frame, in the
+    part of the table.
 
     Attributes:
         held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; entry number
@@ -150,7 +151,7 @@ class Record(NamedTuple):
 
 
 class Dedup(NamedTuple):
-    """Keys of a batch and their deduplication; see ``unique``.
+    """Keys of a batch, and the result of deduplicating the keys (``unique``).
 
     Attributes:
         keys: int64[n].
@@ -181,7 +182,7 @@ class Index(NamedTuple):
 
 
 class View(NamedTuple):
-    """View of a table; see ``view``.
+    """Arrays of a table's view, which ``view`` describes.
 
     Attributes:
         rows: ROW[capacity]; in any order.
@@ -199,12 +200,12 @@ MOST_SORTED = 1 << 16  #: approximate number of slots of a victim order that are
 
 @register_jitable
 def late_room(rows: int) -> int:
-    """Return how many slots may be late in a victim order of ``rows`` slots."""
+    """Return how many late slots a victim order of ``rows`` slots may contain (see ``victims``)."""
     return 64 + min(rows, MOST_SORTED)
 
 
 class Victims(NamedTuple):
-    """Victim order of a table; see ``victims``.
+    """Arrays of a victim order, which ``victims`` describes.
 
     Attributes:
         order: ORDER[1]; an array, because numba allows no record in a tuple.
@@ -221,7 +222,7 @@ class Victims(NamedTuple):
 
 
 class DiskRoom(NamedTuple):
-    """Used slots of a row file, and lists of its blocks by number of used slots; see ``disk_slots``.
+    """Used slots of a row file, and a list of blocks for each number of used slots (see ``disk_slots``).
 
     Attributes:
         masks: uint64[blocks * mask_words(slots of a block)]; bit s of a block's mask is 1 if slot s is in use.

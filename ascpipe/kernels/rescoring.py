@@ -39,7 +39,7 @@ MOST_USES = 2**30  #: frames after ``first_use`` until the queue is refilled; ke
 
 @inner("int32(int32, uint64, int64, int64)")
 def score_of(frequency, uses, newest, first_use):
-    """Return the score of a row in the queue.
+    """Return the score with which a row is put into the queue.
 
     Args:
         frequency: frequency of the row.
@@ -58,7 +58,7 @@ def score_of(frequency, uses, newest, first_use):
 
 @inner("int32(Planner, View, int64, uint64, int64)")
 def true_score(planner, view, owner, ahead, first_use):
-    """Return the current score of the row of an entry.
+    """Return the current score of an entry's row.
 
     Args:
         planner, view: state of the table.
@@ -76,7 +76,7 @@ def true_score(planner, view, owner, ahead, first_use):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def keep_least(planner, owners, ahead, first_use, victims, numbers):
-    """Re-score rows that were taken out of the queue. Keep only the rows that come before all rows in the queue.
+    """Compute the scores of rows taken from the queue again. Keep only the rows whose order has not changed.
 
     A row whose score was too low is put back with the correct score. The rows that follow it are also put back.
 
@@ -117,7 +117,7 @@ def keep_least(planner, owners, ahead, first_use, victims, numbers):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def take_victims(planner, owners, ahead, first_use, victims, out_slots):
-    """Remove rows from the queue: the rows that must leave the device or memory first.
+    """Remove the rows that must leave the device or memory first from the queue.
 
     Args:
         planner, owners, ahead, first_use, victims: see ``keep_least``.

@@ -1,4 +1,4 @@
-"""Kernels that assign finished records to a table, look up rows for evaluations, and evict old keys.
+"""Kernels that write finished records to a table's entries, look up rows for evaluations, and evict old keys.
 
 The *truth* is the state of the table in shared memory after the last assigned record.
 
@@ -16,7 +16,8 @@ from ascpipe.layout.words import FREE, HOME_DISK, HOME_NONE, NAMED, SLOT_DISK, S
 
 @inner("void(int32[::1], int32[::1], Entry[::1], int32[::1])")
 def assign_outs(out_slots, out_entries, entries, slot_entries):
-    """Remove the victims of a record from their slots in the truth. ``assign_keys`` then gives the slots to other keys.
+    """Remove the victims of a record from their slots in the truth. ``assign_keys`` then assigns the slots to other
+    keys.
 
     Args:
         out_slots, out_entries: int32[n]; slots and entries of the victims.
@@ -32,7 +33,7 @@ def assign_outs(out_slots, out_entries, entries, slot_entries):
 
 @inner("void(Record, int64, int64, Entry[::1], int32[::1])")
 def assign_keys(record, ticket, time, entries, slot_entries):
-    """Assign the keys of a record to the truth.
+    """Write the new values of a record's keys to the entries in the truth.
 
     Args:
         record: the record. If a slot or home row is -1, it does not change.
@@ -70,7 +71,7 @@ def assign_keys(record, ticket, time, entries, slot_entries):
 
 @entry("void(int64, Entry[::1], int32[::1])")
 def occupy_slots(used, entries, slot_entries):
-    """Store the entry of each slot in ``slot_entries``. Entries contain the numbers of their slots.
+    """Fill ``slot_entries``, which maps slots to entries, from the slot numbers in ``entries``.
 
     Args:
         used: number of entries that were ever used.
@@ -86,7 +87,7 @@ def occupy_slots(used, entries, slot_entries):
 
 @entry("void(int32[::1], int64, Entry[::1], int32[::1], int32[::1], int32[::1])")
 def resolve_entries(found, threshold, entries, out_slots, out_disk_slots, out_generations):
-    """Find the row of each key in the truth.
+    """Find where the row of each key is stored according to the truth.
 
     Args:
         found: int32[n]; entry numbers, or -1 for an unknown key.

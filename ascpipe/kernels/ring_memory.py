@@ -1,4 +1,4 @@
-"""Functions that return the structs and arrays of a ring segment to kernels. All functions are inlined.
+"""Functions with which kernels access the structs and arrays of a ring segment. All functions are inlined.
 
 ``memory`` is the segment, as uint8[bytes].
 """
@@ -30,7 +30,7 @@ def frame_of(memory, number):
 
 @register_jitable
 def table_of(memory, column):
-    """Return the RING_TABLE struct of a column."""
+    """Return the RING_TABLE struct for the table in a column of the ring."""
     ring = ring_of(memory)
     return array_at(start_of(memory) + ring["tables_offset"], ring["table_count"], RING_TABLE)[column]
 
@@ -55,7 +55,7 @@ def longs_of(memory, frame, offset, n):
 
 @register_jitable
 def record_of(memory, frame, part, keys, moves, outs):
-    """Return the record of a part with ``keys`` keys, ``moves`` rows that move in and ``outs`` victims."""
+    """Return the record in a part. The record has ``keys`` keys, ``moves`` rows that move in and ``outs`` victims."""
     return Record(
         ints_of(memory, frame, part["entries"], keys), ints_of(memory, frame, part["slots"], keys),
         ints_of(memory, frame, part["homes"], keys), longs_of(memory, frame, part["counts"], keys),
@@ -66,5 +66,5 @@ def record_of(memory, frame, part, keys, moves, outs):
 
 @register_jitable
 def published_record(memory, frame, part):
-    """Return the record of a part. The part contains the sizes of the arrays."""
+    """Return the record in a part that has been written. The part contains the sizes of the record's arrays."""
     return record_of(memory, frame, part, part["held"], part["fresh_count"] + part["load_count"], part["out_count"])

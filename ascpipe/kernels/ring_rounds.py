@@ -35,7 +35,7 @@ END_ROUND = 10
 
 @inner("int64(Rounds, UniTuple(int64, 2), int64)")
 def count_step(rounds, made, then):
-    """Count the actions of a step. Continue with step ``then`` if no table lacks a resource.
+    """Count the actions that a step has carried out. Make ``then`` the next step if no table lacks a resource.
 
     Args:
         rounds: ROUNDS of the worker.
@@ -55,7 +55,9 @@ def count_step(rounds, made, then):
 
 @inner("boolean(Turn[::1])")
 def has_rare_actions(turns):
-    """Check whether a table has a rare action or is granted to the trainer."""
+    """Return True if Python code must handle a table: the table is granted to the trainer, or its action is still to be
+    done.
+    """
     found = False
     for i in range(turns.shape[0]):
         found = found or turns[i]["action"] != NOTHING or turns[i]["is_loading"] != 0
@@ -64,7 +66,7 @@ def has_rare_actions(turns):
 
 @inner("int64(Rounds)")
 def end_round(rounds):
-    """End a round. Return CONTINUE if another round follows, and ENDED otherwise.
+    """End a round. Return CONTINUE if one more round follows, and ENDED otherwise.
 
     A round without actions is the last round, even if some tables wait, because they would also wait in the next round.
     """
@@ -76,7 +78,7 @@ def end_round(rounds):
 
 @inner("int64(uint8[::1], Turn[::1], Rounds, Listener[::1])")
 def take_step(memory, turns, rounds, listeners):
-    """Take one step of a round.
+    """Execute one step of a round, and set the next step.
 
     Args:
         memory: the ring.
@@ -129,7 +131,7 @@ def take_step(memory, turns, rounds, listeners):
 
 @entry("int64(uint8[::1], Turn[::1], Rounds[::1], Listener[::1])")
 def run_tables(memory, turns, rounds, listeners):
-    """Take steps until Python code must act. Return the reason; see ``take_step``.
+    """Execute steps until Python code must act. Return the reason; see ``take_step``.
 
     Args:
         memory: the ring.

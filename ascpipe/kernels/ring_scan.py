@@ -64,7 +64,7 @@ def look(memory, column, out_turn):
 
 @entry("int64(uint8[::1])")
 def count_untrained(memory):
-    """Count the frames of a ring that are neither closed nor trained."""
+    """Return the number of frames of a ring that are neither closed nor trained."""
     ring = ring_of(memory)
     tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
     count = 0
@@ -76,7 +76,7 @@ def count_untrained(memory):
 
 @entry("int64(uint8[::1])")
 def count_deduped(memory):
-    """Count the frames of a LOCAL ring that are not closed and are DEDUPED for all tables."""
+    """Return how many frames of a LOCAL ring are not closed and are in state DEDUPED for all tables."""
     ring = ring_of(memory)
     tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
     count = 0
@@ -105,7 +105,7 @@ def claim_frame(memory, generation):
 
 @inner("UniTuple(int64, 2)(uint8[::1], int64, int64[::1])")
 def submitted_parts(memory, number, out_columns):
-    """Find the parts of a frame that are SUBMITTED: they wait for a key worker.
+    """Find the parts of a frame in state SUBMITTED, which wait for a key worker.
 
     Args:
         memory: the ring.
@@ -127,7 +127,7 @@ def submitted_parts(memory, number, out_columns):
 
 @inner("void(uint8[::1], int64, int64[::1], int32[::1], Spread, int64[::1])")
 def dedup_parts(memory, number, columns, cells, spread, out_counts):
-    """Deduplicate the given parts of a frame. Write their distinct keys, restore indexes and occurrences.
+    """Deduplicate parts of a frame. Write the distinct keys, restore indexes and occurrences to the frame.
 
     The result depends only on ids and weights. Distinct keys are in order of first appearance. With several
     ranks (``rank_size``), they are ordered by owner, and then by first appearance.
@@ -158,7 +158,7 @@ def dedup_parts(memory, number, columns, cells, spread, out_counts):
 
 @inner("void(uint8[::1], int64, int64[::1], int64[::1])")
 def publish_deduped(memory, number, columns, counts):
-    """Publish parts of a frame: store the numbers of distinct keys, then the words DEDUPED with full fences.
+    """Publish parts of a frame: store the numbers of distinct keys, and then the state DEDUPED with full fences.
 
     Args:
         memory: the ring.
@@ -176,7 +176,7 @@ def publish_deduped(memory, number, columns, counts):
 
 @inner("int64(uint8[::1], Claims, int64[::1], int64[::1], int32[::1], Spread, Listener[::1])")
 def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
-    """Take one step: claim the oldest unclaimed frame, deduplicate the claimed frame, or publish it.
+    """Execute one step: claim the oldest unclaimed frame, or deduplicate or publish the claimed frame.
 
     Args:
         memory: the ring.
@@ -215,7 +215,7 @@ def take_frame_step(memory, claims, columns, counts, cells, spread, listeners):
 
 @entry("int64(uint8[::1], Claims[::1], int64[::1], int64[::1], int32[::1], Spread, Listener[::1])")
 def dedup_frames(memory, claims, columns, counts, cells, spread, listeners):
-    """Take steps until Python code must act. Return the reason; see ``take_frame_step``.
+    """Execute steps until Python code must act. Return the reason; see ``take_frame_step``.
 
     Args:
         memory: the ring.

@@ -1,4 +1,5 @@
-"""Steps of all tables of a training ring: look, assign, leave, plan, touch. The step for disks is in ``disk_steps``.
+"""Steps of all tables of a training ring: look, assign, leave, plan, touch. The step that moves rows between memory and
+disk is in ``disk_steps``.
 
 The arguments of each step are the ring segment ``memory``, uint8[bytes], and a TURN per table. This module reads and
 fills parts of frames and headers of tables; ``batch_steps`` has the steps of one table. A table that lacks a resource
@@ -67,7 +68,7 @@ def look_at_tables(memory, turns):
 
 @inner("boolean(Turn, int64)")
 def is_due(turn, action):
-    """Check whether a table must still carry out this action and has all resources for it."""
+    """Return True if a table must still carry out ``action`` and does not lack a resource."""
     return turn["action"] == action and turn["done"] == 0 and turn["lacks"] == LACKS_NOTHING
 
 
@@ -104,7 +105,7 @@ def touch_frames(memory, turns):
 
 @inner("int64(uint8[::1], int64, Planner)")
 def base_of_plan(memory, column, planner):
-    """Return the ticket on which a plan is based. It is the last ticket that the table finishes before the plan.
+    """Return the base of a plan: the last ticket that the table finishes before the plan.
 
     The plan is based on the view, which includes the newest pending record. The words of the frames do not matter.
 
@@ -162,7 +163,7 @@ def draft_plan(memory, number, frame, part, planner):
 
 @inner("int64(uint8[::1], Turn, Planner)")
 def plan_frame(memory, turn, planner):
-    """Write the plan of one frame, or the reason why there is no plan.
+    """Write the plan of one frame to the frame, or the reason why the frame has no plan.
 
     Args:
         memory: the ring.
@@ -213,7 +214,7 @@ def plan_frame(memory, turn, planner):
 
 @inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
 def plan_frames(memory, turns):
-    """Write the plans of the frames whose action is PLAN.
+    """Write a plan to each frame whose action is PLAN.
 
     Args:
         memory: the ring.
@@ -242,7 +243,7 @@ def plan_frames(memory, turns):
 
 @inner("void(Table, Part, int64)")
 def count_batch(header, part, ticket):
-    """Add a batch to the counters of ``ascpipe status``.
+    """Add the counts of one batch to the counters that ``ascpipe status`` shows.
 
     If the worker is killed before it stores ``retired``, the batch is counted twice.
 
@@ -264,7 +265,7 @@ def count_batch(header, part, ticket):
 
 @inner("int64(uint8[::1], Turn, Planner)")
 def assign_frame(memory, turn, planner):
-    """Assign the record of one frame to the truth, and drop the record's changes from the view. Return LACKS_*.
+    """Write the record of one frame to the truth, and drop the record's changes from the view. Return LACKS_*.
 
     Args:
         memory: the ring.
@@ -291,7 +292,7 @@ def assign_frame(memory, turn, planner):
 
 @inner("UniTuple(int64, 2)(uint8[::1], Turn[::1])")
 def assign_frames(memory, turns):
-    """Assign the records of the frames whose action is RETIRE to the truth.
+    """Write the records of the frames whose action is RETIRE to the truth.
 
     Args:
         memory: the ring.
@@ -313,7 +314,7 @@ def assign_frames(memory, turns):
 
 @inner("void(Turn[::1], int64)")
 def leave_frames(turns, then):
-    """Remove the frames whose action is LEAVE from the window, and set the actions to ``then``."""
+    """Remove each frame whose action is LEAVE from the window, and replace the action by ``then``."""
     for i in range(turns.shape[0]):
         turn = turns[i]
         if turn["action"] == LEAVE:
@@ -325,7 +326,8 @@ def leave_frames(turns, then):
 
 @inner("int64(uint8[::1], Turn[::1], int64, int64, uint32)")
 def store_words(memory, turns, action, then, word):
-    """Store a word, with a full fence, for each frame whose action was carried out. Return the number of frames.
+    """Store the state ``word``, with a full fence, for each frame whose action was carried out. Return the number of
+    frames.
 
     Args:
         memory: the ring.

@@ -16,7 +16,7 @@ _STRUCTS = (
 
 @functools.lru_cache(maxsize=None)
 def numba_types() -> Dict[str, Any]:
-    """Return a dict from name in a signature to numba type."""
+    """Return a dict from each name that signatures may contain to a numba type."""
     found = {name.title().replace("_", ""): from_dtype(getattr(module, name))
              for module, names in _STRUCTS for name in names.split()}
     ints, longs = (types.Array(kind, 1, "C") for kind in (types.int32, types.int64))

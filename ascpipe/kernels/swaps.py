@@ -1,4 +1,4 @@
-"""Kernels that choose the rows to leave the device when a batch needs more slots than are free.
+"""Kernels that choose the rows that leave the device if a batch needs more slots than there are free slots.
 
 A slot is *idle* if no frame that is still to be planned uses its row. After the first choice, the victim order (see
 ``victims``) contains all slots in use. Idle slots are first, the least frequent first. The other slots follow, farthest
@@ -26,7 +26,7 @@ _NONE = np.uint64(0)
 
 @inner("void(Planner, int32[::1], uint64)")
 def rank_slots(planner, listed, future):
-    """Add the slots of the given rows to the victim order, or update their scores. Do nothing if there is no order yet.
+    """Add the slots of rows to the victim order, or update the scores of the slots. Do nothing if no order exists yet.
 
     Args:
         planner: planner of the table.
@@ -75,7 +75,7 @@ def rank_all(planner):
 
 @inner("void(Planner, int32[::1])")
 def drop_slots(planner, slots):
-    """Remove slots from the victim order if it exists. Slots of -1 are skipped."""
+    """Remove slots from the victim order, if the order has been created. Slots of -1 are skipped."""
     if planner["victims_filled"] != 0:
         victims = victims_of(planner)
         for i in range(slots.shape[0]):

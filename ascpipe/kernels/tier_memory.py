@@ -1,4 +1,4 @@
-"""Struct TIER, the private state of a table worker for the home rows and disk slots of one table.
+"""Struct TIER, a table worker's private state of the home rows and disk slots of one table.
 
 A home row is a buffer in host memory for one row. Its *status* describes its content and the operation in
 flight. There is at most one operation, because a request has the number of its home row.
@@ -135,7 +135,7 @@ def tier_at(address):
 
 @register_jitable
 def asks_of(tier):
-    """Return the ring with the numbers of issued requests, as int32[n]. n is a power of two."""
+    """Return the ring with the numbers of issued requests, as int32[n], where n is a power of two."""
     return array_at(tier["asks_at"], disk_table_of(tier)["asks_room"], np.int32)
 
 

@@ -12,7 +12,7 @@ from ascpipe.layout.words import FREE, NAMED
 
 @inner("int64(Planner, int64[::1], int64, Index, Entry[::1], int32[::1], int32[::1])")
 def name_keys(planner, unique, used, index, entries, free_stack, out_entries):
-    """Create NAMED entries for keys that have none.
+    """Create entries in state NAMED for keys without an entry.
 
     Args:
         planner: planner of the table. ``missing`` is the number of keys without an entry. ``free_entries`` is updated.
@@ -53,7 +53,7 @@ def name_keys(planner, unique, used, index, entries, free_stack, out_entries):
 
 @inner("int64(Planner, View, int32[::1], uint64, Entry[::1], int64[::1], int32[::1])")
 def leave_window(planner, view, listed, bit, entries, out_keys, free_stack):
-    """Clear a frame's bit, and free NAMED entries that no frame needs any more.
+    """Clear a frame's bit in the frame's rows, and free NAMED entries that no frame needs any more.
 
     Args:
         planner, view: state of the table. ``rows_held`` and ``free_entries`` are updated.

@@ -1,4 +1,4 @@
-"""Kernels that issue fetches of the rows of pinned frames. If home rows are missing, spills are issued, too.
+"""Kernels that request fetches of the rows of pinned frames, and request spills if home rows are missing.
 
 The plain-Python version is ``tests/reference/transfers.py``.
 """
@@ -30,7 +30,8 @@ _NO_HOME = -1
 
 @inner("int64(Planner)")
 def take_home(planner):
-    """Take a home row that has memory. The last freed row is preferred to a new row. Return -1 if no row is available.
+    """Allocate a home row for which memory exists. Return -1 if there is none. The row that was freed last is
+    preferred.
     """
     if planner["free_homes"] > 0:
         planner["free_homes"] -= 1
@@ -43,7 +44,7 @@ def take_home(planner):
 
 @inner("int64(Planner, Tier)")
 def fetch_rows(planner, tier):
-    """Issue fetches of queued rows while home rows are free. Return the number of fetches."""
+    """Request fetches of the queued rows, as long as home rows are free. Return the number of fetches."""
     if tier["fetch_queue_next"] == tier["fetch_queue_end"] or not may_take_free(tier) or not quarantine_has_room(tier):
         return np.int64(0)
     queue = fetch_queue_of(tier)
@@ -74,7 +75,7 @@ def fetch_rows(planner, tier):
 
 @inner("int64(Planner, Tier)")
 def spill_rows(planner, tier):
-    """Issue spills if pinned frames need more home rows than are free or will soon be free. Return the number of
+    """Request spills if pinned frames still lack home rows after all pending spills have finished. Return the number of
     spills.
     """
     short = min(tier["lacking"] - soon_free(planner, tier), room_for_asks(tier))
@@ -104,7 +105,7 @@ def spill_rows(planner, tier):
 
 @inner("boolean(Planner, Tier)")
 def is_out_of_disk_slots(planner, tier):
-    """Check whether pinned frames lack home rows, and no candidate can be spilled because all disk slots are in use."""
+    """Return True if pinned frames lack home rows, but no row can be spilled because all disk slots are in use."""
     return (tier["lacking"] > soon_free(planner, tier) and tier["candidates"] > 0 and tier["in_flight"] == 0
             and tier["grace_epoch"] == 0 and tier["quarantined_slots_next"] == tier["quarantined_slots_end"]
             and room_for_asks(tier) > 0)
@@ -112,7 +113,7 @@ def is_out_of_disk_slots(planner, tier):
 
 @inner("int64(Planner, Tier)")
 def move_rows(planner, tier):
-    """Issue fetches of queued rows, and the spills that are needed. Return the number of issued requests."""
+    """Request fetches of queued rows, and the necessary spills. Return the number of requests."""
     release(planner, tier)
     asked = fetch_rows(planner, tier)
     return asked + spill_rows(planner, tier)

@@ -27,13 +27,15 @@ _MOST = 2**31 - 1
 
 
 def scratch_cells(n: int) -> int:
-    """Return the number of cells for n keys. It is a power of two, and at least 2 n."""
+    """Return the number of cells for n keys: a power of two, and at least 2 n."""
     return 1 << max(0, 2 * n - 1).bit_length()
 
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_indexes(dedup, block, n_unique, mask):
-    """For a block of keys, replace the home cells in ``restore`` by indexes. Return the new number of distinct keys."""
+    """For a block of keys, replace the home cells in ``restore`` by indexes into ``unique``. Return the new number of
+    distinct keys.
+    """
     keys, unique, restore, _, cells = dedup
     i, end, ahead = block
     while i < end:
@@ -58,8 +60,9 @@ def _find_indexes(dedup, block, n_unique, mask):
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_and_count(dedup, block, n_unique, mask):
-    """Find indexes like ``_find_indexes``, and count keys. The function is fast only if nearly all or nearly no keys
-    are new."""
+    """Find indexes like ``_find_indexes``, and count keys. Call the function only if almost all or almost no keys are
+    new.
+    """
     keys, unique, restore, occurrences, cells = dedup
     i, end, ahead = block
     while i < end:
@@ -85,7 +88,7 @@ def _find_and_count(dedup, block, n_unique, mask):
 
 @inner("void(int64, int64, int64, int64, int32[::1], int32[::1])")
 def _count(begin, end, known, n_unique, restore, out_occurrences):
-    """Count keys whose indexes are known. The counts of distinct keys from ``known`` on are first set to 0."""
+    """Count keys whose indexes are in ``restore``. First, the counts ``known`` to ``n_unique - 1`` are set to 0."""
     out_occurrences[known:n_unique] = 0
     for j in range(begin, end):
         out_occurrences[np.uint64(restore[np.uint64(j)])] += np.int32(1)
@@ -93,7 +96,7 @@ def _count(begin, end, known, n_unique, restore, out_occurrences):
 
 @inner("void(int32[::1], int32[::1], int32[::1])")
 def weigh_keys(weights, restore, out_occurrences):
-    """Store the sums of weights as occurrences of distinct keys.
+    """For each distinct key, store the sum of the weights as the number of occurrences.
 
     Args:
         weights: int32[n]; weight of each id. A negative weight counts as 0.
@@ -109,7 +112,7 @@ def weigh_keys(weights, restore, out_occurrences):
 
 @inner("int64(Dedup, Spread)")
 def unique_keys(dedup, spread):
-    """Write the distinct keys in order of first appearance.
+    """Deduplicate a batch. The distinct keys are in order of first appearance.
 
     Args:
         dedup: batch with any keys. It receives distinct keys, restore index and occurrences.

@@ -1,4 +1,5 @@
-"""Victim order: a queue of slots, sorted by score. The row of the least slot leaves first (see ``rescoring``).
+"""Victim order: a queue of slots, sorted by score. The row whose slot has the lowest score leaves first (see
+``rescoring``).
 
 The order is exact: slots are ordered by score, then by number. Adding or dropping a slot stores one score. Nothing is
 sorted until a slot is taken. Then the slots with scores up to a *bound*, about one in eight, are collected and sorted.
@@ -38,7 +39,7 @@ def clear_order(victims):
 
 @inner("void(Order)")
 def _forget_numbers(order):
-    """Drop the run and the late slots. The slots stay in the victim order and are collected again later."""
+    """Drop the run and the late slots. The dropped slots stay in the victim order and are collected again later."""
     order["bound"] = NOT_IN
     order["run_next"] = 0
     order["run_end"] = 0
@@ -49,7 +50,7 @@ def _forget_numbers(order):
 
 @inner("void(int64, Victims)")
 def expect_slots(n, victims):
-    """Ensure that n slots can be added."""
+    """Make space for ``n`` more late slots, so that ``put_slot`` can be called ``n`` times."""
     order = victims.order[0]
     if 2 * (order["late_end"] + n) >= victims.late.shape[0]:
         _forget_numbers(order)
@@ -83,7 +84,7 @@ def drop_slot(slot, victims):
 
 @inner("void(int64, int64, int64[::1])")
 def _sort(n, low, numbers):
-    """Sort the first n numbers by a radix sort. They are already sorted by their bits below ``low``.
+    """Sort the first n numbers by a radix sort. The numbers must already be sorted by the bits below bit ``low``.
 
     Digits that all numbers share are skipped. The second half of ``numbers`` is scratch.
     """
@@ -118,7 +119,7 @@ def _sort(n, low, numbers):
 
 @inner("void(Victims)")
 def _sort_late(victims):
-    """Sort the late slots. Drop slots that have left the order or whose scores have changed."""
+    """Sort the late slots. Drop slots that are no longer in the order, or whose scores have changed."""
     order = victims.order[0]
     scores = victims.scores
     late = victims.late
@@ -135,7 +136,7 @@ def _sort_late(victims):
 
 @inner("int64(Victims)")
 def _collect(victims):
-    """Choose a bound, and collect the run. Return the number of slots in the run, which is 0 if the order is empty."""
+    """Choose a bound, and build the run from all slots up to the bound. Return the number of slots in the run."""
     order = victims.order[0]
     scores = victims.scores
     numbers = victims.numbers
@@ -160,7 +161,7 @@ def _collect(victims):
 
 @inner("int64(int64[::1], Victims)")
 def take_least(out_numbers, victims):
-    """Take the n least slots out of the order.
+    """Remove the n slots with the lowest scores from the order.
 
     Args:
         out_numbers: int64[n]; receives the numbers of these slots in order: score << 32 | slot.

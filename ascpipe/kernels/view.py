@@ -32,7 +32,7 @@ _NONE = np.uint64(0)
 
 @inner("void(int32[::1], int64, Row[::1])")
 def prefetch_row(listed, i, rows):
-    """Prefetch the row ``AHEAD`` items after item i of a list.
+    """Prefetch the row whose number is ``AHEAD`` items after item ``i`` of ``listed``.
 
     Args:
         listed: int32[n]; row numbers.
@@ -44,7 +44,7 @@ def prefetch_row(listed, i, rows):
 
 @inner("void(int32[::1], int64, Entry[::1])")
 def prefetch_entry(numbers, i, entries):
-    """Prefetch entry i of a list. An entry may extend over two cache lines.
+    """Prefetch the entry ``numbers[i]``, which may extend over two cache lines.
 
     Args:
         numbers: int32[n]; entry numbers.
@@ -58,7 +58,7 @@ def prefetch_entry(numbers, i, entries):
 
 @inner("void(Planner, Row, uint64)")
 def mark_row(planner, row, bit):
-    """Set a frame's bit in a row.
+    """Set a frame's bit in a row of the view.
 
     Args:
         planner: planner of the table. ``rows_held`` is updated.
@@ -81,7 +81,7 @@ def copy_values(known, row):
 
 @inner("void(Planner, View, int32[::1])")
 def choose_rows(planner, view, out_rows):
-    """Choose rows for entries that have no row.
+    """Choose rows of the view for entries that have no row in the view.
 
     A chosen row is new, or no frame needs it any more. In the second case, it is removed from its entry.
 
@@ -115,7 +115,7 @@ def choose_rows(planner, view, out_rows):
 
 @inner("void(View, int64, int64, uint64, Entry)")
 def fill_row(view, number, of_entry, bit, known):
-    """Assign a free row to an entry that one frame needs.
+    """Assign a free row of the view to an entry that one frame needs.
 
     Args:
         view: view of the table.
@@ -133,7 +133,7 @@ def fill_row(view, number, of_entry, bit, known):
 
 @inner("void(Planner, View, Entry[::1], uint64, int32[::1], int32[::1], int32[::1])")
 def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
-    """Set a frame's bit in the rows of the given entries. Entries without a row get a row.
+    """Set a frame's bit in the rows of entries. A row is assigned to each entry that has none.
 
     Args:
         planner, view: state of the table.
@@ -179,7 +179,7 @@ def hold_entries(planner, view, entries, bit, numbers, out_listed, scratch):
 
 @entry("void(Planner, View)")
 def clear_rows(planner, view):
-    """Remove all frames from the window. Afterwards, no entry has a row."""
+    """Remove all frames from the window. After the call, no entry has a row in the view."""
     for number in range(planner["rows_used"]):
         row = view.rows[number]
         row["mask"] = _NONE
@@ -194,14 +194,14 @@ def clear_rows(planner, view):
 
 @inner("boolean(int64, View)")
 def is_in_window(number, view):
-    """Check whether a frame of the window needs an entry."""
+    """Return True if a frame of the window needs an entry."""
     found = view.row_of[np.uint64(number)]
     return found > 0 and view.rows[np.uint64(found - 1)]["mask"] != _NONE
 
 
 @entry("UniTuple(int64, 2)(Planner, View, int64, Entry[::1], int32[::1])")
 def derive_view(planner, view, used, entries, free_stack):
-    """Reset the rows of the view, and collect the free entries. All records of the table must be assigned.
+    """Reset the rows of the view, and collect the free entries. All records of the table must already be in the truth.
 
     NAMED entries that no frame holds are freed.
 
@@ -241,7 +241,7 @@ def derive_view(planner, view, used, entries, free_stack):
 
 @inner("void(int64, Row, int64, Change[::1])")
 def keep_row(number, row, change, changes):
-    """Store the values of a row before a record changes them.
+    """Store the values of a row as a change, before a record changes the row.
 
     Args:
         number: number of the row.
@@ -264,7 +264,7 @@ def keep_row(number, row, change, changes):
 
 @inner("void(Planner, View, int32[::1], int32[::1])")
 def apply_outs(planner, view, listed, out_homes):
-    """Apply the victims of a record to the view. Their rows leave the device.
+    """Store in the view that the victims of a record leave the device. Their rows leave the device.
 
     Args:
         planner, view: state of the table, with space for n more changes.
@@ -284,7 +284,7 @@ def apply_outs(planner, view, listed, out_homes):
 
 @inner("void(Planner, View, int32[::1], Record)")
 def apply_keys(planner, view, listed, record):
-    """Apply the keys of a record to the view.
+    """Store the new values of a record's keys in the view.
 
     Args:
         planner, view: state of the table, with space for n more changes.
@@ -307,7 +307,7 @@ def apply_keys(planner, view, listed, record):
 
 @inner("void(Record, int32[::1], Row[::1])")
 def apply_moves(record, listed, rows):
-    """Apply the new slots and home rows of a drafted record to the view.
+    """Store the new slots and home rows of a drafted record in the view.
 
     Args:
         record: record with the keys that move in.
@@ -323,7 +323,7 @@ def apply_moves(record, listed, rows):
 
 @inner("void(Planner, View, int64)")
 def undo_changes(planner, view, n):
-    """Undo the n newest changes of the view.
+    """Undo the ``n`` newest changes of the view.
 
     Args:
         planner, view: state of the table.

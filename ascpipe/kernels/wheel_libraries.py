@@ -14,7 +14,7 @@ from ascpipe.layout.kernel_library import LEVELS, file_name
 
 
 def main() -> None:
-    """Build missing libraries. On failure, the last line of stderr has the reason."""
+    """Build missing libraries. If a build fails, the last line of stderr contains the reason."""
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
     wanted = {file_name(level): level for level in LEVELS}

@@ -1,4 +1,5 @@
-"""Kernels for the window of a table: the frames that are touched and not retired, and the entries that they hold.
+"""Kernels that add frames to a table's window and remove frames. The window has all frames that are touched and not
+retired.
 
 The plain-Python version is ``tests/reference/window.py``.
 """
@@ -29,8 +30,8 @@ _NONE = np.uint64(0)
 
 @entry("void(Planner, int64, int32[::1])")
 def take_into_window(planner, number, held):
-    """Add a frame to the window. The caller has found the entries of the frame's keys. The window then holds
-    these entries.
+    """Add a frame to the window. The caller must have found the entries of the frame's keys. The window keeps these
+    entries.
 
     Args:
         planner: planner of the table, with scratch memory for the frame.
@@ -49,7 +50,7 @@ def take_into_window(planner, number, held):
 
 @inner("void(Planner, int64, int32[::1])")
 def hold_extra_entries(planner, number, numbers):
-    """Hold additional entries for a frame until it leaves the window. The record of the frame changes these entries.
+    """Keep more entries until a frame leaves the window, because the record of the frame changes these entries.
 
     Args:
         planner: planner of the table.
@@ -65,8 +66,8 @@ def hold_extra_entries(planner, number, numbers):
 
 @entry("void(Planner, int64)")
 def mark_not_to_plan(planner, number):
-    """Mark that a frame no longer needs a plan, so that later plans may choose its rows as victims. The
-    function is idempotent.
+    """Mark a frame as needing no plan, so that later plans may choose the frame's rows as victims. The function is
+    idempotent.
     """
     bit = frame_bit(number)
     if planner["unplanned"] & bit != _NONE:
@@ -76,8 +77,9 @@ def mark_not_to_plan(planner, number):
 
 @inner("void(Planner, int64)")
 def drop_extra_entries(planner, number):
-    """Release the entries that a frame holds only because of its record, and rank their slots. The record must be
-    undone."""
+    """Release the entries that a frame needs only for its record, and update the victim order. The record must be
+    undone.
+    """
     rows = view_of(planner).rows
     held = held_rows_of(planner, number)
     others = other_rows_of(planner, number)
@@ -93,7 +95,9 @@ def drop_extra_entries(planner, number):
 
 @entry("void(Planner, int64)")
 def leave(planner, number):
-    """Remove a retired frame from the window, and release the entries that it holds. The function is idempotent."""
+    """Remove a retired frame from the window, and release the entries that only this frame needs. The function is
+    idempotent.
+    """
     bit = frame_bit(number)
     if planner["touched"] & bit == _NONE:
         return

@@ -1,4 +1,4 @@
-"""States of a bell, and limits of sleeping and spinning. C++ has the same values."""
+"""States of a bell, and maximum times for sleeping and spinning. C++ has the same values."""
 AWAKE = 0
 ASLEEP = 1  #: any ring wakes the owner
 PAUSING = 2  #: the owner lets work accumulate; only a process that waits for the owner wakes it

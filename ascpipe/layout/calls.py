@@ -1,4 +1,4 @@
-"""Structs for calls of C++ functions with many arguments from Python.
+"""Structs with which Python passes many arguments to a C++ function.
 
 C++ has the same structs in ``calls.gen.h``. Pointers are valid only during the call, unless a struct says otherwise.
 """
@@ -30,7 +30,8 @@ class TableArguments(ctypes.Structure):
 
 
 class DiskBatch(ctypes.Structure):
-    """Argument of ``asc_disk_submit``: rows to read or write. The arrays must stay valid until the batch has finished.
+    """Argument of ``asc_disk_submit``: rows to read or write. The arrays must stay valid until all rows have been read
+    or written.
 
     A result is 0, an errno, or the content of the slot (``Damage`` of ``tfops/src/disk/row_format.h``).
     """
@@ -49,7 +50,7 @@ class DiskBatch(ctypes.Structure):
 
 
 class DiskFile(ctypes.Structure):
-    """Result of ``asc_disk_describe``: a row file."""
+    """Result of ``asc_disk_describe``: the properties of a row file."""
 
     _fields_ = (
         ("fd", ctypes.c_int),  # owned by the engine
@@ -87,7 +88,7 @@ class DiskFigures(ctypes.Structure):
 
 
 class BatchPlanArguments(ctypes.Structure):
-    """Argument of ``asc_data_plan_move``: the order of the records of a run (``tfops/src/input/batch_plan.h``)."""
+    """Argument of ``asc_data_plan_move``: how records are divided into batches (``tfops/src/input/batch_plan.h``)."""
 
     _fields_ = (
         ("records", ctypes.c_int64),  # number of records of all files
@@ -102,7 +103,7 @@ class BatchPlanArguments(ctypes.Structure):
 
 
 class FeatureFacts(ctypes.Structure):
-    """Result of ``asc_data_schema_features``: facts about one feature of the records in a schema."""
+    """Result of ``asc_data_schema_features``: type and value counts of one feature in a schema."""
 
     _fields_ = (
         ("name", ctypes.c_void_p),  # UTF-8 without a final NUL; owned by the schema
@@ -117,7 +118,7 @@ class FeatureFacts(ctypes.Structure):
 
 
 class RecordFormat(ctypes.Structure):
-    """Division of the content of a file into records (``tfops/src/input/record_reader.h``)."""
+    """Format that defines how a file is divided into records (``tfops/src/input/record_reader.h``)."""
 
     _fields_ = (
         ("kind", ctypes.c_int),  # 0 = TFRecord; 1 = text, to which the other fields apply; 2 = Parquet
@@ -128,7 +129,7 @@ class RecordFormat(ctypes.Structure):
 
 
 class CsvColumnArguments(ctypes.Structure):
-    """Argument of ``asc_data_csv_new``: a column that a parser of text records returns."""
+    """Argument of ``asc_data_csv_new``: a column that the new parser must read from text records."""
 
     _fields_ = (
         ("field", ctypes.c_int64),  # number of the field in the record, counted from 0

@@ -1,4 +1,4 @@
-"""Function that declares structs in shared memory, with comments on their fields."""
+"""Function that declares structs in shared memory, with a comment for each field."""
 from typing import Dict, Tuple, Union
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Generator of the C++ headers of this package: ``python -m ascpipe.layout.generate FOLDER``.
+"""Generator of C++ headers from the modules of ``ascpipe.layout``: ``python -m ascpipe.layout.generate FOLDER``.
 
 The headers are layout.gen.h (structs, states, constants), error_codes.gen.h and calls.gen.h in FOLDER/core. The build
 of the ops runs this program and adds FOLDER to the include path.
@@ -27,7 +27,7 @@ _CALL_TYPES = {ctypes.c_int: "int", ctypes.c_int64: "std::int64_t", ctypes.c_uin
 
 
 def _integers(module: ModuleType, *names: str, prefix: str = "") -> Dict[str, int]:
-    """Return the integer constants that a module defines under one of ``names``, or under a name with ``prefix``."""
+    """Return the integer constants of a module whose names are in ``names`` or begin with ``prefix``."""
     return {name: value for name, value in vars(module).items()
             if isinstance(value, int) and (name in names or bool(prefix) and name.startswith(prefix))}
 

@@ -18,7 +18,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class Level(NamedTuple):
-    """Level of x86-64, as defined by the psABI.
+    """Microarchitecture level of x86-64, as defined by the psABI.
 
     Attributes:
         processor: LLVM's name of the oldest processor of that level, because LLVM 11 has no names for levels.
@@ -41,12 +41,14 @@ LEVELS = {
 
 
 def levels_of(flags: Collection[str]) -> List[str]:
-    """Return the levels that a processor with these flags of /proc/cpuinfo supports. The best level is first."""
+    """Return the x86-64 levels that a processor supports. ``flags`` are the processor's flags in /proc/cpuinfo. The
+    best level is first.
+    """
     return [name for name, level in LEVELS.items() if not set(level.flags) - set(flags)]
 
 
 def described_processor() -> Dict[str, str]:
-    """Return the values of the first processor in /proc/cpuinfo by name, or an empty dict if the file is missing."""
+    """Return the fields of the first processor in /proc/cpuinfo as a dict. The dict is empty if the file is missing."""
     try:
         with open("/proc/cpuinfo", "rb") as file:
             text = file.read(_DESCRIBED).decode("ascii", "replace").split("\n\n")[0]
@@ -56,7 +58,8 @@ def described_processor() -> Dict[str, str]:
 
 
 def file_name(level: str) -> str:
-    """Return the file name of the library for a level, the current sources and this version of Python.
+    """Return the file name of the kernel library for a level. The name depends on the sources and on the Python
+    version.
 
     Args:
         level: a name in LEVELS, or NATIVE.
@@ -69,7 +72,7 @@ def file_name(level: str) -> str:
 
 
 def installed_folder() -> str:
-    """Return the folder of the libraries of an installed package."""
+    """Return the folder that contains the kernel libraries of the installed package."""
     return str(_PACKAGE / "kernels")
 
 

@@ -12,12 +12,12 @@ PART_ARRAYS = (
 
 
 def part_bytes(id_count: int, spec_count: int) -> int:
-    """Return the size in bytes of one part's specs and arrays in a frame, without the PART."""
+    """Return the size in bytes of the specs and arrays of one part, without the struct PART."""
     return spec_count * SPEC.itemsize + sum(align(size * id_count) for _, size in PART_ARRAYS)
 
 
 def frame_bytes(parts: Tuple[Tuple[int, int], ...]) -> int:
-    """Return the number of bytes of a frame with these parts, each given as (id_count, spec_count)."""
+    """Return the size of a frame in bytes. Each part is given as (id_count, spec_count)."""
     return len(parts) * PART.itemsize + sum(part_bytes(*part) for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""Sizes of row files and of their blocks (``tfops/src/disk/row_format.h``), and the file of each block."""
+"""Functions that compute the sizes of row files and blocks (``tfops/src/disk/row_format.h``)."""
 from typing import TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ GROWTH_BYTES = 64 << 20  #: step by which a file grows; a smaller file immediate
 
 
 def block_bytes(row_bytes: int) -> int:
-    """Return the size of a block in bytes: the smallest number of pages that holds a row and its trailer.
+    """Return the size of a block in bytes: as many whole pages as one row with its trailer needs.
 
     If several rows fit in one page (4 KiB), they share a block of one page.
     """
@@ -24,7 +24,7 @@ def slots_per_block(row_bytes: int) -> int:
 
 
 def file_bytes(rows: int, row_bytes: int, files: int) -> int:
-    """Return the maximum size in bytes of each of ``files`` files for ``rows`` rows."""
+    """Return the maximum size of a row file in bytes, if ``rows`` rows are distributed among ``files`` files."""
     blocks = -(-rows // slots_per_block(row_bytes))
     bytes_used = -(-blocks // files) * block_bytes(row_bytes)
     step = growth_bytes(bytes_used)
@@ -32,10 +32,14 @@ def file_bytes(rows: int, row_bytes: int, files: int) -> int:
 
 
 def growth_bytes(file: int) -> int:
-    """Return the number of bytes by which a file grows at a time. ``file`` is the file's maximum size, at least 1."""
+    """Return the number of bytes by which a file grows at a time. ``file`` is the maximum size of the file in bytes, at
+    least 1.
+    """
     return min(GROWTH_BYTES, file)
 
 
 def file_of(blocks: Numbers, files: int) -> Numbers:
-    """Return the number of the file that contains a block. The block's number in this file is ``blocks // files``."""
+    """Return the number of the file that contains a block. Within the file, the number of the block is ``blocks //
+    files``.
+    """
     return blocks % files

@@ -1,4 +1,4 @@
-"""Structs of shared memory. Each field is declared once, with its byte offset and its writers.
+"""Structs of shared memory. Each field is declared once, with a byte offset and the processes that write the field.
 
 ``ascpipe/layout/generate.py`` writes the same structs for C++, with the comments, when the ops are built. All
 integers are little-endian. The creator writes ``version`` last. While ``version`` is 0, the segment is not
@@ -318,7 +318,7 @@ PART = struct(
 
 
 def layout_hash() -> int:
-    """Return a 63-bit digest of all offsets. Trainer and daemon compare their digests before they map memory."""
+    """Return a 63-bit digest of all struct layouts. Trainer and daemon compare digests before memory is mapped."""
     fields = [(name, made.itemsize, sorted((field, str(kind[0]), kind[1]) for field, kind in made.fields.items()))
               for name, made in sorted(STRUCTS.items())]
     text = repr((fields, sorted(WORD_NAMES.items()), VERSION))

@@ -8,7 +8,7 @@ _MOST_ASKS = 1 << 16
 
 
 class TableShape(NamedTuple):
-    """Offsets and size of a table segment, in bytes. Each part that grows begins at a page boundary."""
+    """Offsets and size of a table segment, in bytes. Each array that can grow begins at a page boundary."""
 
     slots_offset: int
     entries_offset: int
@@ -48,7 +48,7 @@ def table_shape(device_rows: int, entry_capacity: int, home_capacity: int = 0, r
 
 
 def asks_room(home_capacity: int) -> int:
-    """Return the capacity of the ring of request numbers. If the ring is full, further requests wait."""
+    """Return the capacity of the ring with the numbers of disk requests. If the ring is full, new requests wait."""
     return min(_MOST_ASKS, 2 << max(0, home_capacity - 1).bit_length())
 
 

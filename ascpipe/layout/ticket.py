@@ -9,5 +9,5 @@ MOST_RUNS = (1 << (63 - SEQUENCE_BITS)) - 1  #: maximum run number; the first ru
 
 
 def sequence_of(ticket: int) -> int:
-    """Return the sequence of a ticket: the number of the batch in its run."""
+    """Return the sequence of a ticket: the number of the batch within the run."""
     return ticket & SEQUENCE_MASK

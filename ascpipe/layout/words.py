@@ -1,4 +1,4 @@
-"""States that processes share: words of frames, states of entries, requests and records, and reasons to wait.
+"""Constants for states in shared memory, for example of frames, entries and requests.
 
 The module contains only constants and imports no modules, so every layer may use it. ``docs/internals/protocol.md``
 describes each state and the processes that may change it. ``ascpipe/layout/structs.py`` has the fields.

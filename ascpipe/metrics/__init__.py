@@ -1,1 +1,2 @@
-"""Prometheus metrics of a daemon: definitions, and the process that exports the metrics over HTTP and to a file."""
+"""Definitions of the Prometheus metrics, and the process that exports the metrics of a daemon over HTTP or to a file.
+"""

@@ -44,7 +44,7 @@ _log = logging.getLogger("ascpipe.metrics")
 
 
 class Answers:
-    """Source of a daemon's metrics in Prometheus's text format. It queries the daemon.
+    """Source of a daemon's metrics in Prometheus's text format. The source queries the daemon.
 
     Args:
         run: run directory of the daemon.
@@ -59,8 +59,8 @@ class Answers:
         self._silent = ""
 
     def text(self) -> bytes:
-        """Return the metrics, which are at most ``FRESH_S`` old. If the daemon does not answer, return only
-        ``ascpipe_up``.
+        """Return the metrics. The values are at most ``FRESH_S`` seconds old. If the daemon does not answer, return
+        only ``ascpipe_up``.
         """
         if self._clock() - self._asked_at >= FRESH_S:
             from ascpipe.metrics import exposition  # the dashboard does not need its package
@@ -95,7 +95,9 @@ class File:
         self._written: Optional[BinaryIO] = None  # the current file, locked
 
     def write(self, text: bytes) -> None:
-        """Replace the content. After a failure, the old file remains. A repeated failure is logged once."""
+        """Replace the content of the file. If the file cannot be written, the old file is kept. A repeated error is
+        logged once.
+        """
         reason = ""
         try:
             if not self._is_ours() and is_locked(self._path):
@@ -145,7 +147,7 @@ class File:
 
 
 def _lock(fd: int) -> None:
-    """Lock a file if the file system supports locks. Raise ``BlockingIOError`` if another process has the lock."""
+    """Lock a file if the file system supports locks. Raise ``BlockingIOError`` if another process holds the lock."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -156,7 +158,7 @@ def _lock(fd: int) -> None:
 
 def serve(answers: Answers, file: Optional[File], servers: Sequence[Union[Server, Board]],
           parent: int = _STDIN) -> None:
-    """Export metrics and serve pages until the other end of the pipe ``parent`` is closed."""
+    """Export metrics and serve pages until the daemon closes the pipe ``parent``."""
     write_at = time.monotonic()
     while True:
         now = time.monotonic()
@@ -208,7 +210,8 @@ def main(name: str, listener: int, path: str, dashboard: int) -> None:
 
 
 def _line_of(pipe: int) -> str:
-    """Read a line from a pipe, without reading the bytes after the line. The line is empty at the end of the file."""
+    """Read a line from a pipe, without reading the bytes after the line. Return an empty line at the end of the file.
+    """
     line = b""
     while not line.endswith(b"\n"):
         byte = os.read(pipe, 1)

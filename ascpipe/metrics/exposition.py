@@ -1,4 +1,4 @@
-"""Functions that convert a daemon's status to the text format of Prometheus."""
+"""Functions that convert a daemon's answer to ``status`` to the text format of Prometheus."""
 from typing import Iterator, Optional
 
 from prometheus_client import CollectorRegistry, generate_latest

@@ -1,4 +1,4 @@
-"""Definitions of all metrics: name, kind, unit, labels, text, and the computation from an answer to ``status``.
+"""Definitions of all metrics, with the functions that compute the values from an answer to ``status``.
 
 ``ascpipe status --json`` prints the same answer, and docs/reference/metrics.md documents the metrics. Counters of a
 session start at 0 in each session. Counters of a daemon increase until it exits.
@@ -39,18 +39,18 @@ class Metric(NamedTuple):
 
 
 def samples_of(metric: Metric, status: Status) -> Iterator[Sample]:
-    """Yield (label values, number) for each sample of a metric. The first label value is the daemon's name."""
+    """Yield (label values, value) for each sample of a metric. The first label value is the daemon's name."""
     for labels, value in metric.samples(status):
         yield (status["name"], *labels), float(value)
 
 
 def _number(read: Callable[[Status], Any]) -> Samples:
-    """Return a function for ``Metric.samples`` that returns one number per daemon."""
+    """Return a ``Metric.samples`` function for a metric that has one sample per daemon."""
     return lambda status: [((), float(read(status)))]
 
 
 def _of_each(part: str, labels: Callable[[Status], Tuple[str, ...]], read: Callable[[Status], Any]) -> Samples:
-    """Return a function for ``Metric.samples`` that returns one number per item of the list ``part`` of a status."""
+    """Return a ``Metric.samples`` function for a metric that has one sample per item of the list ``status[part]``."""
     return lambda status: [(labels(item), float(read(item))) for item in status[part]]
 
 
@@ -75,7 +75,7 @@ def _processes(key: str) -> Samples:
 
 
 def _exchanges(key: str) -> Samples:
-    """Return a function for ``Metric.samples`` that returns a number about exchanges.
+    """Return a ``Metric.samples`` function that returns the value of ``key`` in the statistics of exchanges.
 
     The function returns no sample if there is only one rank or the status has no number.
     """
@@ -87,7 +87,9 @@ def _exchanges(key: str) -> Samples:
 
 
 def _reading(key: str) -> Samples:
-    """Return a function for ``Metric.samples`` that returns a number about readers, if the trainer has any."""
+    """Return a ``Metric.samples`` function that returns the value of ``key`` in the statistics of readers, if there are
+    readers.
+    """
     def read(status: Status) -> List[Sample]:
         reading = status.get("reading")  # daemons of earlier versions do not send it
         return [] if reading is None else [((), float(reading[key]))]
@@ -96,7 +98,9 @@ def _reading(key: str) -> Samples:
 
 
 def _times(operation: str) -> Samples:
-    """Return a function for ``Metric.samples`` that returns two quantiles of the duration of a disk operation."""
+    """Return a ``Metric.samples`` function that returns the median and the 99th percentile of a disk operation's
+    duration.
+    """
     def read(status: Status) -> Iterator[Sample]:
         for disk in status["disks"]:
             for quantile, name in (("0.5", "p50"), ("0.99", "p99")):
