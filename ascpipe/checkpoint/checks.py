@@ -1,4 +1,4 @@
-"""Checks of the table specs and training positions that programs pass or manifests contain. The functions are pure."""
+"""Functions that check table specs and training positions, from programs and from manifests. The functions are pure."""
 import math
 import re
 from typing import Any, Iterable, Pattern
@@ -40,7 +40,7 @@ def check_specs(specs: Iterable[TableSpec], *, delta: bool) -> None:
 
 
 def check_position(position: Position, tables: Iterable[str]) -> None:
-    """Raise ``ValueError`` unless ``position`` is valid for a checkpoint with these tables."""
+    """Raise ``ValueError`` unless ``position`` is valid for a checkpoint with ``tables``."""
     _text("run_id", position.run_id, _RUN_ID)
     if set(position.tables) != set(tables):
         raise ValueError("the position lists the tables {}, but the checkpoint has {}".format(

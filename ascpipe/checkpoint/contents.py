@@ -128,7 +128,7 @@ class PartedBlock(NamedTuple):
 
 
 def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
-    """Return ``width`` columns of the rows, starting at ``column``, as a view of the part that contains the columns.
+    """Return a view of ``width`` columns of the rows, starting at ``column``. One part must contain all these columns.
 
     The view is float32[n, width]. Columns are counted over all parts. Raise ``ValueError`` if no single part contains
     all of the columns.
@@ -155,7 +155,7 @@ class KeyBlock(NamedTuple):
 
 
 class TablePosition(NamedTuple):
-    """Progress of a table. Together with the run id, the progress identifies the state of the table that was saved.
+    """Progress of a table. Together with the run id, the progress identifies the saved state of the table.
 
     Attributes:
         last_ticket: last finished ticket, or -1 if no ticket is finished.
@@ -209,7 +209,7 @@ WHOLE = Slice()  #: the slice of a run with one rank
 
 
 class ReadPosition(NamedTuple):
-    """Position of the dataset that feeds a stream, after the batch that was trained last.
+    """Position of a stream's dataset after the last trained batch.
 
     Attributes:
         data: identification of the records and their order. The position is valid only for this identification.

@@ -36,7 +36,7 @@ def make_durable(sparse_fd: int, stem: str, *, needed: bool) -> Dict[str, SavedF
 
 
 def is_dense_name(name: str, stem: str) -> bool:
-    """Return whether TensorFlow uses this name for a file of checkpoint ``stem``."""
+    """Return whether ``name`` is a name that TensorFlow gives to files of checkpoint ``stem``."""
     return name.startswith(stem) and _SUFFIX.match(name[len(stem):]) is not None
 
 

@@ -1,4 +1,4 @@
-"""All system calls for saving, restoring and removing checkpoints.
+"""Functions that make the system calls for saving, restoring and removing checkpoints.
 
 Names are relative to directory descriptors, except in ``make_path``. A name that is a symbolic link is never followed,
 except in ``make_path``. New files never overwrite existing files; ``rename`` replaces existing files. Failures raise
@@ -50,7 +50,8 @@ def make_path(path: str) -> None:
 
 
 def open_directory(name: str, directory_fd: Optional[int] = None) -> int:
-    """Open a directory and return its descriptor. A symbolic link raises ``OSError`` with errno ENOTDIR or ELOOP."""
+    """Open a directory and return its descriptor. For a symbolic link, raise ``OSError`` with errno ENOTDIR or ELOOP.
+    """
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory_fd)
 
 
@@ -127,7 +128,7 @@ def write_at(fd: int, offset: int, content: Bytes) -> None:
 
 
 def write_file(directory_fd: int, name: str, content: Bytes) -> None:
-    """Create a durable file with this content."""
+    """Create a file with the given content, and make the file durable."""
     with closing(create_file(directory_fd, name)) as fd:
         write_all(fd, content)
         sync(fd)
@@ -197,7 +198,7 @@ def stamp(fd: int) -> Stamp:
 
 
 def is_there(directory_fd: int, name: str) -> bool:
-    """Return whether a directory contains an entry with this name. A symbolic link is not followed."""
+    """Return whether a directory contains the entry ``name``. A symbolic link is not followed."""
     return inode(directory_fd, name) is not None
 
 
@@ -207,7 +208,9 @@ def is_directory(directory_fd: int, name: str) -> bool:
 
 
 def inode(directory_fd: int, name: str) -> Optional[int]:
-    """Return the inode number of a name, or None if there is no such name. A symbolic link is not followed."""
+    """Return the inode number of the entry ``name``, or None if there is no such entry. A symbolic link is not
+    followed.
+    """
     try:
         return os.stat(name, dir_fd=directory_fd, follow_symlinks=False).st_ino
     except FileNotFoundError:
@@ -236,14 +239,15 @@ def free_bytes(directory_fd: int) -> int:
 
 
 def rename(directory_fd: int, old: str, new: str, new_directory_fd: Optional[int] = None) -> None:
-    """Call rename(2), within the same directory by default."""
+    """Rename a file or directory. By default, the entry stays in its directory."""
     os.rename(old, new, src_dir_fd=directory_fd,
               dst_dir_fd=directory_fd if new_directory_fd is None else new_directory_fd)
 
 
 def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
-    """Make a system call. Return False if the call fails with an errno in ``unless``; nothing has changed in this
-    case."""
+    """Make a system call. Return False if the call fails with an errno in ``unless``, which means that nothing has
+    changed.
+    """
     try:
         call(*arguments, **named)
     except OSError as error:
@@ -259,7 +263,7 @@ def try_exchange(directory_fd: int, one: str, other: str) -> bool:
 
 
 def try_link(directory_fd: int, name: str, new_directory_fd: int, new_name: str) -> bool:
-    """Create a hard link. Change nothing and return False if the file system cannot create this link."""
+    """Create a hard link. Change nothing and return False if the file system does not support the link."""
     return _try(_CANNOT_LINK, os.link, name, new_name, src_dir_fd=directory_fd, dst_dir_fd=new_directory_fd,
                 follow_symlinks=False)
 
@@ -281,7 +285,7 @@ def unlink(directory_fd: int, name: str) -> None:
 
 
 def try_unlink(directory_fd: int, name: str) -> bool:
-    """Remove a file or a symbolic link. Return False if there is no such name."""
+    """Remove a file or a symbolic link. Return False if the file does not exist."""
     return _try([errno.ENOENT], unlink, directory_fd, name)
 
 

@@ -59,8 +59,9 @@ class _Folder:
 
 
 class TableFolders:
-    """Writer of one table of a slice. Each folder of the table gets one data file. Close the object, or use
-    ``with``."""
+    """Writer of one table of a slice. Each folder of the table gets one data file. Close the object after use, or use a
+    ``with`` statement.
+    """
 
     def __init__(self, directory_fd: int, spec: TableSpec, part: Slice = WHOLE) -> None:
         self._spec = spec

@@ -1,4 +1,4 @@
-"""Operations on arrays of keys: search, duplicates, owner rank. The functions are pure."""
+"""Functions that search arrays of keys, find duplicates, and select the keys of a rank. The functions are pure."""
 from typing import Optional, Tuple
 
 import numpy as np

@@ -40,7 +40,7 @@ class SavedFile(NamedTuple):
 
 
 class SliceContent(NamedTuple):
-    """Content of the slice of one rank.
+    """Content of one rank's slice.
 
     Attributes:
         tables: specs, in the order of the save, with the key counts of this rank.
@@ -171,7 +171,7 @@ def decoded_manifest(record: bytes) -> Manifest:
 
 
 def encoded_slice(content: SliceContent, rank: int, ranks: int, *, delta: bool) -> bytes:
-    """Return the bytes of ``SLICE_<rank>.json``, in which a rank describes its written slice for rank 0."""
+    """Return the bytes of ``SLICE_<rank>.json``, which describes a rank's written slice. Rank 0 reads this file."""
     return sealed_json.encoded({"format": _SLICE_FORMAT, "version": VERSION, "rank": rank, "ranks": ranks,
                                 "delta": delta, **_slice_json(content)})
 

@@ -1,4 +1,4 @@
-"""Paths and names of checkpoints, and checks whether they are allowed."""
+"""Paths and names of checkpoints, and functions that check paths and names."""
 import os
 import re
 import unicodedata
@@ -28,7 +28,9 @@ _NOT_SYSTEM = ("/dev/shm", "/usr/local", "/usr/src")  # noqa: S108 (these paths 
 
 
 def slice_record(rank: int) -> str:
-    """Return the name of the file in which a rank describes its slice for rank 0. Rank 0 removes the file at commit."""
+    """Return the name of the file in which a rank describes its slice for rank 0. Rank 0 removes the file when the
+    checkpoint is committed.
+    """
     return "SLICE_{}.json".format(rank)
 
 
@@ -58,7 +60,7 @@ class Place(NamedTuple):
 
     @property
     def displaced(self) -> str:
-        """Return the temporary name that a save gives to the full checkpoint that it replaces.
+        """Return the temporary name of a full checkpoint that is being replaced by a save.
 
         The name is used only if the file system cannot exchange two names.
         """
@@ -105,7 +107,7 @@ def stem_of(name: str) -> Optional[str]:
 
 
 def is_delta_name(name: str) -> bool:
-    """Return whether the sparse part with this name is a delta."""
+    """Return whether ``name`` is the name of a delta's sparse part."""
     return name.startswith(_DELTA)
 
 

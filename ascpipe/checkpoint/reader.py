@@ -84,7 +84,7 @@ def open_delta(prefix: str) -> Checkpoint:
 
 
 def _ours(tree: Tree, scope: Scope) -> Checkpoint:
-    """Verify and return the checkpoint in ``tree``, which ascpipe wrote. A delta is merged with its ancestors."""
+    """Verify and return the ascpipe checkpoint in ``tree``. A delta is merged with its ancestors."""
     members: List[Checkpoint] = []  # newest first
     link: Optional[Link] = None
     with contextlib.ExitStack() as opened:

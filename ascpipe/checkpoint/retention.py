@@ -42,7 +42,8 @@ def complete_checkpoints(directory: str) -> List[Found]:
 
 
 def deltas_of(directory: str, base: str) -> List[str]:
-    """List the prefixes of all deltas with this base name in a directory. A delta is listed before its ancestors.
+    """List the prefixes of all deltas in a directory whose base name is ``base``. A delta is listed before its
+    ancestors.
 
     Raises:
         CheckpointPathError: the path is not allowed.
@@ -63,7 +64,7 @@ def deltas_of(directory: str, base: str) -> List[str]:
 
 
 def is_delta(prefix: str) -> bool:
-    """Return whether a checkpoint with this prefix exists and is a delta."""
+    """Return whether the checkpoint ``prefix`` exists and is a delta."""
     try:
         tree = open_tree(prefix)
     except CheckpointError:
@@ -73,7 +74,7 @@ def is_delta(prefix: str) -> bool:
 
 
 def _records(directory: str, *, sizes: bool = True) -> Dict[str, Optional[Records]]:
-    """Return a dict from stem to the records of a checkpoint.
+    """Return a dict from the stem of each checkpoint to the checkpoint's records.
 
     Damaged or unreadable records become None. If ``sizes`` is true, the same applies to a checkpoint with a wrong file
     size.

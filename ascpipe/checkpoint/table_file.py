@@ -87,7 +87,8 @@ def source_of(checkpoint: Checkpoint, spec: TableSpec) -> Source:
 
 
 def shown_blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
-    """Yield blocks of keys, each with the first ``parts`` parts of the rows. The first part is the embedding.
+    """Yield blocks of keys and rows. Only the first ``parts`` parts of each row are read. The first part is the
+    embedding.
 
     Each call yields the keys in the same order. Keys below the access threshold are omitted.
     """

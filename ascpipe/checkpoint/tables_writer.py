@@ -70,7 +70,7 @@ class TablesWriter:
             self._progress(self.written_bytes, self.needed_bytes)
 
     def _folder(self) -> int:
-        """Return the descriptor of the folder of the slice."""
+        """Return the file descriptor of the slice's folder."""
         raise NotImplementedError
 
     def _failing(self) -> ContextManager[None]:

@@ -1,4 +1,4 @@
-"""Update files: the changed rows, or all rows, of all tables of a checkpoint, for servers.
+"""Update files, from which servers load new rows. A file contains the changed rows or all rows of a checkpoint.
 
 ``tfops/src/core/update_file.h`` describes the layout. Each file contains all tables, so one rename publishes the
 changes of all tables together.
@@ -42,7 +42,7 @@ class Version(NamedTuple):
 
 
 class Update(NamedTuple):
-    """Content of the header of an update.
+    """Content of an update file's header.
 
     Attributes:
         sequence: number that increases with each update of a directory.
@@ -83,7 +83,7 @@ def sequences(names: List[str]) -> Dict[str, Tuple[int, bool]]:
 
 
 def write_update(directory_fd: int, update: Update, tables: Dict[str, Source]) -> Written:
-    """Write an update durably and atomically. ``tables`` and ``update.thresholds`` must have the same names.
+    """Write an update durably and atomically. ``tables`` and ``update.thresholds`` must contain the same table names.
 
     Raises:
         OSError: a system call failed; the file is removed.
@@ -104,7 +104,7 @@ def write_update(directory_fd: int, update: Update, tables: Dict[str, Source]) -
 
 
 def read_update(directory_fd: int, name: str) -> Update:
-    """Read and verify the header of an update. The tables are not read.
+    """Read and verify the header of an update file. The tables are not read.
 
     Raises:
         OSError: the file cannot be read.

@@ -49,7 +49,7 @@ class ExportedUpdate(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """Checkpoint whose records have been read, but not its rows.
+    """Checkpoint whose records, but not rows, have been read.
 
     Attributes:
         prefix: prefix of the checkpoint.
@@ -104,7 +104,7 @@ def _newest(directory: str) -> str:
 
 @contextlib.contextmanager
 def _locked(directory_fd: int, prefix: str, to: str) -> Iterator[None]:
-    """Context manager that excludes other writers of a directory, and removes files of killed writers."""
+    """Context manager that locks a directory against other writers, and removes files of killed writers."""
     with contextlib.suppress(FileExistsError):
         disk.close(disk.create_file(directory_fd, _LOCK))
     with disk.closing(disk.open_file(directory_fd, _LOCK, writing=True)) as lock:
@@ -171,8 +171,8 @@ def _member(tree: Tree, to: str) -> Tuple[_Member, Optional[Link]]:
 
 
 def _continues(last: Update, members: Sequence[_Member], are_full: Sequence[bool], keep: int) -> bool:
-    """Return whether the next updates after ``last`` can be deltas, one for each member. ``are_full`` contains a value
-    for each existing update.
+    """Return whether the next updates after ``last`` can be deltas, one delta for each checkpoint in ``members``.
+    ``are_full`` contains a value for each existing update.
     """
     deltas = are_full[::-1].index(True) if True in are_full else len(are_full)
     return (deltas + len(members) <= keep and all(member.base is not None for member in members)
@@ -220,7 +220,9 @@ class _Counter:
 
 
 def _changes(checkpoint: Checkpoint, spec: TableSpec) -> Source:
-    """Return the changes of a delta. Keys without a visible row are deleted, because lookups do not find such keys."""
+    """Return the changes that a delta contains. Keys without a visible row are deleted, because lookups do not find
+    such keys.
+    """
     threshold = -1 if spec.policies is None else spec.policies.access_threshold
     hidden = [block.keys[block.counts < threshold] for block in checkpoint.keys_with_rows(spec.name)]
     candidates = [block.keys for block in checkpoint.candidates(spec.name)]

@@ -213,8 +213,8 @@ class CheckpointWriter(TablesWriter):
         return self._staging
 
     def _check_place(self) -> None:
-        """Check that the name is free or belongs to an ascpipe checkpoint that may be replaced. A delta never
-        replaces a checkpoint.
+        """Check that the checkpoint's name is free, or belongs to an ascpipe checkpoint that may be replaced. A delta
+        never replaces a checkpoint.
         """
         taken = [name for name in self._place.names if disk.is_there(self._directory(), name)]
         if self._parent is not None and taken:
@@ -233,7 +233,7 @@ class CheckpointWriter(TablesWriter):
 
     def _take_place(self, name: str) -> Optional[str]:
         """Commit the checkpoint: rename directory ``name`` to its final name. Return the new name of the replaced
-        checkpoint, or None.
+        checkpoint, or None if no checkpoint was replaced.
         """
         directory_fd = self._directory()
         place = self._place

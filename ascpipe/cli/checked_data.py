@@ -17,7 +17,7 @@ Shown = Tuple[str, Record, Dict[str, example.FeatureValues], Optional[str]]  #: 
 
 
 class CheckedFile(NamedTuple):
-    """Result of the check of a file.
+    """Result of checking one file.
 
     Attributes:
         path, compression: see ``DataFile``.
@@ -63,7 +63,7 @@ def checked_file(file: DataFile, progress: Optional[Callable[[int], None]]) -> C
 
 def _check_all(opened: RecordFile, schema: FileSchema, problems: List[DataError],
                progress: Optional[Callable[[int], None]]) -> None:
-    """Check the records of a file, and append the errors of records that can be skipped to ``problems``."""
+    """Check the records of a file. Errors of records that can be skipped are appended to ``problems``."""
     is_end = False
     while not is_end:
         try:

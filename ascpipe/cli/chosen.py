@@ -17,7 +17,7 @@ name_option = click.option(
 
 
 def is_named(name: Optional[str]) -> bool:
-    """Return whether an option or the environment names a daemon."""
+    """Return whether an option or $ASCPIPE_NAME specifies the name of a daemon."""
     return bool(name or os.environ.get(names.NAME_VARIABLE))
 
 

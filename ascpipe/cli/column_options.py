@@ -1,4 +1,4 @@
-"""Command-line options of programs with feature columns, for `run` and `plan`."""
+"""Options of the commands `run` and `plan` for programs with feature columns."""
 import json
 import os
 from typing import Any, Callable, Dict, Mapping, Sequence
@@ -9,7 +9,7 @@ _Command = Callable[..., Any]
 
 
 def column_options(command: _Command) -> _Command:
-    """Decorator that adds ``--columns`` and the options of its tables to a command."""
+    """Decorator that adds ``--columns``, and the options for tables of feature columns, to a command."""
     for option in reversed((
             click.option("--columns", is_flag=True,
                          help="Replace large variables of TensorFlow's feature columns by tables."),

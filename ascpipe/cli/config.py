@@ -19,7 +19,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @setting_options
 def show(origin: bool, as_json: bool, others: Tuple[str, ...], **options: Any) -> None:
-    """Show the settings that a new daemon would use. A running daemon keeps the settings of its own start."""
+    """Show the settings that a new daemon would use. A running daemon keeps the settings with which it was started."""
     settings = load_settings(given(others, **options))
     names = sorted(Settings.__fields__)
     if as_json:

@@ -81,8 +81,8 @@ class Input(NamedTuple):
 
 
 def converted(request: Request) -> Tuple[str, int]:
-    """Convert files. The output is written to a temporary file in the output directory. After success, the temporary
-    file is renamed.
+    """Convert files. The output is written to a temporary file in the output directory. If the conversion succeeds, the
+    temporary file is renamed.
 
     Returns:
         Format of the output, and number of records.

@@ -90,7 +90,7 @@ def findings(places: Places = Places()) -> List[Finding]:  # noqa: B008  (immuta
 
 
 def python() -> Iterator[Finding]:
-    """Check that the version of Python is supported. TensorFlow and the compiled ops require this version."""
+    """Check that the version of Python is supported. TensorFlow and the compiled ops require a supported version."""
     text = "{} {} ({})".format(platform.python_implementation(), platform.python_version(), sys.executable)
     if sys.version_info[:2] in _SUPPORTED and platform.python_implementation() == "CPython":
         yield Finding("Python", OK, text)
@@ -113,7 +113,7 @@ def tensorflow() -> Iterator[Finding]:
 
 
 def tensorflow_version() -> Any:
-    """Return the version of the installed TensorFlow distribution, or None if there is none."""
+    """Return the version of the TensorFlow distribution, or None if TensorFlow is not installed."""
     import importlib_metadata
 
     for name in ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"):
@@ -146,7 +146,7 @@ def ops() -> Iterator[Finding]:
 
 def is_whole(path: str) -> bool:
     """Return whether a file is a complete shared library. For example, a file is incomplete if the disk was full when
-    it was written.
+    the file was written.
     """
     try:
         with open(path, "rb") as file:

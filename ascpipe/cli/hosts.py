@@ -108,7 +108,7 @@ class HostScript:
         self._clock = clock
 
     def chosen(self, count: RankCount) -> List[Place]:
-        """Run the script until it prints enough hosts, for at most 600 s. Return the hosts to use.
+        """Run the script repeatedly until it prints enough hosts, for at most 600 s. Return the hosts to use.
 
         Raises:
             RanksError: the script failed or did not print enough hosts for 600 s.

@@ -1,4 +1,4 @@
-"""Command ``ascpipe hotkeys``. The command shows the most frequent keys of one table, which a running daemon serves."""
+"""Command ``ascpipe hotkeys``, which shows the most frequent keys of a table in a running daemon."""
 import json
 from typing import Optional
 

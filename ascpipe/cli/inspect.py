@@ -1,6 +1,4 @@
-"""Command ``ascpipe inspect``. The command shows counts, last batch and row location of keys in a running daemon's
-table.
-"""
+"""Command ``ascpipe inspect``, which shows counts, last batch and row location of keys in a running daemon's table."""
 import json
 from typing import Any, Dict, List, Optional, Tuple
 

@@ -7,8 +7,8 @@ _NAMES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1bOA": "up", b"\x1bOB": "down"
 
 
 def names_in(sent: bytes) -> List[str]:
-    """Return the names of the pressed keys, for the bytes that a terminal has sent. A name is a character, or a word
-    such as ``"up"``.
+    """Return the names of the pressed keys, for the bytes that a terminal has sent. The name of a key is a character,
+    or a word such as ``"up"``.
 
     Unknown sequences and control characters are omitted. For empty input, the result is ``["end of input"]``.
     """

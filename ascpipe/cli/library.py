@@ -1,4 +1,4 @@
-"""Command ``ascpipe library``. The command prints the path of the TensorFlow op library."""
+"""Command ``ascpipe library``, which prints the path of the TensorFlow op library."""
 import click
 
 

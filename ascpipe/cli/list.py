@@ -1,4 +1,4 @@
-"""Command ``ascpipe list``. The command lists the running daemons of this user."""
+"""Command ``ascpipe list``, which lists the running daemons of this user."""
 import json
 from typing import Any, Dict, List
 

@@ -1,4 +1,4 @@
-"""Command ``ascpipe logs``. The command prints or follows the log of a daemon or of a worker."""
+"""Command ``ascpipe logs``, which prints or follows the log of a daemon or of a worker."""
 import contextlib
 import datetime
 import json
@@ -32,7 +32,7 @@ _ENDING = ".log"
 @click.option("--json", "as_json", is_flag=True, help="With --failed: print JSON.")
 def command(name: Optional[str], worker: Optional[str], lines: Optional[int], follow: bool, failed: bool,
             as_json: bool) -> None:
-    """Print a log with non-printable characters escaped."""
+    """Print a log, and escape non-printable characters."""
     if as_json and not failed:
         raise click.UsageError("--json is for --failed")
     if failed:

@@ -10,8 +10,7 @@ class Group(click.Group):
 
     def resolve_command(self, ctx: click.Context,
                         args: List[str]) -> Tuple[Optional[str], Optional[click.Command], List[str]]:
-        """Return the name of a command, the command, and its arguments. Raise ``UsageError`` if there is no command
-        with this name.
+        """Return a command's name, the command, and the arguments. Raise ``UsageError`` if the command does not exist.
         """
         verbs = self.list_commands(ctx)
         if args[0] in verbs or args[0].startswith("-"):

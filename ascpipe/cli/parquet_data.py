@@ -91,7 +91,7 @@ def _features(footer: parquet.Footer, rows: Any) -> List[Feature]:
 
 
 def _list(value: Any) -> List[Any]:
-    """Return the values of a row. Each value is bytes, or a number that JSON supports."""
+    """Return the values of a row in one column. Each value is bytes, or a number that JSON supports."""
     if value is None:
         return []
     values = value if isinstance(value, list) else [value]

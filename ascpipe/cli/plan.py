@@ -1,4 +1,4 @@
-"""Command ``ascpipe plan``. The command estimates the size of tables per tier: device, host and disk."""
+"""Command ``ascpipe plan``, which estimates the size of tables per tier: device, host and disk."""
 import json
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 
     @property
     def home_rows(self) -> int:
-        """Number of rows in host memory. If rows are on disk, each device row needs one additional host row."""
+        """Number of rows in host memory. If a table has rows on disk, each device row needs one additional host row."""
         return self.host_rows + (self.device_rows if self.ssd_rows else 0)
 
 

@@ -28,7 +28,7 @@ _INIT = 1  # parent of orphaned processes
 
 
 class _ProgramLoader(importlib.machinery.SourceFileLoader):
-    """Loader that uses no compiled files (.pyc). Python also loads its main program without compiled files."""
+    """Import loader that uses no compiled files (.pyc). Python also loads a main program without compiled files."""
 
     def get_code(self, fullname: str) -> types.CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
@@ -48,7 +48,7 @@ class _AfterTensorFlow(importlib.abc.MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Optional[Sequence[Union[bytes, str]]],
                   target: Optional[types.ModuleType] = None) -> Optional[importlib.machinery.ModuleSpec]:
-        """Remove this hook, and wrap the loader that Python finds for TensorFlow."""
+        """Remove this hook, and wrap the loader with which Python will import TensorFlow."""
         if fullname != "tensorflow":
             return None
         sys.meta_path.remove(self)
@@ -74,7 +74,7 @@ class _LoaderOfTensorFlow(importlib.abc.Loader):
 
 
 def main() -> None:
-    """Run the program. Return when the program ends, and propagate its exceptions."""
+    """Run the program. Return when the program ends. Exceptions of the program are propagated."""
     shell = os.getppid()
     standins, columns, program = sys.argv[1:4]
     sys.argv = sys.argv[3:]
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def _end_with_the_shell(shell: int) -> None:
-    """Tell the kernel to kill this process when its parent exits. The parent process is a shell that horovodrun
+    """Tell the kernel to kill this process when the parent process exits. The parent process is a shell that horovodrun
     started.
 
     A launcher that ends its ranks kills the children of that shell. If the children have not started yet, the

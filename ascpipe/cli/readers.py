@@ -40,7 +40,7 @@ def table_reader(name: Optional[str], table: str) -> Iterator[Tuple[TableReader,
 
 
 def read_of(fd: int) -> Any:
-    """Return a function (offset, size) -> bytes that reads a segment."""
+    """Return a function that reads a segment: the function takes an offset and a size, and returns bytes."""
     return functools.partial(_read, fd)
 
 

@@ -1,4 +1,4 @@
-"""Command ``ascpipe report``. The command writes an HTML page about a run. The run may be unfinished."""
+"""Command ``ascpipe report``, which writes an HTML page about a run, also while the run continues."""
 import json
 from typing import Optional
 

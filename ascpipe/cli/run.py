@@ -1,4 +1,4 @@
-"""Command ``ascpipe run``. The command runs programs for Ascend servers on machines without Ascend cards."""
+"""Command ``ascpipe run``, which runs programs for Ascend servers on machines without Ascend cards."""
 import os
 import sys
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -93,8 +93,8 @@ def command_of(columns: str, script: str, args: Sequence[str]) -> List[str]:
 
 
 def environment_of(given: Mapping[str, str]) -> Dict[str, str]:
-    """Return ``given`` with the variables of a rank added. If no launcher has set the rank, the rank is 0 and there is
-    one rank.
+    """Return ``given`` together with the environment variables of a rank. If no launcher has set the rank, the rank is
+    0 and there is one rank.
 
     Raises:
         RanksError: a run script of an Ascend server requests several ranks without a launcher, or RANK_SIZE is invalid.

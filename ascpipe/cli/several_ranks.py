@@ -178,7 +178,8 @@ class _Launcher:
         return (0, None) if code == 0 else _failure(code, self._tail)
 
     def _pass_on(self, number: int, frame: Any) -> None:
-        """Ask the launcher to end the ranks. A second signal kills the launcher; the ranks detect its death."""
+        """Ask the launcher to end the ranks. A second signal kills the launcher. The ranks detect the launcher's death.
+        """
         again, self.signalled = bool(self.signalled), self.signalled or number
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL if again else signal.SIGTERM)
@@ -212,8 +213,8 @@ def _ending(code: int) -> str:
 
 
 def _end_with(owner: int) -> None:
-    """Tell the kernel to send SIGTERM to this child process when its parent ``owner`` dies. The child calls this
-    function before it executes the launcher.
+    """Tell the kernel to send SIGTERM to this child process when the parent process ``owner`` dies. The child calls
+    this function before it executes the launcher.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM), 0, 0, 0)
     if os.getppid() != owner:

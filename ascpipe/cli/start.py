@@ -1,4 +1,4 @@
-"""Command ``ascpipe start``. The command starts a daemon in the background or the foreground."""
+"""Command ``ascpipe start``, which starts a daemon in the background or the foreground."""
 import contextlib
 import os
 import socket

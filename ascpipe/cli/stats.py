@@ -1,5 +1,4 @@
-"""Command ``ascpipe stats``. The command prints the throughput and the bottleneck of a daemon, one line per interval.
-"""
+"""Command ``ascpipe stats``, which prints the throughput and the bottleneck of a daemon, one line per interval."""
 import json
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional
@@ -45,8 +44,8 @@ def command(name: Optional[str], interval: float, count: Optional[int], as_json:
 
 def watched(run: RunDir, interval_s: float,
             pause: Optional[Callable[[float], None]] = None) -> Iterator[List[Dict[str, Any]]]:
-    """Query a daemon repeatedly. For each interval, yield the answers that arrived from its start to its end, including
-    both ends.
+    """Query a daemon repeatedly. For each interval, yield the daemon's answers from the start to the end of the
+    interval, both included.
 
     Args:
         run: run directory of the daemon.

@@ -1,4 +1,4 @@
-"""Command ``ascpipe status``. The command prints the state of a daemon as tables or JSON."""
+"""Command ``ascpipe status``, which prints the state of a daemon as tables or JSON."""
 import json
 import time
 from typing import Any, Dict, List, Optional

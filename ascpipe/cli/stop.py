@@ -1,4 +1,4 @@
-"""Command ``ascpipe stop``. The command stops a daemon and waits until the daemon has exited."""
+"""Command ``ascpipe stop``, which stops a daemon and waits until the daemon has exited."""
 import time
 from typing import Optional
 
@@ -18,7 +18,7 @@ _PAUSE_S = 0.01
 @click.command("stop", help="Stop a daemon and wait until it has exited.")
 @click.option("--name", default=None, help="Name of the daemon to stop. Default: $ASCPIPE_NAME, otherwise 'default'.")
 def command(name: Optional[str]) -> None:
-    """Stop the daemon. The trainer of the daemon then raises an error."""
+    """Stop the daemon. A trainer that uses the daemon then raises an error."""
     run = chosen(name, or_the_only=False)
     pid = ask(run, messages.Stop())["pid"]
     deadline = time.monotonic() + TIMEOUT_S

@@ -15,7 +15,7 @@ Shown = Tuple[str, Record, Optional[Dict[str, bytes]], Optional[str]]  #: path, 
 
 
 class CheckedText(NamedTuple):
-    """Result of the check of a text file.
+    """Result of checking one text file.
 
     Attributes:
         path, compression: see ``DataFile``.

@@ -1,4 +1,4 @@
-"""Command ``ascpipe timeline``. The command writes the activity of workers, ranks and readers as a Chrome trace.
+"""Command ``ascpipe timeline``, which writes the activity of workers, ranks and readers as a Chrome trace.
 
 The command can merge the activity into a trace of TensorFlow.
 """
@@ -115,8 +115,8 @@ def within(recorded: Optional[_Spans], trace: Dict[str, Any]) -> Optional[_Spans
 
 
 def events_of_daemons(daemons: List[Recorded]) -> List[Dict[str, Any]]:
-    """Return the events of the readers, workers and exchanges of all daemons. The trace viewer then shows the daemons
-    in the order of their ranks.
+    """Return the events of the readers, workers and exchanges of all daemons. The events are ordered so that the trace
+    viewer shows the daemons in the order of their ranks.
     """
     rows = []
     for daemon in sorted(daemons, key=lambda one: -1 if one.exchanges is None else one.exchanges.rank):

@@ -1,4 +1,4 @@
-"""Command ``ascpipe top``. The command shows a live view of a daemon, refreshed every second."""
+"""Command ``ascpipe top``, which shows a live view of a daemon, refreshed every second."""
 import contextlib
 import json
 import os
@@ -55,7 +55,7 @@ class _LeftError(Exception):
 
 
 class _Live:
-    """Screen of a terminal that shows a daemon until the user presses q."""
+    """Terminal screen that shows the state of a daemon until the user presses q."""
 
     def __init__(self, run: RunDir, view: View) -> None:
         self._run = run
@@ -82,7 +82,9 @@ class _Live:
             self._live.update(Group(*(Text(text, style, no_wrap=True) for text, style in lines)), refresh=True)
 
     def _wait(self, seconds: float) -> None:
-        """Wait, and update the screen immediately if the user presses a key. Raise ``_LeftError`` if the key is q."""
+        """Wait, and update the screen immediately if the user presses a key. Raise ``_LeftError`` if the user presses
+        q.
+        """
         end = time.monotonic() + seconds
         while True:
             left_s = end - time.monotonic()

@@ -1,5 +1,4 @@
-"""Commands ``ascpipe trace start`` and ``stop``. The commands start and stop the recording of spans for ``ascpipe
-timeline``.
+"""Commands ``ascpipe trace start`` and ``stop``, which start and stop the recording of spans for ``ascpipe timeline``.
 """
 import json
 import os

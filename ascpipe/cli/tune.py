@@ -1,4 +1,4 @@
-"""Command ``ascpipe tune``. The command prints the recommended changes for the next run."""
+"""Command ``ascpipe tune``, which prints the recommended changes for the next run."""
 import json
 from typing import Optional
 

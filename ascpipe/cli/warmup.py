@@ -1,5 +1,5 @@
-"""Command ``ascpipe warmup``. The command compiles the kernels of the workers in advance, so that the first daemon
-starts fast.
+"""Command ``ascpipe warmup``, which compiles the kernels of the workers in advance, so that the first daemon starts
+fast.
 """
 import json
 
@@ -12,7 +12,7 @@ from ascpipe.cli.setting_options import config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @config_option
 def command(as_json: bool) -> None:
-    """Compile the kernels and print their location.
+    """Compile the kernels, and print the folder that contains the compiled kernels.
 
     The compilation needs less than 1 min. If the kernels exist, the command needs 1 s.
     """

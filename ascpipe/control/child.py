@@ -22,7 +22,7 @@ _LOOK_S = 0.2
 
 class Child(subprocess.Popen):
     """``Popen`` that kills the child if it does not execute its program in time. A plain ``Popen`` would wait forever
-    for it.
+    for such a child.
 
     Attributes:
         is_late: whether the child was killed because it did not execute its program within ``EXEC_TIMEOUT_S``.
@@ -61,7 +61,7 @@ class Stops:
         self._since: Optional[float] = None
 
     def seconds(self) -> float:
-        """Return the seconds since the first call during which the process was already stopped.
+        """Return the seconds since this method first found that the process is stopped.
 
         Return 0 if the process is not stopped or does not exist.
         """

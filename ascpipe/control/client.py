@@ -1,4 +1,4 @@
-"""Client of the control plane. The client sends one request and waits for the reply, with a timeout."""
+"""Client of the control plane, which sends one request and waits for the reply, with a timeout."""
 import contextlib
 import os
 import secrets

@@ -36,7 +36,8 @@ def connect(sock: socket.socket, path: str, timeout_s: float) -> None:
 
 
 def send(sock: socket.socket, body: Dict[str, Any], fds: Sequence[int] = ()) -> None:
-    """Send one message. The descriptors stay open in this process. The call blocks for at most 10 s.
+    """Send one message with file descriptors. The descriptors stay open in this process. The call blocks for at most 10
+    s.
 
     Raises:
         ConnectionClosedError: the peer has closed the connection.

@@ -14,7 +14,7 @@ RULE = "rule"  #: metadata key of a dataclass field's rule
 
 
 def fields(value: Any, where: str, rules: Mapping[str, Rule]) -> Dict[str, Any]:
-    """Check that ``value`` is a map with exactly the fields of ``rules``, and check each field."""
+    """Check that ``value`` is a map with exactly the fields in ``rules``, and check each field by its rule."""
     if type(value) is not dict:
         raise MessageError("{} is a {}, expected a map".format(where, type(value).__name__))
     if set(value) != set(rules):

@@ -1,4 +1,4 @@
-"""Class ``Launching``, which starts a daemon as a separate process and waits until it is ready.
+"""Class ``Launching``, which starts a daemon as a separate process and waits until the daemon is ready.
 
 ``ascpipe start`` and trainers with a private daemon use this module.
 """
@@ -29,7 +29,7 @@ _PASSED_ON = frozenset({
 
 
 class Launched(NamedTuple):
-    """Daemon that is ready. The caller may wait for ``process`` or leave it running."""
+    """Daemon that is ready. The caller may wait until ``process`` exits, or leave the process running."""
 
     process: "subprocess.Popen[bytes]"
     pid: int
@@ -37,7 +37,9 @@ class Launched(NamedTuple):
 
 
 def child_environment(environment: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
-    """Return the environment of a daemon and its workers: a fixed list of variables, LC_* and ASCPIPE_*."""
+    """Return the environment for a daemon and its workers: the variables in a fixed list, and all LC_* and ASCPIPE_*
+    variables.
+    """
     environment = os.environ if environment is None else environment
     kept = {name: value for name, value in environment.items()
             if name in _PASSED_ON or name.startswith(("LC_", ENVIRONMENT_PREFIX))}

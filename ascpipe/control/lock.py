@@ -39,7 +39,7 @@ def try_acquire(run: RunDir) -> Optional[int]:
 
 
 def is_listening(path: str) -> bool:
-    """Return True if a process, even a stopped one, listens on this unix socket."""
+    """Return True if a process, even a stopped process, listens on the unix socket ``path``."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.setblocking(False)
         try:

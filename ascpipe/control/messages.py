@@ -35,7 +35,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Stop:
-    """Request to stop the daemon, even if it serves a trainer."""
+    """Request to stop the daemon, even if the daemon serves a trainer."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Register:
 
 @dataclass(frozen=True)
 class Stream:
-    """Description of a stream and its ring.
+    """Description of a stream and the stream's ring.
 
     Attributes:
         stream: number of the stream.

@@ -1,4 +1,4 @@
-"""Function that ends a program after its table settings were written to a file, for `ascpipe plan --program`."""
+"""Function that writes a program's table settings to a file and ends the program, for `ascpipe plan --program`."""
 import json
 import os
 import sys

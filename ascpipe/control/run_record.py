@@ -75,7 +75,7 @@ def unpacked(line: str, run: int) -> Dict[str, Any]:
 
 
 def thinned(lines: Sequence[str]) -> List[str]:
-    """Return every second of the sample lines. Saves of a removed line are added to the next line that is kept.
+    """Return every other sample line of a record. Saves of a removed line are added to the next line that is kept.
 
     The newest ``MOST_SAVES`` saves are kept.
     """

@@ -1,4 +1,4 @@
-"""Server of the control plane. The server listens on a SOCK_SEQPACKET unix socket. Each connection is for one request.
+"""Server of the control plane, which listens on a SOCK_SEQPACKET unix socket. Each connection carries one request.
 
 Requests wait in the kernel until the daemon reads them, and their memory is charged to the senders (ADR 46). The memory
 and work that all peers can cause together are bounded:

@@ -180,8 +180,8 @@ class TrainerLink:
 
 
 class Begun:
-    """Private daemon that starts while the trainer does other work. ``begin`` creates the object, and
-    ``connect`` uses it.
+    """Private daemon that starts while the trainer does other work. ``begin`` creates this object, and ``connect`` uses
+    the daemon.
 
     Args:
         settings: settings of the daemon.
@@ -203,7 +203,7 @@ class Begun:
         return launching.wait()
 
     def end(self) -> None:
-        """End the daemon unless ``take`` has returned it. Further calls do nothing."""
+        """End the daemon unless ``take`` has returned the daemon. Further calls do nothing."""
         launching, self._launching = self._launching, None
         if launching is not None:
             launching.end()
@@ -267,7 +267,7 @@ def connect(daemon: Optional[str] = None, *, layout: int, begun: Optional[Begun]
 
 
 def _launch(settings: Settings) -> launch.Launching:
-    """Start a private daemon. The daemons of several ranks have different ports and different files."""
+    """Start a private daemon. The daemons of several ranks use different ports and different files."""
     options: Dict[str, Any] = {}
     if settings.eviction_log and launched() and get_rank_size() > 1:
         options["eviction_log"] = path_of_rank(settings.eviction_log, get_rank_id())

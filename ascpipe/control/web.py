@@ -1,4 +1,5 @@
-"""HTTP server for short answers and for streams of events. Connections, bytes and times are limited.
+"""HTTP server for short answers and for streams of events. The numbers of connections and bytes, and all times, are
+limited.
 
 One thread serves all peers and never blocks, so slow peers do not delay other peers. Memory and work are bounded. A
 connection carries one request. It is closed after the answer, unless the answer is a stream.
@@ -124,7 +125,7 @@ class Server:
             self._accept(now)
 
     def publish(self, event: bytes) -> None:
-        """Send an event to all streams. Drop peers that have not read earlier events."""
+        """Send an event to all streams. Drop peers that have not read all earlier events."""
         for fd, peer in list(self._peers.items()):
             if not peer.is_stream:
                 continue
@@ -219,7 +220,7 @@ class Server:
 
 
 def refusal(status: int, why: str, headers: Sequence[str] = ()) -> Answer:
-    """Return an answer that refuses a request. ``why`` is one line of text."""
+    """Return the answer to a request that is refused. ``why`` is one line of text."""
     return Answer(status, "{} {}: {}\n".format(status, _REASONS[status], why).encode(), PLAIN, tuple(headers))
 
 
@@ -275,8 +276,8 @@ def _hosts(request: bytes) -> List[str]:
 
 
 def _is_own(host: str) -> bool:
-    """Return whether a Host header contains a local name or an IP address. An attack by DNS rebinding would need
-    another name.
+    """Return whether a Host header contains a local name or an IP address. In a DNS rebinding attack, the Host header
+    contains another name.
     """
     name = _PORT.sub("", host)
     if name == "localhost" or name.endswith(".localhost") or name == socket.gethostname().lower():

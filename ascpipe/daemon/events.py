@@ -53,7 +53,7 @@ class RunDirLost:
 
 @dataclass(frozen=True)
 class StopRequested:
-    """The daemon must stop. ``reason`` is ``ascpipe stop`` or the name of a signal."""
+    """The daemon must stop. ``reason`` is the text ``ascpipe stop`` or the name of a signal."""
 
     reason: str
 
@@ -83,7 +83,7 @@ class WorkerEnded:
 
 @dataclass(frozen=True)
 class Tick:
-    """Time has passed, so workers may have to be started. The event loop sends this event in each iteration."""
+    """The event loop has completed one iteration. Scheduled starts of workers may be due."""
 
 
 Event = Union[TrainerRegistered, SessionStarted, StreamAdded, TableAdded, TrainerGone, LauncherGone, RunDirLost,
@@ -126,7 +126,8 @@ class SendTable:
 
 @dataclass(frozen=True)
 class ClearClaim:
-    """Release the claims of the dead worker with this generation. Ring the bells that the worker may have left unrung.
+    """Release the claims of the dead worker whose generation is ``generation``. Ring the bells that the worker may have
+    left unrung.
     """
 
     generation: int

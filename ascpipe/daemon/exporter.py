@@ -44,8 +44,8 @@ class Page(NamedTuple):
 
 
 class Exporter:
-    """Handle of the metrics process. If ``settings`` enable metrics or the dashboard, the process is started, and is
-    restarted when it exits.
+    """Handle of the metrics process. If ``settings`` enable metrics or the dashboard, the metrics process is started,
+    and is restarted after each exit.
 
     Raises:
         MetricsMissingError: the required package is not installed.
@@ -81,7 +81,8 @@ class Exporter:
         return 0 if self._process is None else self._process.pid
 
     def look(self, now: float) -> None:
-        """Start the metrics process if it does not run. ``now`` is the monotonic time in seconds."""
+        """Start the metrics process if the process is needed but not running. ``now`` is the monotonic time in seconds.
+        """
         if self._process is not None and self._process.poll() is not None:
             _log.warning("the process that exports metrics (pid %d) exited with %d and is restarted", self.pid,
                          self._process.returncode)

@@ -30,8 +30,8 @@ _log = logging.getLogger("ascpipe.daemon")
 
 
 class History:
-    """Record of the current run. Without a run, the object does nothing. Only the thread of the event loop may use the
-    object.
+    """Record of the current run. If no run is being recorded, the methods do nothing. Only the thread of the event loop
+    may use the object.
 
     Args:
         run: run directory of the daemon.
@@ -50,7 +50,9 @@ class History:
         self._newest_save = 0.0  # time at which it was complete
 
     def look(self, now: float) -> None:
-        """Take a sample if one is due. Call the method only while there is a session. ``now`` is monotonic time."""
+        """Take a sample if the time of the next sample has come. Call the method only while there is a session. ``now``
+        is monotonic time.
+        """
         if self._settings.recorded_runs == 0:
             return
         if self._writer is None:
@@ -97,7 +99,7 @@ class History:
 
 
 class _Writer:
-    """Thread that writes the file of one run. All methods except ``end`` return immediately.
+    """Thread that writes the record file of one run. All methods except ``end`` return immediately.
 
     Attributes:
         has_failed: whether the file could not be written. No further work is done.
@@ -114,7 +116,7 @@ class _Writer:
         self._thread.start()
 
     def put(self, work: Callable[[str], None]) -> bool:
-        """Let the thread call ``work`` with the path of the file. Return False if the queue is full."""
+        """Queue ``work``, which the thread then calls with the path of the file. Return False if the queue is full."""
         try:
             self._work.put_nowait(work)
         except queue.Full:
@@ -125,7 +127,7 @@ class _Writer:
         return True
 
     def end(self) -> None:
-        """Wait until all queued work is done, but at most two times ``_END_TIMEOUT_S``."""
+        """Wait until all queued work is done, for at most 2 * ``_END_TIMEOUT_S`` seconds."""
         self._is_ended = True
         try:
             self._work.put(None, timeout=_END_TIMEOUT_S)

@@ -56,7 +56,7 @@ def make_base_dir() -> str:
 
 
 def folder_of(name: str) -> str:
-    """Return the directory for the logs of a daemon."""
+    """Return the directory that stores the logs of a daemon."""
     return os.path.join(base_dir(), name)
 
 
@@ -84,7 +84,7 @@ def keep(run: RunDir) -> str:
 
 
 def kept() -> List[KeptLogs]:
-    """Return the kept logs, newest first."""
+    """Return the logs that were kept, newest first."""
     base = base_dir()
     found = []
     for name in os.listdir(base) if os.path.isdir(base) else []:

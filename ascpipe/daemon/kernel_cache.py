@@ -61,7 +61,8 @@ def other_folders(setting: str) -> List[str]:
 
 
 def prepare(setting: str) -> str:
-    """Return the directory for kernels of the current sources. Create a missing directory, and remove old directories.
+    """Return the directory for kernels of the current sources. Create this directory if it is missing, and remove
+    directories of old sources.
 
     The directory may not be writable, for example in a container image built by root or on a read-only file system.
 
@@ -109,7 +110,7 @@ def clear(path: str) -> None:
 # ---- the library
 
 def library(folder: str, environment: Mapping[str, str]) -> str:
-    """Return the path of the kernel library for processes with ``environment``, or an empty string if there is none.
+    """Return the path of the kernel library that processes with ``environment`` load, or an empty string.
 
     A library of the installed package is trusted like its Python files. The seal must list a library in ``folder``.
     """
@@ -122,7 +123,7 @@ def library(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def may_link(environment: Mapping[str, str]) -> bool:
-    """Return True if processes with ``environment`` can load kernels from a library."""
+    """Return True if processes with ``environment`` may load kernels from a kernel library."""
     return all(environment.get(name, "0") in ("", "0") for name in _OTHERWISE)
 
 

@@ -1,4 +1,4 @@
-"""State machine of a daemon. The state machine maps ``events`` to actions, does no I/O and reads no clock.
+"""State machine of a daemon, which maps events to actions. The state machine does no I/O and reads no clock.
 
 A worker that SIGKILL ended is replaced, because its state is in shared memory, which the supervisor keeps. The OOM
 killer also uses SIGKILL. A worker that ended in any other way may have corrupted that memory, so the session fails.

@@ -1,5 +1,5 @@
-"""Event loop of a daemon. The loop creates events from sockets, child processes and signals, and executes the actions
-for these events.
+"""Event loop of a daemon, which creates events from sockets, child processes and signals, and executes the resulting
+actions.
 """
 import dataclasses
 import logging
@@ -109,7 +109,7 @@ class Daemon:
                 self._history.look(time.monotonic())
 
     def close(self) -> None:
-        """Release all resources. The method may also be called after an exception in ``serve``."""
+        """Release all resources. The method may also be called after ``serve`` has raised an exception."""
         self._supervisor.close()
         self._session.close()
         self._lifelines.close()
@@ -175,7 +175,7 @@ class Daemon:
         self._handle(events.RunDirLost())
 
     def _awaited(self) -> Collection[Worker]:
-        """Return the workers for which the trainer waits. Return no workers if the trainer is stopped."""
+        """Return the workers for which the trainer waits. If a signal has stopped the trainer, return no workers."""
         trainer = read_stat(self._session.pid) if self._memory is not None else None
         if self._memory is None or trainer is None or trainer.is_stopped:
             return ()

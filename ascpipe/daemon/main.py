@@ -152,9 +152,7 @@ def tell(fd: int, told: Dict[str, Any]) -> None:
 
 
 def serve(name: str, *, private_to: int, ready_fd: int, **replaced: Any) -> None:
-    """Call ``run``, and report to the launcher, which reads ``ready_fd``, when the daemon is ready. Then exit the
-    process.
-    """
+    """Call ``run``. Report to the launcher through ``ready_fd`` when the daemon is ready. Then exit the process."""
     told = []
 
     def ready(daemon: str) -> None:

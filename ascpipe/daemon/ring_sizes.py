@@ -1,4 +1,4 @@
-"""Sizes of rings. A ring has a fixed size, or an initial size and a maximum size.
+"""Sizes of rings. A ring has either a fixed size, or an initial size and a maximum size.
 
 Rings have a fixed size if the user has set ``ring_bytes``. Otherwise, rings start small and grow when batches need
 memory (``tfops/src/core/ring_growth.h``).

@@ -42,7 +42,7 @@ class OwnedRunDir:
             self._take(name)
 
     def _take(self, name: str) -> None:
-        """Clean up the directory and write the owner file. Release the lock on failure."""
+        """Remove old files from the run directory, and write the owner file. Release the lock on failure."""
         try:
             if lock.is_listening(self.run.lifeline):  # a running daemon whose lock file was removed
                 raise _already_runs(self.run)
@@ -194,8 +194,8 @@ def _remove_files(run: RunDir, *, keep_log: bool) -> None:
 
 
 def _is_dead(run: RunDir) -> bool:
-    """Return True if no daemon uses this run directory. A named daemon's directory without a lock file does not count
-    as dead.
+    """Return True if no daemon uses this run directory. Return False for a named daemon's directory without a lock
+    file.
     """
     try:
         names.check_private_dir(run.path)
@@ -241,7 +241,7 @@ def _sweep_shm() -> List[str]:
 
 
 def _remove_stale_socket(path: str, swept: List[str]) -> None:
-    """Remove a stale socket. The caller holds the lock. Raise RunDirError if the file is not this user's socket."""
+    """Remove a stale socket. The caller holds the lock. Raise RunDirError if the file is not a socket of this user."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:

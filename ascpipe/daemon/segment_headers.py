@@ -20,7 +20,7 @@ class Segment(NamedTuple):
     array: Any
 
     def view(self, struct: np.dtype, offset: int = 0, count: int = 1) -> Any:
-        """Return ``count`` writable records of ``struct`` at byte ``offset``."""
+        """Return a writable view of ``count`` structs that begin at byte ``offset``."""
         return self.array[offset:offset + count * struct.itemsize].view(struct)
 
 
@@ -43,7 +43,7 @@ def entry_capacity(table: messages.Table) -> int:
 
 
 def shape_of(table: messages.Table) -> TableShape:
-    """Return the offsets of the parts of a table's segment."""
+    """Return the offsets of all arrays in a table's segment."""
     return table_shape(table.device_rows, entry_capacity(table), table.home_rows, table.row_floats, table.disk_rows)
 
 
@@ -78,7 +78,7 @@ def write_ring(made: Segment, shape: RingShape, present: int, stream: messages.S
 
 
 def write_table(made: Segment, shape: TableShape, table: messages.Table) -> None:
-    """Mark all slots of a table's segment as empty, write the fields for rows on disk, if any, and then the header."""
+    """Initialize a table's segment: mark all slots as empty, write the fields for rows on disk, and then the header."""
     slots = made.view(np.dtype("<i4"), shape.slots_offset, table.device_rows)
     slots[:] = -1
     if table.disk_rows:

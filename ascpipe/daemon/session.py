@@ -1,4 +1,4 @@
-"""Session of a trainer with the daemon, and the requests that start, extend and end the session."""
+"""Session of a trainer, with functions that handle the requests to start, extend and end the session."""
 import contextlib
 import datetime
 import gc
@@ -21,7 +21,7 @@ from ascpipe.shm.segment import SHM_DIR
 
 
 class Session:
-    """Session of a trainer: the registered trainer and, after the request ``start``, also the shared memory.
+    """Session of a trainer. The session has shared memory after the trainer has sent the request ``start``.
 
     Args:
         lifelines: unregistered connections.

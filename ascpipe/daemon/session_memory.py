@@ -94,7 +94,7 @@ class SessionMemory:
         return made
 
     def drop_stream(self) -> None:
-        """Remove the ring that was added last. No process may have received the ring."""
+        """Remove the ring that was added last. Call the method only if no process has received the ring."""
         self.start = dataclasses.replace(self.start, streams=self.start.streams[:-1])
         self.close_segment(self.rings.pop())
 
@@ -175,14 +175,17 @@ class SessionMemory:
         return {"verb": "add_table", "row_files": files, **self._table_fields()[number]}, [self.tables[number].fd, *fds]
 
     def row_files(self, number: Optional[int] = None) -> Tuple[List[Dict[str, Any]], List[int]]:
-        """Return the table and directory of each row file, and the descriptors. ``number`` selects one table."""
+        """Return the table and the directory of each row file, and the files' descriptors. ``number`` selects one
+        table.
+        """
         numbers = sorted(self._row_files) if number is None else [number]
         files = [(table, file) for table in numbers for file in self._row_files.get(table, ())]
         told = [{"table": table, "directory": file.directory} for table, file in files]
         return told, [file.fd for _, file in files]
 
     def _make_row_files(self, table: messages.Table, tables: Sequence[messages.Table]) -> None:
-        """Create the row files of a table. If two ``tables`` have the same number, the later table is used.
+        """Create the row files of a table. If two items of ``tables`` have the same table number, the later item is
+        used.
 
         Raises:
             RowFileError: a file cannot be created in a directory, or the disk has too little free space.
@@ -245,9 +248,7 @@ class SessionMemory:
                 for stream, frames, place in self._claimed(generation)]
 
     def _claimed(self, generation: int) -> Iterator[Tuple[int, Any, int]]:
-        """Yield (stream, frames of the ring, position) for each unfinished frame that the key worker with
-        ``generation`` claimed.
-        """
+        """Yield (stream, frames of the ring, position) for each unfinished frame that a key worker has claimed."""
         for stream, ring in zip(self.start.streams, self.rings):
             shape = self._ring_shape(stream)  # a faulty worker may have overwritten the offsets in the header
             frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)
@@ -259,7 +260,9 @@ class SessionMemory:
                     yield stream.stream, frames, place
 
     def trainer_waits(self) -> Tuple[int, int]:
-        """Return why the trainer waits (WAIT_*), and the number of the table for which it waits, or -1."""
+        """Return why the trainer waits (WAIT_*), and for which table number. The number is -1 if the trainer waits for
+        no table.
+        """
         bell_of_trainer = self.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)[
             structs.BELL_TRAINER]
         return int(bell_of_trainer["waits_for"]), int(bell_of_trainer["waits_table"])

@@ -136,7 +136,7 @@ def _number(value: int) -> int:
 
 
 def _waits(memory: SessionMemory, workers: Sequence[Worker], names: Dict[int, str]) -> List[Dict[str, Any]]:
-    """Return one dict per bell of the trainer, the pump and the workers."""
+    """Return the state of each bell (trainer, pump and workers) as a dict."""
     owners = [(structs.BELL_TRAINER, "trainer"), (structs.BELL_PUMP, "pump")]
     owners += [(bell_of(worker), worker.sentence) for worker in workers]
     bells = memory.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)

@@ -36,7 +36,7 @@ TEMPLATE = "template"  #: name of the template among the watched processes
 
 @dataclass
 class _Process:
-    """Worker that runs, waits for the template, or has exited and is not yet reaped."""
+    """State of a worker from its start until it has been reaped."""
 
     worker: Worker
     generation: int
@@ -96,17 +96,18 @@ class Supervisor:
                 raise
 
     def _awaits_template(self) -> bool:
-        """Return True if new workers must wait until the first template is ready. Executing a worker would take as
-        long.
+        """Return True if new workers must wait until the first template is ready. Starting the workers as new programs
+        would take as long as waiting.
         """
         return self._template is not None and self._template.state == LOADING and self._template.begun == 1
 
     def template_state(self) -> str:
-        """Return the template's state. If there is no template, return GONE."""
+        """Return the template's state. Return GONE if there is no template."""
         return GONE if self._template is None else self._template.state
 
     def renew_template(self, now: float) -> bool:
-        """Restart the template if it has exited, at most every ``_RENEWAL_S``. Return True after a restart."""
+        """Restart the template if it has exited, at most once in ``_RENEWAL_S`` seconds. Return True after a restart.
+        """
         if self._template is None or self._template.state != GONE or now < self._renewal_at:
             return False
         self._renewal_at = now + _RENEWAL_S
@@ -220,7 +221,7 @@ class Supervisor:
         return begun
 
     def watched(self, awaited: Collection[Worker]) -> Dict[Hashable, Seen]:
-        """Return the observed state of each live worker, and of a live template under the name TEMPLATE."""
+        """Return the observed state of each live worker and of a live template. The key of the template is TEMPLATE."""
         asked: Dict[Hashable, Any] = {worker: (self.pid(worker), worker in awaited and worker.kind != DISK)
                                       for worker in self._processes}
         if self._template is not None:
@@ -270,7 +271,7 @@ class Supervisor:
         return ended
 
     def end_all(self) -> List[int]:
-        """Kill and reap all workers and their process groups.
+        """Kill the process groups of all workers, and reap the workers.
 
         Returns:
             PIDs of workers that wait for a disk and have not exited in time.

@@ -26,7 +26,7 @@ GONE = "gone"
 
 
 class Adopted:
-    """Process that was forked by the template and is now a child of this process. The methods are as in
+    """Process that was forked by the template and is now a child of this process. The methods work like the methods of
     ``subprocess.Popen``.
 
     Attributes:
@@ -86,7 +86,9 @@ class Template:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Start a new template process. The caller must then call ``load``. Raise ``OSError`` if the start fails."""
+        """Start a new template process. After this method, the caller must call ``load``. Raise ``OSError`` if the
+        start fails.
+        """
         self._process, self._channel = self._begin()
         self.state = LOADING
         self.begun += 1
@@ -97,7 +99,7 @@ class Template:
         return 0 if self.state == GONE else self._process.pid
 
     def load(self, cache_dir: str, library: str, log: int) -> None:
-        """Tell the template to write to ``log`` and load the kernels of ``library``.
+        """Tell the template to write its log to ``log``, and to load kernels from ``library``.
 
         If ``library`` is empty, the template loads kernels from ``cache_dir``.
         """
@@ -143,7 +145,7 @@ class Template:
         return worker
 
     def end(self) -> None:
-        """Kill and reap the template and incomplete forks. Workers continue to run."""
+        """Kill and reap the template, and workers whose start is not complete. Workers continue to run."""
         if self.state != GONE:
             self.state = GONE
             kill(self._process)

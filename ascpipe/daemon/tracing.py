@@ -38,7 +38,7 @@ class Tracing:
         self._until_ns = 0
 
     def start(self, spans: int) -> None:
-        """Discard old spans, and start recording the newest ``spans`` spans of each worker.
+        """Discard old spans, and start recording. For each worker, the newest ``spans`` spans are kept.
 
         Raises:
             WrongStateError: recording has already started.

@@ -37,8 +37,8 @@ class Warm(NamedTuple):
 
 
 def warm_up(cache_dir: str) -> Warm:
-    """Compile missing or damaged kernels, and record their digests. ``cache_dir`` is the value of the setting
-    ``cache_dir``.
+    """Compile missing or damaged kernels, and record the digests of the kernels. ``cache_dir`` is the value of the
+    setting ``cache_dir``.
 
     Raises:
         RunDirError: other users could change the directory, or the directory is not writable.
@@ -65,7 +65,7 @@ def warm_up(cache_dir: str) -> Warm:
 
 
 def _link(folder: str, environment: Mapping[str, str]) -> str:
-    """Build the library. Return the reason if the library cannot be built, or an empty string after success."""
+    """Build the library. Return the reason if the library cannot be built, and an empty string otherwise."""
     if not kernel_cache.may_link(environment):
         return "kernels with bounds checks, or without compilation, are requested"
     code, reason = _run((*_LINKING, folder, kernel_cache.level()), folder)

@@ -44,7 +44,7 @@ class Watch:
         self._touch_at = time.monotonic() + _TOUCH_S
 
     def look(self, awaited: Callable[[], Collection[Worker]], memory: Optional[SessionMemory]) -> str:
-        """Log or kill hanging processes. Restart the template or the metrics process if it has exited.
+        """Log or kill hanging processes. Restart the template or the metrics process if the process has exited.
 
         Returns:
             Path of a removed or replaced file of the daemon, or an empty string.

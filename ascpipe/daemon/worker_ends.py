@@ -16,7 +16,7 @@ _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Warning
 
 
 class WorkerEnds:
-    """Finder of the causes of worker exits. ``cache_dir`` is the directory of compiled kernels."""
+    """Class that finds the causes of worker exits. ``cache_dir`` is the directory of compiled kernels."""
 
     def __init__(self, run: RunDir, cache_dir: str) -> None:
         self._run = run
@@ -64,7 +64,7 @@ class WorkerEnds:
 
 
 def ended_by_broken_kernels(code: int, loaded: bool = False) -> bool:
-    """Return True if damaged compiled kernels have probably ended a process.
+    """Return True if a process has probably ended because of damaged compiled kernels.
 
     A damaged kernel either crashes the process or causes an exception in numba. The process reports the
     exception by its exit code.

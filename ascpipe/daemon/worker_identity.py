@@ -1,4 +1,4 @@
-"""Identities of the workers of a daemon."""
+"""Class ``Worker``, which identifies a worker of a daemon by kind and index."""
 from dataclasses import dataclass
 from typing import Tuple
 

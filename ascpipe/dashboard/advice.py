@@ -21,14 +21,14 @@ _CURES = {
 
 
 class Advice(NamedTuple):
-    """Finding about a training run: a description and the recommended action."""
+    """Problem of a training run: a description and the recommended action."""
 
     text: str
     cure: str
 
 
 def advice(status: Mapping[str, Any], told: Mapping[str, Any]) -> List[Advice]:
-    """Return the findings about a training run, the most serious first.
+    """Return the problems of a training run, the most serious problem first.
 
     Args:
         status: answer to ``status``.

@@ -1,4 +1,4 @@
-"""Class ``Board``, the dashboard of one daemon: it queries the daemon, keeps the history and serves the page."""
+"""Class ``Board``, which queries one daemon, keeps a history of the answers and serves the dashboard page."""
 import collections
 import logging
 import os

@@ -48,7 +48,7 @@ class History:
         return len(self._times)
 
     def add(self, time_s: float, bottleneck: str, overview: Values, tables: Mapping[str, Values]) -> None:
-        """Add a point, and remove the point that is more than an hour old.
+        """Add a point, and remove points that are older than one hour.
 
         Args:
             time_s: seconds since 1970.

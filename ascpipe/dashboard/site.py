@@ -1,4 +1,4 @@
-"""Class ``Site``, which checks requests of browsers and serves the files of the page.
+"""Class ``Site``, which checks requests of browsers and serves the files of the dashboard page.
 
 The files contain no figures, so requests for files need no token. All other requests need the token of the page's
 address.
@@ -46,7 +46,7 @@ class NotThereError(Exception):
 
 
 class Site:
-    """Answers to the requests of browsers.
+    """Class that answers the requests of browsers.
 
     Args:
         token: secret of the page's address.

@@ -15,7 +15,7 @@ Times = Mapping[int, float]  #: seconds of processor time by PID
 
 
 class Look(NamedTuple):
-    """Answer to ``status``, and a dict from the PID of each process in the answer to its processor time in seconds."""
+    """Answer to ``status``, and the processor times in seconds, by PID, of the processes that the answer contains."""
 
     status: Status
     times: Times

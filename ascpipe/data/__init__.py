@@ -1,1 +1,3 @@
-"""Files of training data: paths, records, indexes, features, and the order of records. TensorFlow is not needed."""
+"""Modules that find, index and read training data files, and that define the order of records. TensorFlow is not
+needed.
+"""

@@ -51,7 +51,7 @@ class Parsed(NamedTuple):
 
 
 class ColumnParser:
-    """Parser of the columns of text records."""
+    """Parser that reads columns from text records."""
 
     def __init__(self, columns: Sequence[Column], record_format: Format, na_value: bytes = b"",
                  select_cols: Optional[Sequence[int]] = None) -> None:

@@ -73,7 +73,7 @@ def example_records(files: Sequence[DataFile], names: Optional[Sequence[str]], w
 
 
 class TextChunk(NamedTuple):
-    """Values of the next records of a text file.
+    """Values of some consecutive records of a text file.
 
     Attributes:
         columns: the columns.
@@ -137,7 +137,7 @@ def text_chunks(files: Sequence[DataFile], record_format: Format, columns: Seque
 
 def _chunks(files: Sequence[DataFile], record_format: Optional[Format],
             watched: Watched) -> Iterator[Tuple[DataFile, List[Record]]]:
-    """Yield the records of a file in chunks, and show the progress."""
+    """Yield the records of a file in chunks, and report the progress."""
     for file in files:
         of = () if record_format is None else (record_format,)
         with watched(file) as progress, RecordFile(file.path, file.compression, *of) as opened:

@@ -35,7 +35,7 @@ class FeatureValues(NamedTuple):
 
 
 def parse(data: bytes) -> Dict[str, FeatureValues]:
-    """Return the features of a record. If a record contains a feature twice, the last values are used, as in
+    """Return the features of a record. If a record contains the same feature twice, the last values are used, as in
     TensorFlow.
 
     Args:
@@ -59,8 +59,7 @@ def parse(data: bytes) -> Dict[str, FeatureValues]:
 
 
 def _common(data: bytes) -> Optional[Dict[str, FeatureValues]]:
-    """Parse a record that is encoded as by TensorFlow's writers. Return None if the record is encoded in another way.
-    """
+    """Parse a record whose encoding is the one that TensorFlow's writers use. Return None for any other encoding."""
     found: Dict[str, FeatureValues] = {}
     try:
         at, end = _content(data, 0, 1)

@@ -1,4 +1,4 @@
-"""Fields of text records: names, numbers and types."""
+"""Functions that determine the names, the number and the types of the fields of text records."""
 import ctypes
 from ctypes import c_int, c_int64, c_void_p
 from typing import List, NamedTuple, Optional, Sequence

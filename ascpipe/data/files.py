@@ -43,7 +43,7 @@ class DataFile(NamedTuple):
 
 
 def find(paths: Union[Path, Sequence[Path]]) -> List[str]:
-    """Return the files that paths and patterns match.
+    """Return the paths of the files that match the given paths and patterns.
 
     The files are in the order of the arguments. The files of a pattern (``*``, ``?``, ``[...]``, ``**``) are sorted by
     name; directories and index files among them are ignored. A file that is named twice is in the list twice.
@@ -131,7 +131,7 @@ def record_format_of(kind: str, header: bool, use_quote_delim: bool = True) -> F
 
 
 def readable(paths: Union[Path, Sequence[Path]]) -> List[DataFile]:
-    """Return the files that match paths and patterns, with their formats.
+    """Return the files that match the given paths and patterns, with the format of each file.
 
     Raises:
         DataFilesError: an error of ``find`` or ``recognized``, or a Parquet file is compressed as a whole.

@@ -9,7 +9,7 @@ _PARQUET = 2
 
 
 class Format(NamedTuple):
-    """A record format. The valid formats are ``TFRECORD``, ``PARQUET`` and the results of ``text``.
+    """Format of records. The valid formats are ``TFRECORD``, ``PARQUET`` and the results of ``text``.
 
     Attributes:
         kind: number of the RecordKind of C++.
@@ -38,8 +38,7 @@ PARQUET = Format(_PARQUET)
 
 
 def text(field_delim: str = ",", use_quote_delim: bool = True, header: bool = False) -> Format:
-    """Return the format of text files. Records begin and end where ``tf.data.experimental.CsvDataset`` begins and ends
-    them.
+    """Return the format of text files. Text is divided into the same records as by ``tf.data.experimental.CsvDataset``.
 
     Args:
         field_delim: delimiter of fields, a character of one byte.

@@ -84,7 +84,7 @@ class Indexed(NamedTuple):
 
 def beside(path: str) -> str:
     """Return the path of an index beside the data file. The index is a hidden file, so the pattern ``*`` does not match
-    it.
+    the index.
     """
     folder, name = os.path.split(os.path.realpath(path))
     return os.path.join(folder, "." + name + INDEX_SUFFIX)
@@ -118,7 +118,7 @@ def existing(path: str, record_format: Format = TFRECORD) -> Optional[RecordInde
 
 
 def indexed(path: str, progress: Optional[Progress] = None, record_format: Format = TFRECORD) -> Indexed:
-    """Open the index of a data file, and build it if necessary.
+    """Open the index of a data file. Build the index if necessary.
 
     Args:
         path: path of a file. A compressed file is decompressed to find its records.

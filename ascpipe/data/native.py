@@ -90,7 +90,7 @@ _CLASSES: Dict[str, Type[DataError]] = {kind.code: kind for kind in (
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
-    """Return the loaded library, with the argument and result types of the functions set.
+    """Load the library, and declare the argument and result types of its functions.
 
     Raises:
         OpsMissingError, OpsMismatchError: see ``ascpipe.tfops.load.files_library``.
@@ -115,7 +115,7 @@ def masked(crc: int) -> int:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the library.
+    """Call a function of the C++ library.
 
     Raises:
         DataError: the function failed. The class depends on the code of the error.

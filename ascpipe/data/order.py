@@ -1,4 +1,4 @@
-"""Order of the records of a training run: which records each rank reads in each batch.
+"""Class ``BatchPlan``, which determines the records that each rank reads in each batch.
 
 ``tfops/src/input/batch_plan.h`` describes the rules, and ``tests/reference/batch_plan.py`` implements the same rules in
 Python.
@@ -58,7 +58,7 @@ class BatchPlan:
         return None if is_end.value else Position(*moved)
 
     def batch(self, position: Position, rank: int) -> Tuple[List[int], Position]:
-        """Return the record numbers of one rank's next batch, and the position after this batch of all ranks.
+        """Return the record numbers of one rank's batch, and the position after the batches of all ranks.
 
         Raises:
             BatchPlanError: all epochs have ended, or an argument is not allowed.

@@ -94,9 +94,7 @@ def footer(path: str) -> Footer:
 
 
 def contradiction_of(rows: int, of_row_groups: Sequence[int]) -> str:
-    """Return an error message if the row counts in a footer contradict each other, or an empty string. pyarrow does not
-    check the counts.
-    """
+    """Return an error message if the row counts in a footer contradict each other, which pyarrow does not check."""
     found = sum(of_row_groups)
     if found == rows:
         return ""
@@ -152,7 +150,7 @@ def read(group: RowGroup, columns: Sequence[str], use_threads: bool = False) -> 
 
 
 def export(batch: Any, array: int, schema: int) -> None:
-    """Export the result of ``read`` through the Arrow C data interface.
+    """Pass the result of ``read`` to C++ through the Arrow C data interface.
 
     Args:
         batch: result of ``read``.

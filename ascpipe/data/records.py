@@ -59,7 +59,7 @@ class Checked(NamedTuple):
 
 
 class RecordFile:
-    """Reader of one file. Iterating over the reader yields all records in order.
+    """Reader of one file. Iteration over the reader yields all records in file order.
 
     Attributes:
         path: path of the file.
@@ -112,7 +112,7 @@ class RecordFile:
             record = self.read()
 
     def read(self) -> Optional[Record]:
-        """Return the next record, or None at the end of the file.
+        """Return the next record, or None if the end of the file is reached.
 
         Raises:
             DamagedRecordsError: the record is damaged. The next call reads the same record.
@@ -153,7 +153,7 @@ class RecordFile:
         return _record(where, data, size)
 
     def check(self, schema: FileSchema, step_bytes: int, limit: int = 2 ** 62) -> Checked:
-        """Check the checksums of the next records, and add the records to a schema.
+        """Verify the checksums of the next records, and add the records to a schema.
 
         Args:
             schema: receives the features of the records.

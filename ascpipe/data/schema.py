@@ -42,7 +42,7 @@ class FileSchema:
 
     @property
     def records(self) -> int:
-        """Return the number of records that are a tf.train.Example."""
+        """Return the number of valid records, each of which is a tf.train.Example."""
         return int(native.library().asc_data_schema_records(self.handle))
 
     def features(self) -> List[Feature]:
@@ -114,7 +114,7 @@ def spec(feature: Feature, records: int) -> str:
 
 
 def spec_lines(features: Iterable[Feature], records: int) -> List[str]:
-    """Return Python code, as lines, that defines a dict with the spec of each feature."""
+    """Return lines of Python code that define a dict with the spec of each feature."""
     return ["features = {", *("    {}: {},".format(_quoted(one.name), spec(one, records)) for one in features), "}"]
 
 

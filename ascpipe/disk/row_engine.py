@@ -37,7 +37,7 @@ _CALLS = {
 
 
 class RowEngineError(AscpipeError):
-    """The row engine rejected a request. The error contains the engine's error message."""
+    """The row engine rejected a request. The error message is the message of the row engine."""
 
 
 class RowFile(NamedTuple):
@@ -158,7 +158,8 @@ class RowEngine:
         return file.value
 
     def adopt(self, fd: int, directory: str, row_bytes: int) -> int:
-        """Add a row file that another process has created. Return the number of the file. The caller still owns ``fd``.
+        """Add a row file that another process has created. Return the number of the file in the engine. The caller
+        still owns ``fd``.
         """
         file = c_int()
         self._call("asc_disk_adopt", fd, _path(directory), row_bytes, ctypes.byref(file))

@@ -32,7 +32,7 @@ class AlreadyRunsError(DaemonError):
 
 
 class BusyError(DaemonError):
-    """The daemon serves another trainer. A daemon serves one trainer at a time."""
+    """The daemon already serves another trainer. A daemon can serve only one trainer at a time."""
 
     code = "E210"
     fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "since")
@@ -81,7 +81,7 @@ class NoAnswerError(DaemonError):
 
 
 class NotStartedError(DaemonError):
-    """A daemon or its workers did not start in time."""
+    """A daemon or one of its workers did not start."""
 
     code = "E213"
     fields: ClassVar[Tuple[str, ...]] = ("what", "reason")

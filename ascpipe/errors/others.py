@@ -159,7 +159,9 @@ class HorovodVersionError(RanksError):
 
 
 class RanksDisagreeError(RanksError):
-    """Horovod and the launcher disagree about the rank. Each argument is a string of the form "rank R of N"."""
+    """Horovod and the launcher report different ranks for this process. Each argument is a string of the form "rank R
+    of N".
+    """
 
     code = "E243"
     fields: ClassVar[Tuple[str, ...]] = ("horovod", "launched")

@@ -53,7 +53,7 @@ class MissingFromGraphError(UsageError, RuntimeError, ValueError, KeyError):
 
 
 class FeatureError(UsageError, ValueError, KeyError, TypeError, OSError):
-    """A FeatureSpec does not match the batches of its dataset, its table, or another FeatureSpec."""
+    """A FeatureSpec does not match the batches of a dataset, a table, or another FeatureSpec."""
 
     code = "E265"
 

@@ -3,7 +3,7 @@ from typing import Dict, NamedTuple
 
 
 class Explanation(NamedTuple):
-    """Explanation of one code. Each field has one or more sentences.
+    """Explanation of one code. Each field contains one or more sentences.
 
     Attributes:
         what: description of the event.

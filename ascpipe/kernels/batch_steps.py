@@ -76,7 +76,9 @@ def touch(planner, number, unique, out_held):
 
 @entry("Rules(Planner, int64)")
 def rules_of(planner, sequence):
-    """Return the rules of a table for a batch. ``sequence`` is the sequence number of the batch's ticket."""
+    """Return the settings of a table that affect the plan of a batch. ``sequence`` is the sequence number of the
+    batch's ticket.
+    """
     header = header_of(planner)
     threshold = header["access_threshold"]
     counts = threshold < 0 or header["counting"] != 0

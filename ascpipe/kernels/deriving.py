@@ -81,8 +81,8 @@ def derive_request(planner, tier, home):
 
 @entry("void(Planner, Tier, int64)")
 def derive_tier(planner, tier, used):
-    """Derive the state of a table's tier (home rows and disk slots) from the entries of the keys. No frame stays
-    pinned.
+    """Derive the state of a table's tier (home rows and disk slots) from the entries and the disk requests. No frame
+    stays pinned.
 
     The function derives the status and owner of each home row, the used disk slots and the requests in flight.
 

@@ -45,8 +45,8 @@ def empty_request(tier, home):
 
 @inner("int64(Tier)")
 def room_for_asks(tier):
-    """Return how many more requests can be sent. A restarted worker sends requests again, and half of the ring is
-    reserved for these.
+    """Return how many more requests can be sent. Half of the ring is reserved for requests that a restarted worker
+    sends again.
     """
     table = disk_table_of(tier)
     return table["asks_room"] // 2 - (table["asked"] - load_acquire(table, "taken", 0))  # SYNC taken: load

@@ -37,7 +37,9 @@ def free_slot_words(rows: int) -> int:
 
 @inner("void(uint64, uint64[::1])")
 def _raise_above(word, words):
-    """Set the bits for node ``word`` in the nodes above it. Call the function when ``words[word]`` changes from 0."""
+    """Set the bits for node ``word`` in the nodes above it. Call the function when ``words[word]`` changes from 0 to
+    another value.
+    """
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX

@@ -42,7 +42,7 @@ def _scrambled(word: int) -> int:
 
 @inner("uint64(int64, Spread)")
 def hash_key(key: int, spread: Spread) -> np.uint64:
-    """Hash a key to 32 bits. Callers use the upper bits.
+    """Return a 32-bit hash of a key. Callers use the upper bits.
 
     For any two different keys, the upper k bits of the hashes are equal for at most one spread in 2^k. ``summed`` is a
     form of Thorup's pair multiply-shift (High Speed Hashing for Integers and Strings, 2015); its upper half is used. If

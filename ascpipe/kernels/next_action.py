@@ -20,7 +20,7 @@ RELEASE = 9  #: acknowledge a closed evaluation frame
 
 @inner("UniTuple(int64, 2)(Turn, int64, int64)")
 def next_train_action(turn, look_ahead, plan_ahead):
-    """Return the next action of a table for the frames of the table's training stream.
+    """Return the next action of a table worker for one table, based on the frames of the training stream.
 
     Args:
         turn: state of the table: its frames, the frame for which a claim waits, and whether a change is
@@ -131,7 +131,7 @@ def next_train_actions(turns, look_ahead, plan_ahead):
 
 @entry("UniTuple(int64, 2)(Turn, boolean)")
 def next_eval_action(turn, readable):
-    """Return the next action of a table for the frames of the table's evaluation stream.
+    """Return the next action of a table worker for one table, based on the frames of an evaluation stream.
 
     Args:
         turn: state of the frames.

@@ -82,7 +82,7 @@ def draft_record(planner, view, rules, listed, occurrences, record):
 
 @inner("void(int32[::1], int32[::1], int32[::1])")
 def place_missing(missing, numbers, out_numbers):
-    """Store new slots or home rows for the keys of a record that lack them.
+    """Store new slots or home rows in a record, for the keys that are listed in ``missing``.
 
     Args:
         missing: int32[m]; indexes into the batch's keys.

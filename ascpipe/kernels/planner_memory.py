@@ -131,7 +131,7 @@ def held_rows_of(planner, number):
 
 @register_jitable
 def other_rows_of(planner, number):
-    """Return the row numbers of a frame that belong to no key of the frame, as int32[n].
+    """Return the row numbers that were added to a frame's list for the frame's record, as int32[n].
 
     These are rows of entries that the record of the frame changes in addition to the entries of the frame's keys.
     """

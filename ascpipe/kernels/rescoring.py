@@ -76,7 +76,8 @@ def true_score(planner, view, owner, ahead, first_use):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def keep_least(planner, owners, ahead, first_use, victims, numbers):
-    """Compute the scores of rows taken from the queue again. Keep only the rows whose order has not changed.
+    """Compute the scores of rows that were taken from the queue again. Keep only the rows that are still the first
+    ones.
 
     A row whose score was too low is put back with the correct score. The rows that follow it are also put back.
 
@@ -117,7 +118,7 @@ def keep_least(planner, owners, ahead, first_use, victims, numbers):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def take_victims(planner, owners, ahead, first_use, victims, out_slots):
-    """Remove the rows that must leave the device or memory first from the queue.
+    """Remove from the queue the rows that must leave the device or memory first.
 
     Args:
         planner, owners, ahead, first_use, victims: see ``keep_least``.

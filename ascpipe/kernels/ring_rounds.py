@@ -55,9 +55,7 @@ def count_step(rounds, made, then):
 
 @inner("boolean(Turn[::1])")
 def has_rare_actions(turns):
-    """Return True if Python code must handle a table: the table is granted to the trainer, or its action is still to be
-    done.
-    """
+    """Return True if Python code must act for a table: an action is left, or the table is granted to the trainer."""
     found = False
     for i in range(turns.shape[0]):
         found = found or turns[i]["action"] != NOTHING or turns[i]["is_loading"] != 0

@@ -105,7 +105,7 @@ def claim_frame(memory, generation):
 
 @inner("UniTuple(int64, 2)(uint8[::1], int64, int64[::1])")
 def submitted_parts(memory, number, out_columns):
-    """Find the parts of a frame in state SUBMITTED, which wait for a key worker.
+    """Find the parts of a frame that wait for a key worker (state SUBMITTED).
 
     Args:
         memory: the ring.

@@ -1,4 +1,4 @@
-"""Names in kernel signatures, and the numba types of the structs and arrays with these names."""
+"""Function that maps the names in kernel signatures to numba types."""
 import functools
 from typing import Any, Dict
 

@@ -30,8 +30,8 @@ _NO_HOME = -1
 
 @inner("int64(Planner)")
 def take_home(planner):
-    """Allocate a home row for which memory exists. Return -1 if there is none. The row that was freed last is
-    preferred.
+    """Allocate a home row for which memory exists. Return -1 if no home row is available. The row that was freed last
+    is preferred.
     """
     if planner["free_homes"] > 0:
         planner["free_homes"] -= 1

@@ -39,7 +39,9 @@ def clear_order(victims):
 
 @inner("void(Order)")
 def _forget_numbers(order):
-    """Drop the run and the late slots. The dropped slots stay in the victim order and are collected again later."""
+    """Drop the run and the late slots of a victim order. The dropped slots stay in the victim order and are collected
+    again later.
+    """
     order["bound"] = NOT_IN
     order["run_next"] = 0
     order["run_end"] = 0

@@ -1,4 +1,6 @@
-"""Struct of the counters of training data in shared memory. ``ascpipe/layout/structs.py`` defines its offset."""
+"""Struct in shared memory with the counters of threads that read training data. ``ascpipe/layout/structs.py`` defines
+its offset.
+"""
 from ascpipe.layout.declaring import struct
 
 READING = struct(  # totals of all threads of the trainer that read training data

@@ -19,7 +19,7 @@ def block_bytes(row_bytes: int) -> int:
 
 
 def slots_per_block(row_bytes: int) -> int:
-    """Return the number of rows of a block."""
+    """Return the number of rows per block."""
     return block_bytes(row_bytes) // (row_bytes + TRAILER_BYTES)
 
 
