@@ -1,6 +1,6 @@
 """Settings of daemons and trainers.
 
-Their sources are, in order of increasing precedence: defaults, a file, the environment, the command line.
+The sources of settings are, in order of increasing precedence: defaults, a file, the environment, the command line.
 ``defaults.toml`` lists the settings with units and meanings.
 """
 import difflib

@@ -1,7 +1,8 @@
 """Log of the keys that were evicted or deleted, with one line for each key.
 
-A line has the columns time, table, key, batch, last seen and reason, separated by tabs. Several processes may append to
-a file at the same time. When the file is larger than its limit, it is renamed, and the oldest file is deleted.
+A line contains the columns time, table, key, batch, last seen and reason, separated by tabs. Several processes may
+append to a file at the same time. When the file is larger than its limit, it is renamed, and the oldest file is
+deleted.
 """
 import datetime
 import errno

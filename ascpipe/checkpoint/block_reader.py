@@ -189,7 +189,7 @@ class Checkpoint:
                                  for fd, piece, target in zip_longest(fds[1:], pieces[1:], wanted))]
                 return found if chosen is None else [values[chosen] for values in found]
 
-            # Read the next block while the caller works on this block.
+            # Read the next block while the caller processes this block.
             thread = opened.enter_context(ThreadPoolExecutor(1)) if len(starts) > 1 else None
             ahead: Optional[Future[List[np.ndarray]]] = None
             for start in starts:

@@ -1,6 +1,6 @@
 """TensorFlow's files of a checkpoint.
 
-The files are in the directory of the checkpoint. Hard links to them are in the parent directory, where TensorFlow
+The files are in the directory of the checkpoint. Hard links to the files are in the parent directory, where TensorFlow
 looks for the files. If the file system does not support hard links, the parent directory contains copies.
 """
 import errno

@@ -24,7 +24,7 @@ class StreamDigest:
     """Incremental digest of a byte stream.
 
     Attributes:
-        size: number of bytes so far.
+        size: number of bytes added so far.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Class ``Tree``, the open directory of a checkpoint.
 
-All files are opened relative to its descriptor, so a rename of the directory has no effect.
+All files are opened relative to the descriptor of the directory, so a rename of the directory has no effect.
 """
 import contextlib
 import os
@@ -145,7 +145,7 @@ class Tree:
     def file(self, names: Sequence[str]) -> Iterator[int]:
         """Context manager that opens a file of the checkpoint for reading.
 
-        It converts each ``OSError`` in its block to ``DamagedCheckpointError``.
+        Each ``OSError`` in the block is converted to ``DamagedCheckpointError``.
         """
         try:
             with disk.closing(self._directory(names[:-1])) as folder:

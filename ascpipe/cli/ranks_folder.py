@@ -1,6 +1,6 @@
 """Temporary folder in which the ranks of a run record the causes of failures.
 
-If a run was killed, the next run removes its folder.
+If a run was killed, the next run removes the folder of the killed run.
 """
 import contextlib
 import fcntl

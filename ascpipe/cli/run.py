@@ -25,7 +25,7 @@ _ONE_RANK = {
     "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "RANK_ID": "0", "RANK_SIZE": "1", "DEVICE_ID": "0", "ASCEND_DEVICE_ID": "0",
     "DEVICE_INDEX": "0", "JOB_ID": "10086",
 }
-_SIZE = "RANK_SIZE"  # run scripts of Ascend servers set it for their launchers
+_SIZE = "RANK_SIZE"  # run scripts of Ascend servers set this variable for their launchers
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False},

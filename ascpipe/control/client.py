@@ -100,7 +100,7 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
 
 def _body_of(answer: bytes, request_id: int) -> Dict[str, Any]:
     reply = messages.parse_reply(answer)
-    if reply.id not in (request_id, 0):  # the id is 0 if the daemon could not read it
+    if reply.id not in (request_id, 0):  # the id is 0 if the daemon could not read the request
         raise MessageError("it answers request {}, this is {}".format(reply.id, request_id))
     if reply.error is not None:
         raise reply.error
@@ -110,7 +110,8 @@ def _body_of(answer: bytes, request_id: int) -> Dict[str, Any]:
 def check_run_directory(run: RunDir) -> None:
     """Check that a run directory exists and is private.
 
-    Raise NotRunningError if it is missing. Raise RunDirError if other users can access it or its parent.
+    Raise NotRunningError if the directory is missing. Raise RunDirError if other users can access the directory or its
+    parent directory.
     """
     try:
         for path in (os.path.dirname(run.path), run.path):

@@ -5,7 +5,7 @@
     python -I -S exec_worker.py SUPERVISOR_PID OOM_SCORE_ADJ PROCESSOR COMMAND...
 
 PROCESSOR is the number of the processor on which the worker runs, or -1 for any. The program is separate so that no
-code of the supervisor runs between fork and exec. It imports no ascpipe module.
+code of the supervisor runs between fork and exec. The program imports no module of ascpipe.
 """
 import ctypes
 import os

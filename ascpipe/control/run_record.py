@@ -1,6 +1,6 @@
 """Files with the counters of finished runs. `ascpipe report` and `ascpipe tune` read these files.
 
-The first line of a file describes the run. Each other line is a sample: the parts of an answer to ``status`` that
+The first line of a file describes the run. Each other line is a sample: the fields of an answer to ``status`` that
 change. The file is JSON lines, so that a killed daemon leaves all samples but the last one.
 """
 import json

@@ -47,7 +47,7 @@ class History:
         self._due = 0.0
         self._interval_s = _FIRST_INTERVAL_S
         self._count = 0
-        self._newest_save = 0.0  # time at which it was complete
+        self._newest_save = 0.0  # time at which that checkpoint was complete
 
     def look(self, now: float) -> None:
         """Take a sample if the time of the next sample has come. Call the method only while there is a session. ``now``

@@ -4,8 +4,8 @@
 
     python -m ascpipe.daemon.start --name NAME [--private-to PID] [--ready-fd FD]
 
-The module starts the template first, so that the template loads while the daemon's modules load. For that reason, it
-imports few modules.
+The module starts the template first, so that the template loads while the daemon's modules load. Therefore, the module
+imports few other modules.
 """
 import os
 

@@ -145,7 +145,7 @@ class Template:
         return worker
 
     def end(self) -> None:
-        """Kill and reap the template, and workers whose start is not complete. Workers continue to run."""
+        """Kill and reap the template, with forks that have not become workers yet. Workers continue to run."""
         if self.state != GONE:
             self.state = GONE
             kill(self._process)

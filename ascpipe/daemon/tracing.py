@@ -1,7 +1,8 @@
 """Class ``Tracing``, which starts and stops the recording of spans for ``ascpipe timeline``.
 
 Workers are notified when recording starts and stops, so recording has no overhead while it is off. A trainer always
-records the batches that it reads and, with several ranks, its exchanges. It receives the files with its segments.
+records the batches that it reads and, with several ranks, its exchanges. The trainer receives the span files together
+with the segments.
 """
 import contextlib
 import logging

@@ -129,7 +129,7 @@ class Board:
         for name in [name for name in running_daemons() if name != self._run.name][:_MOST_RANKS]:
             try:
                 theirs = ask(run_dir(name), messages.Status(), _ASK_RANK_S)["exchanges"]
-            except AscpipeError:  # it exits, or is busy
+            except AscpipeError:  # the daemon exits, or is busy
                 continue
             if theirs is not None and theirs["ranks"] == mine["ranks"] and theirs["rank"] != mine["rank"]:
                 found.append({**theirs, "daemon": name})

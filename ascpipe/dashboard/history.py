@@ -35,7 +35,7 @@ class _Columns:
 class History:
     """Points of the last hour. Memory is bounded, because the numbers of points, tables and series are limited.
 
-    With 64 tables, there are 14 + 64 * 4 series of 1800 values of 4 bytes, which are 2 MB.
+    With 64 tables, there are 14 + 64 * 4 series of 1800 values of 4 bytes, which take 2 MB.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Explanations of all error codes: the meaning, the consequences for data, and the recommended action.
 
-``ascpipe explain`` prints them, and ``docs/reference/errors.md`` is generated from them::
+``ascpipe explain`` prints the explanations, and ``docs/reference/errors.md`` is generated from the explanations::
 
     ascpipe explain --markdown > docs/reference/errors.md
 """

@@ -1,6 +1,6 @@
 """Errors of programs that call ascpipe with wrong arguments, in the wrong order, or for a graph that cannot be trained.
 
-Each class is also a subclass of the built-in exceptions that programs for the reference product catch.
+Each class is also a subclass of the built-in exceptions that programs written for Rec SDK catch.
 """
 from ascpipe.errors.base import AscpipeError
 

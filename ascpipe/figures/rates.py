@@ -1,8 +1,7 @@
 """Functions that compute the rates and the bottleneck of a daemon from successive answers to ``status``.
 
-Rates are differences of counters. The time that a process waits is estimated: it is the share of answers in which the
-process waits.
-docs/how-to/operations.md describes the rule for the bottleneck.
+Rates are differences of counters. The time that a process waits is estimated from the fraction of answers in which the
+process waits. docs/how-to/operations.md describes the rule for the bottleneck.
 """
 import collections
 from typing import Any, Counter, Dict, Iterator, List, Mapping, Optional, Sequence

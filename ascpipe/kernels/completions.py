@@ -1,6 +1,7 @@
 """Kernels that process the results of requests that the disk worker has finished.
 
-They update the table's rows, home rows and disk slots. The plain-Python version is ``tests/reference/completions.py``.
+The kernels update the table's rows, home rows and disk slots. The plain-Python version is
+``tests/reference/completions.py``.
 """
 import numpy as np
 

@@ -1,8 +1,8 @@
 """Kernels that derive the state of home rows and disk slots from entries and requests.
 
-A worker calls them after a restart or a cut (a change of the table between two steps). The rows of entries, the home
-rows of requests in flight, and the slots that a WRITE fills are in use. All other rows and slots become free when the
-readers that started earlier have finished. The plain-Python version is ``tests/reference/deriving.py``.
+A worker calls these kernels after a restart or a cut (a change of the table between two steps). The rows of entries,
+the home rows of requests in flight, and the slots that a WRITE fills are in use. All other rows and slots become free
+when the readers that started earlier have finished. The plain-Python version is ``tests/reference/deriving.py``.
 """
 import numpy as np
 

@@ -27,7 +27,7 @@ EXTENT = np.dtype([
     ("keys", "<i8"),
     ("lines", "<u8"),
     ("lines_before", "<u8"),  # number of lines before the index began to grow
-    ("frontier", "<u8"),  # keys with a hash below it have not moved; ``lines_before`` determines their home lines
+    ("frontier", "<u8"),  # keys whose hash is lower have not moved; ``lines_before`` determines their home lines
     ("unmoved", "<i8"),  # number of lines, from the first, that have not moved; 0 = the index is not growing
     ("room", "<i8"),  # lines that have address space
     ("lines_at", "<i8"),  # LINE[room]
@@ -36,7 +36,7 @@ EXTENT = np.dtype([
 
 #: row of the view, with the values of an entry that plans read; see ``view``
 ROW = np.dtype([
-    ("mask", "<u8"),  # bit p: the frame at position p of the ring holds the entry, or its record changes it
+    ("mask", "<u8"),  # bit p: the frame at position p holds the entry, or the frame's record changes the entry
     ("count", "<i8"),
     ("slot", "<i4"),
     ("home", "<i4"),
@@ -98,7 +98,7 @@ CLAIMS = np.dtype([
     ("left", "<i8"),  # frames left before the loop returns
     ("done", "<i8"),  # frames published since the caller set it to 0
     ("number", "<i8"),  # number of the claimed frame
-    ("parts", "<i8"),  # number of its parts to deduplicate
+    ("parts", "<i8"),  # number of parts of this frame to deduplicate
     ("largest", "<i8"),  # ids of the largest of these parts
     ("generation", "<u4"),  # generation of the key worker
     ("unused", "<u4"),

@@ -223,7 +223,7 @@ TABLE = struct(
     unlogged_deleted=("<i8", 480, "T: deleted keys that the eviction log lacks"),
 )
 
-ENTRY = struct(  # W writes it; between cut_granted and cut_filled, T writes it
+ENTRY = struct(  # W writes entries; between cut_granted and cut_filled, T writes entries
     "Entry", 48,
     key=("<i8", 0, "W"),
     count=("<i8", 8, "W: occurrences in trained batches"),

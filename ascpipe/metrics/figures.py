@@ -91,7 +91,7 @@ def _reading(key: str) -> Samples:
     readers.
     """
     def read(status: Status) -> List[Sample]:
-        reading = status.get("reading")  # daemons of earlier versions do not send it
+        reading = status.get("reading")  # daemons of earlier versions do not send this field
         return [] if reading is None else [((), float(reading[key]))]
 
     return read
