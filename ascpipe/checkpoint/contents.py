@@ -155,7 +155,7 @@ class KeyBlock(NamedTuple):
 
 
 class TablePosition(NamedTuple):
-    """Progress of a table. Together with the run id, the progress identifies the saved state of the table.
+    """Progress of a table. The run id and the progress of a table identify the saved state of the table.
 
     Attributes:
         last_ticket: last finished ticket, or -1 if no ticket is finished.

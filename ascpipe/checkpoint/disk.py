@@ -168,7 +168,7 @@ def read_file(directory_fd: int, name: str, limit: int) -> bytes:
 
 
 def sync(fd: int) -> None:
-    """Make the content of a file or the names in a directory durable."""
+    """Call fsync: make the content of a file, or the entries of a directory, durable."""
     os.fsync(fd)
 
 
@@ -228,7 +228,7 @@ def names(directory_fd: int) -> List[str]:
 
 
 def limit_mode(fd: int) -> None:
-    """Remove permissions outside ``FILE_MODE`` from a file that another program created."""
+    """Remove all permissions that ``FILE_MODE`` does not contain from a file that another program created."""
     os.fchmod(fd, stat.S_IMODE(os.fstat(fd).st_mode) & FILE_MODE)
 
 
@@ -263,7 +263,7 @@ def try_exchange(directory_fd: int, one: str, other: str) -> bool:
 
 
 def try_link(directory_fd: int, name: str, new_directory_fd: int, new_name: str) -> bool:
-    """Create a hard link. Change nothing and return False if the file system does not support the link."""
+    """Create a hard link. Change nothing and return False if the file system cannot create the hard link."""
     return _try(_CANNOT_LINK, os.link, name, new_name, src_dir_fd=directory_fd, dst_dir_fd=new_directory_fd,
                 follow_symlinks=False)
 

@@ -137,8 +137,8 @@ def _records_of(found: Input) -> Iterator[Values]:
 
 
 def columns_of(given: Optional[str]) -> Optional[Dict[str, Optional[str]]]:
-    """Parse the option ``--columns``, such as ``label,user:int64``. Return a dict from each name to the type, or to
-    None if the option gives no type.
+    """Parse the option ``--columns``, such as ``label,user:int64``. Return a dict that maps each name to its type, or
+    to None if no type is given.
 
     Return None if the option is not given.
 
@@ -258,7 +258,7 @@ def _of_texts(files: Sequence[DataFile], request: Request, to: str) -> Input:
 
 def _text_column(number: int, name: str, chosen: Optional[str], narrowest: Optional[str], has_missing: bool,
                  to: str) -> TextColumn:
-    """Return the output column of a text field. The default type is string if the output is a text file, and the
+    """Return the output column for a text field. The default type is string if the output is a text file, and the
     narrowest type that fits otherwise.
 
     Hexadecimal digits remain text, because they may be identifiers and not numbers.

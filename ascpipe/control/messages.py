@@ -192,7 +192,7 @@ class Reply:
 
 
 def verb_of(body: Body) -> str:
-    """Return the verb of a body, for example ``"add_stream"`` for an AddStream."""
+    """Return the verb that belongs to a request body, for example ``"add_stream"`` for an AddStream."""
     return re.sub(r"\B([A-Z])", r"_\1", type(body).__name__).lower()
 
 

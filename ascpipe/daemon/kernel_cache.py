@@ -110,7 +110,8 @@ def clear(path: str) -> None:
 # ---- the library
 
 def library(folder: str, environment: Mapping[str, str]) -> str:
-    """Return the path of the kernel library that processes with ``environment`` load, or an empty string.
+    """Return the path of the kernel library that processes with ``environment`` load. Return an empty string if there
+    is none.
 
     A library of the installed package is trusted like its Python files. The seal must list a library in ``folder``.
     """
