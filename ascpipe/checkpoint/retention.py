@@ -42,7 +42,7 @@ def complete_checkpoints(directory: str) -> List[Found]:
 
 
 def deltas_of(directory: str, base: str) -> List[str]:
-    """List the prefixes of all deltas in a directory whose base name is ``base``. A delta is listed before its
+    """In a directory, list the prefixes of all deltas with the base name ``base``. A delta is listed before its
     ancestors.
 
     Raises:
