@@ -5,7 +5,7 @@ import os
 from typing import Any, Callable, Collection, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
-from ascpipe.tf.checkpoints import loading, pretrained
+from ascpipe.tf.checkpoints import loading, pending_loads, pretrained
 from ascpipe.tf.checkpoints.instances import Wanted, instance_of
 from ascpipe.tf.checkpoints.loading import Load
 from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
@@ -108,6 +108,7 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
         if state.trains:
             names = {load.shape.name: load.spec.name for load in loads}
             pretrained.complete(state, pipeline, checkpoint, names, attach)
+        pending_loads.settle(state)
         return {load.spec.name: load.spec.rows for load in loads}
 
 
@@ -190,6 +191,7 @@ def load_tables(state: GraphState, pipeline: Pipeline, sources: Mapping[str, Sou
                 loading.load_tables(pipeline, held, list(loads.values()))
                 loading.require_loaded(others, ", ".join(checkpoints))
                 pipeline.begin_history()
+    pending_loads.settle(state)
     return {name: load.spec.rows for name, load in loads.items()}
 
 

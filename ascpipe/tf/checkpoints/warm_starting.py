@@ -15,6 +15,7 @@ from ascpipe.checkpoint.tree import open_tree
 from ascpipe.errors import ArgumentError, CallOrderError, ColumnError, SaverError
 from ascpipe.errors.base import shown
 from ascpipe.tf import internals, patches
+from ascpipe.tf.checkpoints import pending_loads
 from ascpipe.tf.checkpoints.restoring import Source, load_tables
 from ascpipe.tf.checkpoints.tensorflow_part import op_name
 from ascpipe.tf.graph.column_names import table_name
@@ -135,6 +136,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
             finally:
                 begun.is_under_way = False
     _WarmStarts.of(state).tables.update(sources)
+    pending_loads.expect(state, sources)
     if not sources:
         _log.warning("the warm start from %s initializes no table; this graph has %s", ckpt_to_initialize_from,
                      ", ".join(state.tables) or "none")

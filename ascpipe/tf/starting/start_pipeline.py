@@ -17,7 +17,7 @@ from ascpipe.layout.words import TRAIN
 from ascpipe.logs import counted
 from ascpipe.shm import segment
 from ascpipe.tf import internals, patches
-from ascpipe.tf.checkpoints import pretrained
+from ascpipe.tf.checkpoints import pending_loads, pretrained
 from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.checkpoints.live_rows import LiveRows
 from ascpipe.tf.clean_up import end_quietly
@@ -224,8 +224,10 @@ def _do_call(self: Any, *arguments: Any) -> Any:
             refuse_fed_ids(self.graph, arguments)
         _warn_of_early_run(self)
         started = pretrained.starts(self.graph)
+        pending = pending_loads.sizes(self.graph)
         result = patches.SESSION_CALL.plain(self, *arguments)
         pretrained.load_started(self, started)
+        pending_loads.require_loaded(self.graph, pending)
         return result
     except tf.errors.OpError as error:
         op_errors.raise_coded(error)
