@@ -88,13 +88,13 @@
 
 Errors of a step are raised in C++ as TensorFlow errors, with a code in the message: E110 as above, E123 (a step waited
 longer than ``wait_timeout_s``), E204 (a forked process uses the trainer's pipeline), E205 (the pipeline of a graph was
-not started, or has ended), E301 (damaged shared memory, or a damaged message of another rank), E310, E311 and E312 (an
-exchange with other ranks failed), E313 (a property that must be equal differs between ranks), E314 (a step of one rank
-failed, or ranks executed different steps), E320 (a table is full), E321 (out of memory for a table), E322 (a batch is
-duplicate or too late), E323 (a batch is too large), E324 (``lookup_sparse`` received invalid ids or weights), E330
-to E335 (training data, as in the classes above), E337 (a record does not have the features that are read), E340
-(pyarrow is not installed), E341 and E342 (updates of served rows), E421 (rows on disk cannot be read or written); see
-``ascpipe/layout/codes.py``.
+not started, or has ended), E206 (a session that began later trains the same table), E301 (damaged shared memory, or a
+damaged message of another rank), E310, E311 and E312 (an exchange with other ranks failed), E313 (a property that must
+be equal differs between ranks), E314 (a step of one rank failed, or ranks executed different steps), E320 (a table is
+full), E321 (out of memory for a table), E322 (a batch is duplicate or too late), E323 (a batch is too large), E324
+(``lookup_sparse`` received invalid ids or weights), E330 to E335 (training data, as in the classes above), E337 (a
+record does not have the features that are read), E340 (pyarrow is not installed), E341 and E342 (updates of served
+rows), E421 (rows on disk cannot be read or written); see ``ascpipe/layout/codes.py``.
 
 Codes and attributes are stable; messages may change. An error that was received from another process (``received``) has
 the class, code and message of that error. Its other attributes are ``None``.

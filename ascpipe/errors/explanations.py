@@ -63,6 +63,10 @@ _OTHERS: Dict[str, Explanation] = {
         "Call `asc.start()` after the graph is built and before the first `session.run()`. With `mx_rec`, call "
         "`start_asc_pipeline()`, or `modify_graph_and_start_emb_cache()` if lookups take tensors. For an "
         "Estimator, pass the hook `asc.StartHook()`."),
+    "E206": Explanation(
+        "A session trained a table after a session that was created later had trained it.",
+        "The step trained nothing. Training in the later session is not affected.",
+        "Close the earlier session, or create a new session to continue training there."),
     "E210": Explanation(
         "The daemon already serves another trainer.", _SESSION,
         "Wait for the other trainer, start another daemon with `--name`, or unset ASCPIPE_NAME to use a private "

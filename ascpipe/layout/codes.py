@@ -24,6 +24,7 @@ SUPERVISOR_GONE = NativeError("E110", "FAILED_PRECONDITION", "the daemon died")
 WAITED_LONG = NativeError("E123", "INTERNAL", "a step waited for longer than wait_timeout_s")
 FORKED = NativeError("E204", "FAILED_PRECONDITION", "a forked child of the trainer uses its pipeline")
 NOT_STARTED = NativeError("E205", "FAILED_PRECONDITION", "the pipeline of a graph was not started, or was stopped")
+OTHER_SESSION = NativeError("E206", "FAILED_PRECONDITION", "a session trains a table that a later session trains")
 DAMAGED_TABLE = NativeError("E301", "DATA_LOSS", "a plan, an entry or a row number in shared memory is invalid")
 RANKS_LATE = NativeError("E310", "FAILED_PRECONDITION", "other ranks did not join an exchange in time")
 RANKS_POISONED = NativeError("E311", "DATA_LOSS", "a step of several ranks failed after some had updated their tables")
@@ -51,8 +52,8 @@ UPDATE_OUT_OF_ORDER = NativeError(
 ROW_UNREADABLE = NativeError("E421", "DATA_LOSS", "a row on disk cannot be read")
 
 NATIVE_ERRORS: Tuple[NativeError, ...] = (
-    SUPERVISOR_GONE, WAITED_LONG, FORKED, NOT_STARTED, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED, RANKS_ENDED,
-    RANKS_DIFFER, RANKS_APART, TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, RECORD_DAMAGED,
+    SUPERVISOR_GONE, WAITED_LONG, FORKED, NOT_STARTED, OTHER_SESSION, DAMAGED_TABLE, RANKS_LATE, RANKS_POISONED,
+    RANKS_ENDED, RANKS_DIFFER, RANKS_APART, TABLE_FULL, NO_MEMORY_LEFT, OUT_OF_TURN, BATCH_TOO_LARGE, BAD_BAGS, RECORD_DAMAGED,
     DATA_CHANGED, DATA_UNREADABLE, INDEX_UNUSABLE, BAD_BATCH_PLAN, INDEX_NOT_WRITTEN, RECORD_UNFIT, PARQUET_MISSING,
     UPDATE_DAMAGED, UPDATE_OUT_OF_ORDER, ROW_UNREADABLE)
 

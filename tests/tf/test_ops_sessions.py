@@ -151,7 +151,7 @@ def test_the_later_of_two_training_sessions_drives_the_table():
             with session(graph, initialize=False) as newer:
                 newer.run(graph.channels[0].plans[0].slots)
                 with pytest.raises(tf.errors.FailedPreconditionError,
-                                   match="'table0' is trained by another session, which began later"):
+                                   match="E206: table 'table0' is trained by another session, which began later"):
                     older.run(graph.channels[0].plans[0].slots)
                 newer.run(graph.channels[0].plans[0].slots)
 

@@ -7,6 +7,7 @@
 #include "bridge/session_mark.h"
 #include "bridge/status.h"
 #include "core/atomics.h"
+#include "core/error_codes.gen.h"
 
 namespace ascpipe {
 
@@ -90,9 +91,9 @@ Status Table::Drive(OpKernelContext* ctx) {
   TF_RETURN_IF_ERROR(SessionNumber(ctx, &session));
   std::lock_guard<std::mutex> lock(mutex_);
   if (session < driver_) {
-    return Refuse(Code::kFailedPrecondition, "table '", name_,
-                  "' is trained by another session, which began later than this one. One session at a time trains a "
-                  "table: close this one, or open a new one to go on");
+    return Refuse(kE206, "table '", name_,
+                  "' is trained by another session, which began later than this one. Nothing was trained. One session "
+                  "at a time trains a table: close this session, or create a new session to continue");
   }
   driver_ = session;
   return OkStatus();
