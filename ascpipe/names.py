@@ -57,7 +57,9 @@ class RunDir:
         self.dashboard = os.path.join(self.path, "dashboard.url")
 
     def worker_log(self, worker: str) -> str:
-        """Return the log path of a worker such as ``"key-0"``. The log has the stderr of the worker's last process."""
+        """Return the log path of a worker such as ``"key-0"``. The file contains the stderr of the worker's newest
+        process.
+        """
         return os.path.join(self.path, worker + ".log")
 
     def worker_spans(self, worker: str) -> str:
@@ -69,7 +71,7 @@ class RunDir:
         return [name for name in sorted(os.listdir(self.path)) if _WORKER_SPANS.fullmatch(name)]
 
     def files(self) -> List[str]:
-        """Return the names of existing files that a daemon creates in the directory. Callers delete only these files.
+        """Return the names of the daemon's files that exist in the run directory. Callers delete only these files.
         """
         own = {os.path.basename(path) for path in (
             self.lock, self.control, self.lifeline, self.owner, self.log, self.exchange_spans,
@@ -79,7 +81,7 @@ class RunDir:
 
 
 def dashboard_of(run: RunDir) -> str:
-    """Return the address of the dashboard that a daemon serves, or an empty string if it serves none."""
+    """Return the address of a daemon's dashboard, or an empty string if the daemon does not serve a dashboard."""
     try:
         with open(run.dashboard, encoding="ascii") as file:
             return file.readline().strip()
@@ -155,7 +157,7 @@ def make_private_dir(path: str) -> None:
 
 
 def check_private_dir(path: str) -> None:
-    """Raise an error for a directory that other users could have created or can change.
+    """Raise an error if other users could have created a directory, or can change it.
 
     Raises:
         FileNotFoundError: the directory does not exist.
@@ -163,7 +165,7 @@ def check_private_dir(path: str) -> None:
     """
     try:
         status = os.lstat(path)
-    except (NotADirectoryError, PermissionError) as error:  # the error is about the parent
+    except (NotADirectoryError, PermissionError) as error:  # the error concerns the parent directory
         raise RunDirError(path, error.strerror or str(error)) from error
     if stat.S_ISLNK(status.st_mode):
         raise RunDirError(path, "it is a symbolic link")

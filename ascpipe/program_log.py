@@ -1,4 +1,4 @@
-"""Logger of user programs, which writes to standard error. An environment variable sets its level."""
+"""Logger of user programs, which writes to standard error. ``$MXREC_LOG_LEVEL`` sets the level of the logger."""
 import logging
 import os
 import sys
@@ -34,7 +34,7 @@ class _Screen(logging.StreamHandler):
 
 
 def program_logger() -> logging.Logger:
-    """Return the logger ``mx_rec``. A handler for standard error is added if there is none.
+    """Return the logger ``mx_rec``. The first call adds a handler that writes to standard error.
 
     The level is ``$MXREC_LOG_LEVEL`` or INFO, unless the program has set a level.
 

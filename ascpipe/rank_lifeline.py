@@ -49,7 +49,8 @@ class Lifeline:
 
 
 def end_with_launcher(environment: Mapping[str, str]) -> Optional[threading.Thread]:
-    """Start a thread that ends this process when the launcher exits. It sends SIGTERM, and SIGKILL after 10 s.
+    """Start a thread that ends this process when the launcher exits. The thread sends SIGTERM to this process, and
+    SIGKILL 10 s later.
 
     Returns:
         The thread, or None if the launcher runs all ranks on its own machine.

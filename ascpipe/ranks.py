@@ -40,7 +40,7 @@ class Launcher(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """Cause of a rank's failure: time in seconds since the epoch, rank, and a one-line sentence."""
+    """Cause of a rank's failure: time in seconds since the epoch, number of the rank, and a description of one line."""
 
     when: float
     rank: int
@@ -107,7 +107,8 @@ def daemon_of_this_rank(name: str) -> str:
 
 
 def told(environment: Mapping[str, str]) -> Dict[str, str]:
-    """Return this rank's environment variables of Open MPI and Ascend servers. Without a launcher, return no variable.
+    """Return the environment variables that Open MPI and Ascend servers would set for this rank. Return an empty dict
+    if there is no launcher.
 
     The launcher's rank and number of ranks override variables of run scripts. Existing device numbers are kept.
     """
@@ -137,10 +138,11 @@ def check_horovod() -> None:
 
 
 def check_own_name() -> None:
-    """Check that this machine's name has an address that other machines can reach, because Horovod listens there.
+    """Check that this machine's host name resolves to an address that other machines can reach. Horovod listens on this
+    address.
 
     Raises:
-        RanksError: the name has no address, or its address is a loopback address.
+        RanksError: the host name does not resolve, or resolves to a loopback address.
     """
     name = socket.gethostname()
     try:
@@ -155,7 +157,8 @@ def check_own_name() -> None:
 
 
 def leave_cause(text: str) -> None:
-    """Record the cause of this rank's failure before it exits. Without ``ascpipe run --ranks``, do nothing.
+    """Record the cause of this rank's failure before it exits. Do nothing if ``ascpipe run --ranks`` did not start this
+    rank.
 
     Args:
         text: cause of the failure. It is converted to one line.
@@ -168,7 +171,7 @@ def leave_cause(text: str) -> None:
         with open(os.path.join(folder, "rank-{}.causes".format(get_rank_id())), "a", encoding="utf-8") as file:
             file.write(line)
     except OSError:
-        pass  # another machine does not have the folder; the stderr of the rank has the cause
+        pass  # another machine does not have the folder; the cause is on the stderr of the rank
 
 
 def cause_of(error: BaseException) -> str:
@@ -178,13 +181,17 @@ def cause_of(error: BaseException) -> str:
 
 
 def cause_of_end() -> str:
-    """Return the unhandled error of the program, or an empty string. An exit handler calls this function."""
+    """Return a line that describes the unhandled error of the program, or an empty string if there is no such error. An
+    exit handler calls this function.
+    """
     error = getattr(sys, "last_value", None)
     return "" if error is None else cause_of(error)
 
 
 def end_at_once(text: str, code: int) -> None:
-    """Exit without exit handlers. Record and print the cause, and flush the output. The function does not return."""
+    """Exit without calling exit handlers. Before the exit, record and print the cause of the failure, and flush stdout
+    and stderr. The function does not return.
+    """
     leave_cause(text)
     sys.stderr.write("ascpipe: {}\n".format(text))
     logging.shutdown()
@@ -227,7 +234,7 @@ def _number(what: str) -> int:
 
 
 def number_in(text: str) -> Optional[int]:
-    """Return the number in a variable, or None if the value is not a number of one to nine digits.
+    """Parse the value of an environment variable. Return None unless the value is a number of one to nine digits.
 
     Other notations are refused, because Horovod, MPI and ascpipe may parse them differently.
     """

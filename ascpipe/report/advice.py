@@ -1,4 +1,4 @@
-"""Advice for the next run, computed from the figures of a run. The functions are pure.
+"""Advice for the next run, computed from the statistics of a finished run. The functions are pure.
 
 An expected gain is an upper limit. It assumes that the change removes all of the waiting time that it addresses.
 """
@@ -46,7 +46,7 @@ def advice_of(figures: Mapping[str, Any]) -> List[Advice]:
 
 
 def _gain(share: float) -> float:
-    """Return the relative increase of steps/s if a share of the step time is saved. It is limited to 9 (900 %)."""
+    """Return the relative increase in steps/s if the step time decreases by ``share``. The maximum is 9 (900 %)."""
     return 1 / max(0.1, 1 - share) - 1
 
 
@@ -86,8 +86,9 @@ def _of_input(figures: Mapping[str, Any], share: float) -> List[Advice]:
 
 
 def _of_devices(figures: Mapping[str, Any], waited: float) -> List[Advice]:
-    """Return advice for the device rows. The gain of shorter waits is divided among tables in proportion to the rows
-    that are swapped in."""
+    """Return advice on the number of device rows of each table. The expected gain is divided among tables in proportion
+    to the number of rows that each table swaps in.
+    """
     found = []
     loads = sum(table["loads"] for table in figures["tables"]) or 1
     for table in figures["tables"]:

@@ -1,4 +1,4 @@
-"""Charts as inline SVG. They need no script, and each chart has a text for screen readers."""
+"""Charts as inline SVG. The charts need no script, and each chart contains a description for screen readers."""
 import html
 from typing import List, Sequence, Tuple
 

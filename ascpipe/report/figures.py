@@ -1,4 +1,4 @@
-"""Figures of a recorded run, computed with the functions of ``ascpipe stats``."""
+"""Statistics of a recorded run, computed with the functions of ``ascpipe stats``."""
 import collections
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -12,7 +12,7 @@ _WINDOW = 5  # number of samples from which a bottleneck is computed, as in one 
 
 
 def record_of(name: Optional[str], last: bool) -> run_record.Record:
-    """Return the record with a name or the newest record.
+    """Return the record of the run ``name``. If ``name`` is None or ``last`` is true, return the newest record.
 
     Raises:
         RecordError: there is no such record, or it is damaged or too short.
@@ -32,7 +32,7 @@ def record_of(name: Optional[str], last: bool) -> run_record.Record:
 
 
 def figures_of(record: run_record.Record) -> Dict[str, Any]:
-    """Return the figures for ``report.page`` and ``report.advice_of``. The function is pure."""
+    """Return the statistics that ``report.page`` and ``report.advice_of`` need. The function is pure."""
     samples = record.samples
     first = samples[0]
     last = samples[-1]
@@ -59,7 +59,7 @@ def figures_of(record: run_record.Record) -> Dict[str, Any]:
 
 
 def _bottlenecks(samples: List[Dict[str, Any]]) -> Dict[str, float]:
-    """Return a dict from bottleneck to its share of the run."""
+    """Return a dict: name of a bottleneck -> share of the run's time with this bottleneck."""
     found = collections.Counter(bottleneck(samples[start:start + _WINDOW])
                                 for start in range(0, len(samples) - 1, _WINDOW - 1))
     del found[NOTHING]

@@ -1,4 +1,4 @@
-"""HTML page of a report: one file without scripts, which loads nothing."""
+"""HTML page of a report: one file that contains no scripts and loads no other files."""
 import html
 import json
 from typing import Any, List, Mapping, Sequence, Tuple
@@ -7,7 +7,7 @@ from ascpipe.report.advice import Advice
 from ascpipe.report.charts import bars, line_chart
 
 _MOST_CHARTS = 40  # tables with a chart; further tables are only in the list
-_MOST_CHECKPOINTS = 50  # the newest checkpoints of the list
+_MOST_CHECKPOINTS = 50  # the list contains at most this many checkpoints, newest first
 _STYLE = """
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}.wide{overflow-x:auto}
@@ -54,7 +54,7 @@ def page(title: str, figures: Mapping[str, Any], advice: Sequence[Advice]) -> st
 
 
 def _checkpoints(saves: Sequence[Mapping[str, Any]]) -> List[str]:
-    """Return the parts of the page about the checkpoints of a run."""
+    """Return the HTML elements that list the checkpoints of a run."""
     if not saves:
         return ["<p>The run saved no checkpoint.</p>"]
     return [
@@ -75,7 +75,7 @@ def advice_list(advice: Sequence[Advice]) -> str:
 
 
 def gain_text(advice: Advice) -> str:
-    """Return a sentence about the expected gain."""
+    """Return a sentence that states the expected gain of a change."""
     if advice.gain <= 0:
         return "Steps do not become faster."
     return "Expected gain: at most {:.0f} % more steps per second.".format(100 * advice.gain)

@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 def decoded_index(content: bytes, checksum: Checksum) -> Tuple[int, Dict[bytes, Entry]]:
-    """Return the number of data files, and the entries by key.
+    """Decode an index file. Return the number of data files, and a dict from key to entry.
 
     Raises:
         ValueError: the index is damaged, or has a format that this version does not read.
@@ -87,24 +87,26 @@ def encoded_index(shards: int, entries: Dict[bytes, Entry], checksum: Checksum) 
 
 
 def name_of(key: bytes) -> str:
-    """Return the name of a tensor. Bytes that are not UTF-8 become surrogates."""
+    """Return the name of the tensor whose key is ``key``. Bytes that are not valid UTF-8 are decoded to surrogates."""
     return key.decode("utf-8", "surrogateescape")
 
 
 def key_of(name: str) -> bytes:
-    """Return the key of a tensor, the inverse of ``name_of``."""
+    """Return the key of the tensor ``name``. This function is the inverse of ``name_of``."""
     return name.encode("utf-8", "surrogateescape")
 
 
 def slice_key(name: str, part: Slice) -> bytes:
-    """Return the key of a slice of a partitioned variable. TensorFlow orders these keys before all names."""
+    """Return the key of a slice of a partitioned variable. In TensorFlow's order, the keys of slices precede the keys
+    of all tensors.
+    """
     escaped = b"".join(_ESCAPES.get(byte, bytes([byte])) for byte in key_of(name))
     rank = bytes([1, len(part)]) if part else b"\0"
     return b"\0" + escaped + b"\0\1" + rank + b"".join(_ordered(number) for extent in part for number in extent)
 
 
 def _ordered(number: int) -> bytes:
-    """Encode a signed number so that the order of the bytes is the order of the numbers."""
+    """Encode a signed number. Encoded numbers, compared as byte strings, have the same order as the numbers."""
     size = 1
     while not -(1 << 7 * size - 1) <= number < 1 << 7 * size - 1:
         size += 1
@@ -119,7 +121,8 @@ def _ordered(number: int) -> bytes:
 
 
 def _handle(data: bytes, place: int) -> Tuple[Tuple[int, int], int]:
-    """Return (offset, size) of a block, and the position after this pair."""
+    """Decode the handle of a block at ``place``. Return (offset, size) of the block, and the position after the handle.
+    """
     offset, place = varint(data, place)
     size, place = varint(data, place)
     return (offset, size), place
@@ -156,7 +159,9 @@ def _items(block: bytes) -> Iterator[Tuple[bytes, bytes]]:
 
 
 def _append(written: bytearray, items: Sequence[Tuple[bytes, bytes]], checksum: Checksum) -> bytes:
-    """Append a block, and return its handle. Each key is stored in full, without a shared prefix."""
+    """Append a block to ``written``, and return the encoded handle of the block. Each key is stored in full, without a
+    shared prefix.
+    """
     block = bytearray()
     restarts = []
     for key, value in items:
@@ -215,7 +220,7 @@ def _text(field: int, content: bytes) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[Tuple[int, Union[int, bytes]]]:
-    """Yield (number of the field, value) of a protocol buffer."""
+    """Yield (field number, value) for each field of a protocol buffer."""
     place = 0
     while place < len(message):
         tag, place = varint(message, place)
@@ -247,7 +252,7 @@ def _signed(value: Optional[Union[int, bytes]]) -> int:
 
 
 def varint(data: bytes, place: int) -> Tuple[int, int]:
-    """Return the number at a position, and the position after the number.
+    """Decode the varint at ``place``. Return its value, and the position after the varint.
 
     Raises:
         ValueError: the number is truncated or too long.

@@ -72,11 +72,11 @@ class Bundle:
                         if not key.startswith(b"\0")}
 
     def keys_of(self, name: str) -> List[bytes]:
-        """Return the keys of the entries of a tensor."""
+        """Return the key of a tensor, and the keys of its slices if the tensor is partitioned."""
         return [key_of(name), *(slice_key(name, part) for part in self.tensors[name].slices)]
 
     def entry(self, key: bytes) -> Entry:
-        """Return the entry with a key."""
+        """Return the entry that the index contains for ``key``."""
         return self._entries[key]
 
     def pieces(self, name: str) -> List[Piece]:
@@ -99,8 +99,8 @@ class Bundle:
         return found
 
     def verify(self) -> None:
-        """Check the slices of all tensors, and compare the bytes with their checksums. Tensors of strings are not
-        compared.
+        """Check the slices of all tensors, and verify the checksums of the bytes. The checksums of string tensors are
+        not verified.
 
         Raises:
             DamagedCheckpointError: a checksum is wrong, or a slice is missing.
@@ -222,7 +222,7 @@ class BundleWriter:
         one.end += len(content)
 
     def end(self, key: bytes, like: Entry, shard: int = 0) -> None:
-        """End a tensor. ``like`` is an entry with the type, shape and slices of the tensor."""
+        """Finish the tensor ``key``. ``like`` is an entry with the type, shape and slices of the tensor."""
         one = self._shards[shard]
         crc = like.crc if like.dtype in _NOT_PLAIN else one.crc.masked()
         self._entries[key] = like._replace(shard=shard, offset=one.begin, size=one.end - one.begin, crc=crc)
@@ -230,7 +230,7 @@ class BundleWriter:
         one.crc = Crc()
 
     def copy(self, bundle: Bundle, name: str) -> None:
-        """Copy a tensor of another checkpoint."""
+        """Copy a tensor from another checkpoint."""
         for key in bundle.keys_of(name):
             entry = bundle.entry(key)
             for content in bundle.content(entry):
@@ -248,11 +248,11 @@ class BundleWriter:
 
     @property
     def tensors(self) -> List[str]:
-        """Return the names of the tensors."""
+        """Return the names of the tensors that were finished, copied or aliased."""
         return [name_of(key) for key in self._entries if not key.startswith(b"\0")]
 
     def finish(self) -> str:
-        """Write the index, and make all files durable. Return the name of the index."""
+        """Write the index, and make all files durable. Return the name of the index file."""
         name = self._stem + ".index"
         disk.write_file(self._fd, name, encoded_index(len(self._shards), self._entries, masked))
         disk.sync_all([*(shard.fd for shard in self._shards), self._fd])
@@ -277,7 +277,7 @@ class _Shard:
 
 
 def _extents(part: Slice, shape: Sequence[int]) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
-    """Return the start and the lengths of a slice."""
+    """Return the start and the length of a slice in each dimension."""
     starts = tuple(start for start, _ in part)
     return starts, tuple(size if length < 0 else length for (_, length), size in zip(part, shape))
 
@@ -290,7 +290,9 @@ def _elements(shape: Sequence[int]) -> int:
 
 
 def tiles(pieces: Sequence[Piece], shape: Sequence[int]) -> Optional[str]:
-    """Return None if the pieces contain each value of a tensor exactly once. Otherwise, return the reason."""
+    """Return None if the pieces contain each value of a tensor exactly once. Otherwise, return a message that describes
+    the error.
+    """
     if sum(_elements(piece.shape) for piece in pieces) != _elements(shape):
         return "its slices do not have all {} values".format(_elements(shape))
     for piece in pieces:

@@ -3,7 +3,7 @@ from ascpipe.data import native
 
 
 def masked(content: bytes) -> int:
-    """Return the masked CRC-32C of bytes."""
+    """Return the masked CRC-32C of ``content``."""
     return native.masked(native.crc32c(content))
 
 
@@ -18,5 +18,5 @@ class Crc:
         self._value = native.crc32c(content, self._value)
 
     def masked(self) -> int:
-        """Return the masked checksum of all bytes."""
+        """Return the masked checksum of all bytes that were passed to ``update``."""
         return native.masked(self._value)

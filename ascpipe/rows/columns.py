@@ -38,7 +38,7 @@ class Column(NamedTuple):
 
     @property
     def row_bytes(self) -> int:
-        """Return the number of bytes of a row."""
+        """Return the number of bytes that the column takes in each row."""
         return int(np.dtype(self.dtype).itemsize) * max(self.width, 1)
 
 
@@ -53,7 +53,7 @@ def columns_of(spec: TableSpec, *, slots: bool, counts: bool, dtype: str = FLOAT
 
 
 def pieces_of(spec: TableSpec, names: Sequence[str]) -> List[Piece]:
-    """Return the folders of the checkpoint that contain these columns."""
+    """Return the checkpoint's folders that contain the columns ``names``."""
     key, count, timestamp = count_pieces(spec)
     row, *slots = float_pieces(spec)
     known = {KEY: key, ROW: row, COUNT: count, TIMESTAMP: timestamp,

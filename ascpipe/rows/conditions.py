@@ -31,7 +31,7 @@ class Condition(NamedTuple):
         return sorted({column for column, _, _ in self.clauses})
 
     def holds(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return for which rows the condition is true, as bool[n].
+        """Return bool[n], which is True for the rows that meet the condition.
 
         Args:
             values: int64[n] for each column of the condition, and for the keys.

@@ -1,4 +1,4 @@
-"""New checkpoints with the content of another checkpoint, in which some tables are changed."""
+"""Copies of checkpoints with changes in some tables."""
 import uuid
 from typing import Iterator, List, Optional
 
@@ -48,14 +48,16 @@ class Copy:
         return self.checkpoint.candidates(table, rank, self.ranks)
 
     def check_unchanged(self) -> None:
-        """Raise an error if files that were read have changed meanwhile. The checkpoint checks its own files."""
+        """Raise an error if an input file has changed since it was opened. ``Checkpoint`` checks the files of the
+        checkpoint.
+        """
 
     def specs(self, rank: int) -> List[TableSpec]:
-        """Return the specs of a rank's slice."""
+        """Return the specs of all tables in a rank's slice."""
         return [self.spec_of(one, rank) for one in self.checkpoint.tables.values()]
 
     def write(self, writer: TablesWriter, rank: int) -> None:
-        """Write all tables of a rank."""
+        """Write all tables in a rank's slice."""
         for name in self.checkpoint.tables:
             writer.write_table(self.name_of(name), self._counted(self.blocks(name, rank)), self.candidates(name, rank),
                                self.checkpoint.pool(name))

@@ -24,7 +24,7 @@ from ascpipe.rows.conditions import Condition, parsed
 from ascpipe.rows.manifest import Exported
 from ascpipe.rows.sorting import Arrays, Room, in_key_order, temporary_rooms
 
-Progress = Callable[[int, int], None]  #: (rows so far, all rows)
+Progress = Callable[[int, int], None]  #: (rows written so far, total number of rows)
 
 
 class Request(NamedTuple):
@@ -52,7 +52,8 @@ class Request(NamedTuple):
 
 
 def exported(request: Request, progress: Optional[Progress] = None) -> Exported:
-    """Write the rows of a table to files, in the order of their keys. The directory appears when it is complete.
+    """Write the rows of a table to files, sorted by key. The new directory becomes visible when all its files are
+    complete.
 
     Args:
         progress: called after each block of rows.

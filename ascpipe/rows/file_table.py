@@ -11,7 +11,7 @@ from ascpipe.rows.sources import Part, Source, checked_parts
 
 
 class FileTable:
-    """Rows of files. The class has the methods of ``Checkpoint`` that a load of one table calls.
+    """Rows of files. The class provides the methods of ``Checkpoint`` that are needed to load one table.
 
     Args:
         source: opened files. Their columns fit the table.
@@ -40,7 +40,8 @@ class FileTable:
             spec.name: spec._replace(slots=slots, rows=len(self._keys), candidates=0, initial=None, policies=policies)}
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """Return the number of rows of a rank, and 0 because files contain no keys without a row."""
+        """Return the number of a rank's keys with a row, and the number of its keys without a row, which is always 0.
+        """
         return int(belongs(self._keys, rank, ranks).sum()), 0
 
     def keys_with_rows(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
@@ -67,7 +68,7 @@ class FileTable:
         self._source.check_unchanged()
 
     def pool(self, table: str) -> Optional[np.ndarray]:
-        """Return None, because the initializer of the program determines the rows of new keys."""
+        """Return None: the program's initializer computes the rows of new keys."""
         return None
 
     def _parts(self, table: str, columns: Sequence[str], rank: int, ranks: int) -> Iterator[Tuple[Part, Any]]:

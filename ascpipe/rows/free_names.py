@@ -1,4 +1,4 @@
-"""Functions that choose names for new checkpoints. A name in use is never chosen."""
+"""Functions that choose unused names for new checkpoints."""
 import os
 import re
 from typing import NamedTuple, Optional, Tuple
@@ -25,7 +25,7 @@ class Name(NamedTuple):
 
 
 def free_name(prefix: str) -> Name:
-    """Return the name ``dir/base-step`` of a new checkpoint.
+    """Parse ``prefix``, the name ``dir/base-step`` of a new checkpoint, and check that no checkpoint has this name.
 
     Raises:
         ArgumentError: the name is in use.
@@ -65,7 +65,7 @@ def new_name(source: str, to: Optional[str], word: str) -> Name:
 
 
 def _is_taken(place: Place) -> bool:
-    """Return whether a checkpoint of ascpipe or of TensorFlow has this name."""
+    """Return whether a checkpoint of ascpipe or of TensorFlow already has the name ``place``."""
     return any(os.path.lexists(os.path.join(place.directory, name)) for name in (*place.names, place.stem + ".index"))
 
 

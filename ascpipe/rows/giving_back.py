@@ -79,7 +79,7 @@ def given_back(request: Request, progress: Optional[Progress] = None) -> GivenBa
     Row i of a variable is the row of key i. Other variables are copied.
 
     Args:
-        progress: called after each block of rows with (rows so far, all rows).
+        progress: called after each block of rows with (rows written so far, total number of rows).
 
     Raises:
         ArgumentError: an argument is not allowed.
@@ -138,7 +138,7 @@ class _Given:
             raise self._refused("it has no rows. Pass the number of rows of the variable")
 
     def blocks(self, folder: str) -> Iterator[Arrays]:
-        """Yield all rows of the variable with their slots, in the order of the rows."""
+        """Yield blocks of consecutive rows of the variable, with the rows of its optimizer slots."""
         columns = columns_of(self.spec, slots=True, counts=False)
         names = [column.name for column in columns]
         sorted_blocks = in_key_order(
@@ -174,7 +174,7 @@ class _Given:
 
 def _write(checkpoint: Checkpoint, given: Sequence[_Given], folder: str, stem: str,
            progress: Optional[Progress]) -> Dict[str, List[str]]:
-    """Write the files, one for the variables of the checkpoint and one for each array of a table."""
+    """Write the data files: one file for the variables of the checkpoint, and one file for each array of a table."""
     taken = {one.variable for one in given}
     slots: Dict[str, List[str]] = {one.variable: [] for one in given}
     done = 0
@@ -211,7 +211,9 @@ def _write(checkpoint: Checkpoint, given: Sequence[_Given], folder: str, stem: s
 
 
 def _publish(folder: str, directory: str) -> None:
-    """Move the files to their directory. The index is moved last, because an index marks a complete checkpoint."""
+    """Move the files of a checkpoint from ``folder`` to ``directory``. The index file is moved last, because it marks
+    the checkpoint as complete.
+    """
     with disk.closing(disk.open_directory(folder)) as old, disk.closing(disk.open_directory(directory)) as new:
         for name in sorted(disk.names(old), key=lambda name: (name.endswith(".index"), name)):
             disk.rename(old, name, name, new)

@@ -65,10 +65,10 @@ class Imported(NamedTuple):
 
 
 def imported(request: Request, progress: Optional[Progress] = None) -> Imported:
-    """Write a new checkpoint, which contains the content of another checkpoint and rows of files.
+    """Copy a checkpoint, and add the rows of files to one table of the copy.
 
     Args:
-        progress: called after each block of rows with (rows so far, all rows).
+        progress: called after each block of rows with (rows written so far, total number of rows).
 
     Raises:
         ArgumentError: an argument is not allowed.
@@ -122,7 +122,7 @@ class _Merge(Copy):
         self._replaces = merge == REPLACE
 
     def check_unchanged(self) -> None:
-        """Raise ``DamagedRowsError`` if a file of the source has changed."""
+        """Raise ``DamagedRowsError`` if a file with rows to import has changed since it was opened."""
         self._source.check_unchanged()
 
     def spec_of(self, spec: TableSpec, rank: int) -> TableSpec:
@@ -147,7 +147,7 @@ class _Merge(Copy):
                 yield self._block(part, rank)
 
     def _left(self, rank: int) -> Kept:
-        """Return the function that chooses the rows of the table that are not replaced."""
+        """Return a function that selects the rows of the table that the import keeps."""
         replaced = self.plan.rows[rank]
         done = 0
 
@@ -160,7 +160,7 @@ class _Merge(Copy):
         return left
 
     def _block(self, part: Part, rank: int) -> PartedBlock:
-        """Return the rows of ``part`` that are imported and belong to a rank."""
+        """Return the rows of ``part`` to import into a rank's slice."""
         count = len(part.keys)
         there = self.plan.there
         place = np.empty(0, np.int64)
@@ -180,7 +180,7 @@ class _Merge(Copy):
         return block if self.ranks == 1 else _chosen(block, belongs(part.keys, rank, self.ranks))
 
     def candidates(self, table: str, rank: int) -> Iterator[KeyBlock]:
-        """Yield the keys without a row of a table in a rank's slice."""
+        """Yield the keys that have no row, for one table and one rank's slice."""
         for block in super().candidates(table, rank):
             if table == self._spec.name and self.plan.there is not None:
                 left = ~self.plan.has(block.keys)

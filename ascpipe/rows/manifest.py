@@ -55,13 +55,13 @@ def encoded(exported: Exported) -> bytes:
 
 
 def described(exported: Exported) -> Dict[str, Any]:
-    """Return the content of a manifest for JSON."""
+    """Return the content of a manifest as a dict that can be encoded as JSON."""
     files = {name: {"bytes": file.size, "digest": file.digest} for name, file in exported.files.items()}
     return {**exported._asdict(), "columns": [dict(column._asdict()) for column in exported.columns], "files": files}
 
 
 def decoded(record: bytes) -> Exported:
-    """Parse a manifest. Raise ``ValueError`` or ``TypeError`` if it is damaged or inconsistent."""
+    """Parse a manifest. Raise ``ValueError`` or ``TypeError`` if the manifest is damaged or inconsistent."""
     content = sealed_json.fields(sealed_json.decoded(record), _FIELDS)
     if (content.pop("format"), content.pop("version")) != (_FORMAT, _VERSION):
         raise ValueError("it is not a manifest of rows that this ascpipe can read")

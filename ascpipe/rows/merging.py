@@ -18,7 +18,7 @@ REPLACE = "replace"
 
 
 class There(NamedTuple):
-    """State of a source's keys in the table, in the order of the sorted keys.
+    """For each key of a source, in ascending order of the keys: whether and how the table contains the key.
 
     Attributes:
         has_row: bool[m], whether the table has a row for the key.
@@ -33,7 +33,7 @@ class There(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Keys of a source, and of the table into which the source is imported.
+    """Keys of a source, and the keys of the table into which the source is imported.
 
     Attributes:
         keys: int64[m], all keys of the source, sorted.
@@ -49,20 +49,22 @@ class Plan(NamedTuple):
 
     @property
     def matched(self) -> int:
-        """Return how many keys of the source have a row in the table."""
+        """Return the number of keys of the source that have a row in the table."""
         return 0 if self.there is None else int(self.there.has_row.sum())
 
     def new(self, rank: int, ranks: int) -> int:
-        """Return how many keys of a rank had no row and get a row."""
+        """Return the number of a rank's keys for which the import adds a row."""
         keys = self.keys if self.there is None else self.keys[~self.there.has_row]
         return int(belongs(keys, rank, ranks).sum())
 
     def no_longer_counted(self, rank: int, ranks: int) -> int:
-        """Return how many keys of a rank were only counted, and get a row."""
+        """Return the number of a rank's keys that were only counted before the import, and to which the import adds a
+        row.
+        """
         return 0 if self.there is None else int(belongs(self.keys[self.there.is_counted], rank, ranks).sum())
 
     def has(self, keys: np.ndarray) -> np.ndarray:
-        """Return which keys are keys of the source, as bool[n]."""
+        """Return bool[n], which is True for the keys that the source contains."""
         return places(self.keys, keys)[1]
 
 
@@ -136,7 +138,7 @@ def _check_unique(keys: np.ndarray, spec: TableSpec, source: Source) -> None:
 
 def _matched(keys: np.ndarray, there: Optional[There], block: KeyBlock, spec: TableSpec,
              found: Tuple[np.ndarray, np.ndarray, bool]) -> Optional[There]:
-    """Record in ``there`` the keys of the table that are also keys of the source.
+    """Record in ``there`` the keys of ``block``, a block of the table, that the source also contains.
 
     Args:
         found: result of ``places`` for the keys of the block, and whether the keys have rows.
@@ -157,10 +159,11 @@ def _matched(keys: np.ndarray, there: Optional[There], block: KeyBlock, spec: Ta
 
 
 def threshold_of(spec: TableSpec) -> int:
-    """Return the count of a new row: the access threshold, or 0 without a threshold."""
+    """Return the count of a new row: the table's access threshold, or 0 if the table has no threshold."""
     return 0 if spec.policies is None else max(spec.policies.access_threshold, 0)
 
 
 def time_of(spec: TableSpec) -> int:
-    """Return the timestamp of a new row: the time of the table."""
+    """Return the timestamp of a new row, which is the timestamp of the table's spec, or 0 if the spec has no policies.
+    """
     return 0 if spec.policies is None else spec.policies.time

@@ -112,7 +112,7 @@ class NpyRows(Source):
 
 
 def dim_of_npy(path: str) -> Optional[int]:
-    """Return the number of floats per row in a directory of npy files, or None if it is unknown."""
+    """Return the number of floats per row in a directory of npy files, or None if the number is unknown."""
     try:
         shape = _header(io.BytesIO(head_of(os.path.join(path, npy_name(ROW)), _HEADER_BYTES)))[0]
     except _NO_HEADER:

@@ -41,7 +41,7 @@ def open_source(path: str, spec: TableSpec, fit: Fit = NO_FIT) -> Source:
 
 
 def _dim_of(path: str) -> Optional[int]:
-    """Return the number of floats per row in the files, or None if it is unknown."""
+    """Return the number of floats per row in the files at ``path``, or None if the number is unknown."""
     is_directory = os.path.isdir(path)
     if is_directory and os.path.lexists(os.path.join(path, manifest.NAME)):
         return _manifest(path, is_verified=False).dim
@@ -102,7 +102,7 @@ def _exported(path: str, spec: TableSpec, exported: Exported) -> Source:
 
 
 def _manifest(path: str, *, is_verified: bool = True) -> Exported:
-    """Read the manifest of an export, and verify the lengths and digests of its files if ``is_verified``."""
+    """Read the manifest of an export. If ``is_verified``, also verify the lengths and digests of the export's files."""
     try:
         with disk.closing(disk.open_directory(path)) as fd:
             name = manifest.NAME

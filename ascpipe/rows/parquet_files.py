@@ -150,7 +150,8 @@ class ParquetRows(Source):
             raise self.damaged(where, "it has {} rows, but {} are expected".format(first, rows))
 
     def _check_group(self, file: Any, fd: int, one: _File, group: int, columns: Sequence[str]) -> None:
-        """Check that no page is large, and that no batch of lists has many more values than rows of the table."""
+        """Raise an error if a page, or the number of values of a column in a row group or batch of lists, is too large.
+        """
         fields = [field for name in columns for field in one.fields[name]]
         where = _where(one, group)
 
@@ -180,7 +181,7 @@ class ParquetRows(Source):
                 name, values, rows, most), rows)
 
     def _values(self, batch: Any, fields: Sequence[str], name: str) -> Tuple[np.ndarray, np.ndarray]:
-        """Return the values of a column, and for each row whether it is null or has the wrong length."""
+        """Return the values of a column, and bool[n], which is True for rows that are null or have the wrong length."""
         width = self._widths[name]
         arrays = [batch.column(batch.schema.get_field_index(field)) for field in fields]
         if width and not _is_list(arrays[0].type):
@@ -213,7 +214,9 @@ def _where(one: _File, group: int) -> str:
 
 
 def _chunks(file: Any, group: int) -> Iterator[Tuple[str, Chunk, Optional[str]]]:
-    """Yield the name and the place of each column of a row group, and the compression of a column of lists."""
+    """Yield name, column chunk and compression of each column in a row group. The compression is None unless the column
+    contains lists.
+    """
     metadata = file.metadata.row_group(group)
     for place in range(metadata.num_columns):
         column = metadata.column(place)
@@ -251,7 +254,7 @@ def _opened(owner: Source, path: str, stamp: Optional[disk.Stamp] = None) -> Ite
 
 
 def dim_of_parquet(path: str, file: str) -> Optional[int]:
-    """Return the number of floats per row in a Parquet file, or None if it is unknown. Only the footer is read.
+    """Return the number of floats per row in a Parquet file, or None if the number is unknown. Only the footer is read.
 
     Args:
         path: path that the user passed.
@@ -276,7 +279,7 @@ def dim_of_parquet(path: str, file: str) -> Optional[int]:
 
 
 def _row_columns(schema: Any) -> List[str]:
-    """Return the columns that may contain the rows: a list, or floats."""
+    """Return the names of the columns that may contain the rows: columns of lists, or columns of floats."""
     lists = [field.name for field in schema if _is_list(field.type) and not field.name.startswith(SLOT)]
     return _named(list(schema.names), _ROWS) or lists or [field.name for field in schema if _is_float(field.type)]
 

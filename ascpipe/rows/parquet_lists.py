@@ -1,7 +1,8 @@
-"""Function that counts the values in the lists of a Parquet column before pyarrow decodes a batch of lists.
+"""Function that counts the values in the lists of a Parquet column. The check is done before pyarrow decodes these
+lists.
 
-The footer and the headers of pages have only the number of values of a whole page. One list could therefore have all
-values of a row group. The repetition levels of the pages have the lengths of the lists.
+The footer and the page headers contain only the number of values of a whole page. A single list could therefore contain
+all values of a row group. The repetition levels in the pages contain the lengths of the lists.
 """
 from ctypes import c_char_p, c_int, c_int64, c_void_p
 from typing import Sequence
@@ -11,12 +12,12 @@ import numpy as np
 from ascpipe.data import native
 from ascpipe.rows.parquet_pages import RUNS, Page, Read
 
-_LENGTH_BYTES = 4  #: before the repetition levels of a page in the older format
-_LZ4_BYTES = 8  #: before the content of a page that Hadoop compressed: the sizes
+_LENGTH_BYTES = 4  #: size of the length field before the repetition levels of a page in the older format
+_LZ4_BYTES = 8  #: size of the two length fields before the content of a page that Hadoop compressed
 
 
 def values_of_largest_batch(read: Read, pages: Sequence[Page], compression: str, batch_lists: int) -> int:
-    """Return the number of values of the largest batch. A list without values counts as one value.
+    """Return the number of values in the largest batch of lists. An empty list counts as one value.
 
     Args:
         read: reads bytes of the file.

@@ -1,6 +1,7 @@
-"""Sizes of the pages of Parquet files. pyarrow decompresses a whole page at a time, and trusts the sizes in its header.
+"""Checks of the page sizes in Parquet files. pyarrow decompresses a whole page at a time, and trusts the sizes in the
+page header.
 
-The header of a page is in Thrift's compact protocol. ``parquet.thrift`` defines the field numbers.
+Page headers are encoded in Thrift's compact protocol. ``parquet.thrift`` defines the field numbers.
 """
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
@@ -58,7 +59,7 @@ class LargePageError(ValueError):
 
 
 def checked_pages(read: Read, chunk: Chunk) -> List[Page]:
-    """Check the headers of all pages that contain the values of a chunk, and return the pages with values.
+    """Check the headers of all pages of a column chunk, and return the pages that contain values.
 
     Raises:
         LargePageError: a page is too large.
@@ -94,7 +95,7 @@ def checked_pages(read: Read, chunk: Chunk) -> List[Page]:
 
 
 def _struct(data: bytes, place: int, depth: int) -> Tuple["Fields", int]:
-    """Return the integer fields of a struct, its nested structs, and the position after the struct."""
+    """Decode a Thrift struct. Return its integer fields and nested structs, and the position after the struct."""
     fields: Fields = {}
     field = 0
     while depth <= _DEEPEST and place < len(data):
@@ -131,5 +132,5 @@ def _number(fields: "Fields", field: int) -> int:
 
 
 def _signed(number: int) -> int:
-    """Return the number whose zigzag encoding was passed."""
+    """Decode a number in zigzag encoding."""
     return number >> 1 ^ -(number & 1)

@@ -1,4 +1,4 @@
-"""Copies of checkpoints in which tables have other names."""
+"""Copies of checkpoints with new names for some tables."""
 from typing import List, Mapping, NamedTuple, Optional
 
 from ascpipe.checkpoint.block_reader import Checkpoint
@@ -26,7 +26,7 @@ class Renamed(NamedTuple):
 
 def renamed(prefix: str, names: Mapping[str, str], to: Optional[str] = None,
             progress: Optional[Progress] = None) -> Renamed:
-    """Write a new full checkpoint, in which tables have other names. Tables may swap their names.
+    """Copy a checkpoint to a new full checkpoint, and rename tables in the copy. Two tables may swap their names.
 
     Args:
         prefix: ``dir/base-step`` of the checkpoint to start from. It is not changed.

@@ -1,4 +1,4 @@
-"""Rows of files that have another dimension than the table: padded with zeros, or truncated."""
+"""Padding or truncation of rows from files, if the dimension of these rows differs from that of the table."""
 from typing import Iterator, NamedTuple, Sequence
 
 import numpy as np
@@ -10,7 +10,7 @@ from ascpipe.rows.sources import Part, Source
 
 
 class Fit(NamedTuple):
-    """Rule for rows whose dimension differs from the table.
+    """Rule for rows whose dimension differs from the dimension of the table.
 
     Attributes:
         pad: True to append zeros to shorter rows.
@@ -29,7 +29,9 @@ NO_FIT = Fit()  #: rows of another dimension are an error
 
 
 def spec_of_files(spec: TableSpec, dim: int) -> TableSpec:
-    """Return the spec with rows of ``dim`` floats. Slots that are as wide as a row also get this width."""
+    """Return a copy of a table spec with the dimension ``dim``. The same width is set for optimizer slots that are as
+    wide as a row.
+    """
     return spec._replace(dim=dim, slots=tuple(
         slot._replace(width=dim) if slot.width == spec.dim else slot for slot in spec.slots))
 

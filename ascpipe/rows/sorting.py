@@ -1,4 +1,4 @@
-"""Rows in the order of their keys. Only the keys, and a part of the rows, are in memory at the same time."""
+"""Function that sorts rows by key. Only the keys and some of the rows are in memory at the same time."""
 import contextlib
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ import numpy as np
 from ascpipe.checkpoint import disk, key_order
 from ascpipe.rows.columns import Column
 
-Arrays = List[np.ndarray]  #: one array for each column; the first array has the keys
+Arrays = List[np.ndarray]  #: one array for each column; the first array contains the keys
 Blocks = Callable[[], Iterable[Arrays]]
 
 _PART_BYTES = 16 << 20  #: rows that are sorted in memory at a time
@@ -44,7 +44,7 @@ class _Ranges(NamedTuple):
 
 
 def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Column], rooms: Rooms) -> Iterator[Arrays]:
-    """Yield all rows in the order of their keys.
+    """Yield all rows, sorted by key.
 
     The keys are divided into ranges of about ``_PART_BYTES`` of rows. One pass over the blocks writes each row to the
     range of its key, in ``rooms``. Then each range is read and sorted. If the blocks are already in order, they are
@@ -52,8 +52,8 @@ def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Col
 
     Args:
         blocks: function that returns the blocks. No key occurs twice in the blocks.
-        passed: list whose only item has all keys in the order of the blocks, as int64[n]. The list becomes empty, so
-            that the memory of the keys is freed as early as possible.
+        passed: list whose only item is an array of all keys in the order of the blocks, as int64[n]. The list
+            becomes empty, so that the memory of the keys is freed as early as possible.
         columns: columns of the blocks.
         rooms: function that returns a context manager, which yields room for the rows of each column. The caller may
             overwrite the room of rows that were yielded.
@@ -93,16 +93,16 @@ def in_key_order(blocks: Blocks, passed: List[np.ndarray], columns: Sequence[Col
 
 
 def _ranges_of(keys: np.ndarray, part_rows: int) -> _Ranges:
-    """Divide keys into ranges of about ``part_rows`` keys. Their bounds are estimated from random keys."""
+    """Divide keys into ranges of about ``part_rows`` keys. The bounds of the ranges are estimated from random keys."""
     parts = -(-len(keys) // part_rows)
     chosen = np.random.RandomState(len(keys) % (1 << 32)).randint(0, len(keys), _SAMPLES * parts)
     sample = np.sort(keys[chosen])
-    bounds = np.unique(sample[_SAMPLES::_SAMPLES])  # the first range has all smaller keys
+    bounds = np.unique(sample[_SAMPLES::_SAMPLES])  # the first range contains all smaller keys
     return _Ranges(*key_order.ranges_of(keys, bounds))
 
 
 def _divide(blocks: Iterable[Arrays], ranges: _Ranges, rooms: Sequence[Room]) -> None:
-    """Write each row to the range of its key."""
+    """Write each row to the part of ``rooms`` that is reserved for the range of the row's key."""
     ends = np.cumsum(ranges.counts) - ranges.counts  # next free row of each range
     done = 0
     for arrays in blocks:
@@ -122,14 +122,14 @@ def _divide(blocks: Iterable[Arrays], ranges: _Ranges, rooms: Sequence[Room]) ->
 
 @contextlib.contextmanager
 def temporary_rooms(folder: str, columns: Sequence[Column], rows: int) -> Iterator[List[Room]]:
-    """Context manager that yields space for ``rows`` rows in a temporary file in ``folder``."""
+    """Context manager that creates a temporary file in ``folder``, and yields space in the file for ``rows`` rows."""
     starts = np.cumsum([0, *(column.row_bytes * rows for column in columns)]).tolist()
     with tempfile.TemporaryFile(dir=folder) as file:
         yield [Room(file.fileno(), start) for start, _ in zip(starts, columns)]
 
 
 def regrouped(blocks: Iterable[Arrays], rows: int) -> Iterator[Arrays]:
-    """Yield the same rows as blocks of ``rows`` rows; the last block may have fewer rows."""
+    """Yield the rows of ``blocks`` in blocks of ``rows`` rows. The last block may be smaller."""
     waiting: List[Arrays] = []
     count = 0
     for arrays in blocks:

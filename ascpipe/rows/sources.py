@@ -46,7 +46,7 @@ class Source:
         self._files: List[Tuple[str, int, disk.Stamp]] = []
 
     def parts(self, columns: Sequence[str]) -> Iterator[Part]:
-        """Yield the rows in the order of the files, about 4 MiB at a time.
+        """Yield the rows in the order of the files, in parts of about 4 MiB.
 
         Args:
             columns: columns to read besides ``key``.
@@ -65,7 +65,7 @@ class Source:
                 raise self.damaged(path, "it changed while it was read")
 
     def opened(self, path: str) -> int:
-        """Open a regular file for reading, and return its descriptor, which ``close`` closes.
+        """Open a regular file for reading, and return its descriptor. The method ``close`` closes the descriptor.
 
         Raises:
             DamagedRowsError: the file cannot be opened.
@@ -92,16 +92,16 @@ class Source:
         self.close()
 
     def refused(self, place: str, reason: str, count: int = 0) -> RowsNotImportedError:
-        """Return the error for rows that do not fit the table."""
+        """Return a ``RowsNotImportedError`` for rows that do not fit the table."""
         return RowsNotImportedError(self.path, place, reason, count)
 
     def damaged(self, place: str, reason: str) -> DamagedRowsError:
-        """Return the error for a damaged file."""
+        """Return a ``DamagedRowsError`` for a damaged file."""
         return DamagedRowsError(self.path, place, " ".join(reason.split()))
 
 
 def head_of(path: str, count: int) -> bytes:
-    """Return the first bytes of a regular file, or no bytes if it cannot be read."""
+    """Return the first ``count`` bytes of a file, or an empty string if the file cannot be read."""
     try:
         with disk.closing(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as fd:
             return os.pread(fd, count, 0)
@@ -117,25 +117,27 @@ class Wrong:
         self._place = self._reason = ""
 
     def add(self, place: str, reason: str, count: int = 1) -> None:
-        """Count invalid rows. Only the first place and reason are kept."""
+        """Count invalid rows. ``place`` and ``reason`` are stored only for the first of these rows."""
         if self.count == 0:
             self._place = place
             self._reason = reason
         self.count += count
 
     def raise_if_any(self, source: Source) -> None:
-        """Raise ``RowsNotImportedError`` if there are invalid rows."""
+        """Raise ``RowsNotImportedError`` if invalid rows were counted."""
         if self.count:
             raise source.refused(self._place, self._reason, self.count)
 
 
 def widths_of(spec: TableSpec) -> Dict[str, int]:
-    """Return the width of each column that a table can import. The width of int64 columns is 0."""
+    """Return a dict: name of each column that a table can import -> number of floats in each row. The width of int64
+    columns is 0.
+    """
     return {KEY: 0, ROW: spec.dim, **{SLOT + slot.name: slot.width for slot in spec.slots}, COUNT: 0, TIMESTAMP: 0}
 
 
 def check_columns(source: Source, spec: TableSpec) -> None:
-    """Raise ``RowsNotImportedError`` unless the table has all slots of the source."""
+    """Raise ``RowsNotImportedError`` if the files contain an optimizer slot that the table does not have."""
     for name in source.columns:
         if name not in widths_of(spec):
             raise source.refused("column {!r}".format(name), "table {!r} has no such optimizer slot; it has {}. Export "
@@ -144,7 +146,8 @@ def check_columns(source: Source, spec: TableSpec) -> None:
 
 
 def checked_parts(source: Source, spec: TableSpec, columns: Sequence[str]) -> Iterator[Part]:
-    """Yield the parts of a source, and check all values. After an invalid value, no more parts are yielded.
+    """Check all values of a source, and yield its parts. The function yields no further parts after it has found an
+    invalid value.
 
     Raises:
         RowsNotImportedError: a value is invalid. All rows were checked.
@@ -179,7 +182,8 @@ def _check(part: Part, spec: TableSpec, wrong: Wrong) -> None:
 
 
 def _invalid(name: str, values: np.ndarray, spec: TableSpec) -> Tuple[np.ndarray, str]:
-    """Return which rows have an invalid value, and the reason."""
+    """Return bool[n], which is True for rows with an invalid value, and a text that says why these values are invalid.
+    """
     if values.ndim > 1:
         return ~np.isfinite(values).all(axis=1), "is not finite"
     if name == KEY:
@@ -189,5 +193,5 @@ def _invalid(name: str, values: np.ndarray, spec: TableSpec) -> Tuple[np.ndarray
 
 
 def block_rows(spec: TableSpec) -> int:
-    """Return the number of rows of a part."""
+    """Return the number of rows to read at a time, from the size of a row."""
     return max(1, min(_MOST_ROWS, _PART_BYTES // (FLOAT_BYTES * spec.row_floats + 3 * INT_BYTES)))

@@ -76,7 +76,7 @@ class TakenOver(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Values of a table in a checkpoint of TensorFlow.
+    """Location of the rows and slots of a future table in a checkpoint of TensorFlow.
 
     Attributes:
         variable: name of the variable.
@@ -94,10 +94,10 @@ class Source(NamedTuple):
 
 
 def taken_over(request: Request, progress: Optional[Progress] = None) -> TakenOver:
-    """Write a checkpoint with tables from a checkpoint that TensorFlow's Saver wrote. TensorFlow is not needed.
+    """Convert a checkpoint that TensorFlow's Saver wrote to a new checkpoint with tables. TensorFlow is not needed.
 
     Args:
-        progress: called after each block of rows with (rows so far, all rows).
+        progress: called after each block of rows with (rows written so far, total number of rows).
 
     Raises:
         ArgumentError: an argument is not allowed.
@@ -116,9 +116,9 @@ def taken_over(request: Request, progress: Optional[Progress] = None) -> TakenOv
 
 def written(bundle: Bundle, sources: Sequence[Source], aliases: Mapping[str, str], place: Name,
             progress: Optional[Progress] = None) -> Tuple[str, List[str]]:
-    """Write a checkpoint with tables. Return its prefix and the names of the copied variables.
+    """Write a checkpoint with tables. Return the prefix of the checkpoint and the names of the copied variables.
 
-    The variables of the tables have no rows in the new checkpoint, as in a program with feature columns.
+    In the new checkpoint, the variables that became tables have 0 rows, as in a program with feature columns.
 
     Args:
         aliases: second names of variables, as new name -> name.
@@ -181,7 +181,7 @@ def blocks_of(bundle: Bundle, source: Source) -> Iterator[PartedBlock]:
 
 
 def source_of(bundle: Bundle, variable: Variable, spec: Optional[TableSpec] = None) -> Source:
-    """Find the values of a table.
+    """Find the rows and slots of a future table in a checkpoint of TensorFlow.
 
     Args:
         spec: spec of the table in the program, whose slots must be in the checkpoint; or None to take all slots of the
@@ -214,7 +214,7 @@ def source_of(bundle: Bundle, variable: Variable, spec: Optional[TableSpec] = No
 
 
 def _chosen(bundle: Bundle, variable: str, slots: Mapping[str, Sequence[str]], spec: TableSpec) -> List[str]:
-    """Return TensorFlow's slot for each slot of a table."""
+    """For each slot in a table's spec, return the name of the corresponding slot of TensorFlow."""
     known = {tensorflow_names.table_slot(name).name: name for name in slots}
     names = [slot.name for slot in spec.slots]
     if set(names) <= set(known):
@@ -249,7 +249,7 @@ def _rows_and_dim(bundle: Bundle, name: str, entry: Entry) -> Tuple[int, int]:
 
 
 def _pieces(bundle: Bundle, names: Sequence[str], shape: Sequence[int]) -> List[Piece]:
-    """Return all pieces of tensors that together are one variable or slot."""
+    """Return the pieces of the tensors ``names``, which together contain one variable or slot."""
     pieces = [piece for name in names for piece in bundle.pieces(name)]
     for name in names:
         if bundle.tensors[name].shape != tuple(shape):
@@ -262,7 +262,9 @@ def _pieces(bundle: Bundle, names: Sequence[str], shape: Sequence[int]) -> List[
 
 
 def _mod_parts(bundle: Bundle, variable: Variable, pieces: Sequence[Piece]) -> List[int]:
-    """Return the rows of each part if the strategy is "mod"."""
+    """Return the number of rows in each part of a variable with the partition strategy "mod", or an empty list for
+    other variables.
+    """
     parts = [piece.shape[0] for piece in sorted(pieces, key=lambda piece: piece.start)]
     is_parted = len(pieces) > 1 and any(piece.start[0] > 0 for piece in pieces)
     if not is_parted or variable.partition_strategy == DIV:
@@ -298,7 +300,8 @@ def _check(request: Request) -> None:
 
 
 def note_newest(place: Name) -> None:
-    """Write TensorFlow's file ``checkpoint``, so that an Estimator starts from the new checkpoint.
+    """Write the name of the new checkpoint to TensorFlow's file ``checkpoint``, so that an Estimator restores it at the
+    start.
 
     An existing file is not changed.
     """

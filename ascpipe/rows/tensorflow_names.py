@@ -1,7 +1,7 @@
 """Names of optimizer slots in TensorFlow's checkpoints and in tables. The functions are pure.
 
 TensorFlow names a slot ``V/Adagrad``, where V is the variable. In a variable scope, the name is ``scope/V/Adagrad``. If
-V is partitioned, each part has its own slot ``V/<any text>/Adagrad``, whose entry has the slice of the part.
+V is partitioned, each part has its own slot ``V/<any text>/Adagrad``, whose entry contains the slice of the part.
 """
 import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
@@ -35,7 +35,7 @@ _POWER = re.compile(r"(?:.*/)?beta[12]_power\Z", re.DOTALL)
 
 
 def slots_of(variable: str, tensors: Dict[str, Entry]) -> Dict[str, List[str]]:
-    """Return the optimizer slots of a variable, as a dict from the last part of the name to the names of the tensors.
+    """Return the optimizer slots of a variable as a dict: last part of the slot's name -> names of the slot's tensors.
 
     Tensors with another number of rows, such as a power of Adam, are not slots.
     """
@@ -48,7 +48,9 @@ def slots_of(variable: str, tensors: Dict[str, Entry]) -> Dict[str, List[str]]:
 
 
 def _owner(name: str, tensors: Dict[str, Entry]) -> Optional[str]:
-    """Return the variable that a slot belongs to: the variable with the longest name that the slot's name contains."""
+    """Return the variable to which a slot belongs. If the slot's name contains several variables' names, the longest
+    name is chosen.
+    """
     parts = name.split("/")[:-1]
     for count in range(len(parts), 0, -1):
         for start in (0, len(parts) - count):  # "V/<part>/slot", then "scope/V/slot"
@@ -59,7 +61,9 @@ def _owner(name: str, tensors: Dict[str, Entry]) -> Optional[str]:
 
 
 def table_slot(name: str) -> TableSlot:
-    """Return the table slot that corresponds to a slot of TensorFlow, given the last part of its name."""
+    """Return the table slot that corresponds to TensorFlow's slot ``name``, which is the last part of the slot's full
+    name.
+    """
     return _TABLE_SLOTS.get(name) or TableSlot(re.sub(r"\W", "_", name), 0.0)
 
 
@@ -69,7 +73,7 @@ def tensorflow_slot(name: str) -> str:
 
 
 def equal_slot(name: str) -> Optional[str]:
-    """Return the slot of a table with the same meaning under another optimizer, or None.
+    """Return the slot name that another optimizer uses for the same values, or None if there is no such name.
 
     ``asc.optimizers.Adagrad`` and ``tf.train.AdagradOptimizer`` name the same values differently, for example.
     """
@@ -78,7 +82,8 @@ def equal_slot(name: str) -> Optional[str]:
 
 
 def aliases(names: Iterable[str]) -> Dict[str, str]:
-    """Return second names of tensors, as new name -> name, for programs that use optimizers of ascpipe.
+    """Return a dict: second name of a tensor -> its name. Programs that use optimizers of ascpipe need the second
+    names.
 
     ``asc.optimizers.Adagrad`` names the slot of a variable V ``V/Adagrad_0``. If TensorFlow's Adam trains variables and
     feature columns, ascpipe creates the powers of Adam twice, with equal values.
@@ -94,7 +99,7 @@ def aliases(names: Iterable[str]) -> Dict[str, str]:
 
 
 def reverse_aliases(names: Iterable[str]) -> Dict[str, str]:
-    """Return TensorFlow's slot names for variables that an optimizer of ascpipe has trained."""
+    """For slots that an optimizer of ascpipe has created, return a dict: TensorFlow's name of the slot -> name."""
     theirs = {ours: name for name, ours in _OPTIMIZERS.items()}
     found = {}
     for name in names:
@@ -105,7 +110,8 @@ def reverse_aliases(names: Iterable[str]) -> Dict[str, str]:
 
 
 def names_like(variable: str, slot: str, dense: Sequence[str]) -> List[str]:
-    """Return the names that TensorFlow gives to a slot of a variable, derived from the slots of other variables.
+    """Return the names that TensorFlow may give to a slot of a variable. The names are derived from the slots of other
+    variables.
 
     The first name is ``V/slot``. The other names contain a scope, or a text in the middle, as in the slots of other
     variables.

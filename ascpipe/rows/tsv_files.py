@@ -90,7 +90,7 @@ class TsvRows(Source):
 
 
 def dim_of_tsv(path: str) -> Optional[int]:
-    """Return the number of floats in the first row of a TSV file, or None if it is unknown."""
+    """Return the number of floats in the first row of a TSV file, or None if the number is unknown."""
     fields = head_of(path, _NUMBER_BYTES * (MAX_WIDTH + 1)).split(b"\n", 1)[0].rstrip(b"\r").split(b"\t")
     return None if len(fields) < 2 else fields[1].count(b" ") + 1
 

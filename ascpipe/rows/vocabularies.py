@@ -23,7 +23,7 @@ Keys = Callable[[int, int], np.ndarray]  #: keys of consecutive rows: (first row
 
 
 class Lookup(NamedTuple):
-    """Parameters with which a program computes the row of a key.
+    """Parameters from which a program computes the row number of a key.
 
     Attributes:
         prefix: checkpoint, for error messages.
@@ -40,13 +40,13 @@ class Lookup(NamedTuple):
 
 
 def check_kind(keys: str) -> None:
-    """Raise ``ArgumentError`` unless ``keys`` is a known kind of keys."""
+    """Raise ``ArgumentError`` unless ``keys`` is ``identity``, ``hash_bucket`` or ``vocabulary:FILE``."""
     if keys not in (IDENTITY, HASH_BUCKET) and not (keys.startswith(_VOCABULARY) and keys != _VOCABULARY):
         raise ArgumentError("keys={} is not allowed. Nothing was read or written. Pass {}".format(shown(keys), _KINDS))
 
 
 def keys_of(keys: str, lookup: Lookup) -> Keys:
-    """Return the function that returns the keys of rows.
+    """Return a function that maps row numbers to keys.
 
     Args:
         keys: ``identity``, ``hash_bucket`` or ``vocabulary:FILE``. A bucket number is a row number.
@@ -70,7 +70,9 @@ def keys_of(keys: str, lookup: Lookup) -> Keys:
 
 
 def _mod_ids(parts: List[int]) -> Keys:
-    """Return the function that returns the ids of rows. With the strategy "mod", id i is row i // n of part i % n."""
+    """Return a function that maps row numbers to ids. With the partition strategy "mod" and n parts, id i is row i // n
+    of part i % n.
+    """
     ends = np.cumsum(parts)
 
     def found(first: int, count: int) -> np.ndarray:
@@ -106,7 +108,7 @@ def _words(path: str, lookup: Lookup) -> np.ndarray:
 
 
 def _integers(lines: List[str]) -> Optional[np.ndarray]:
-    """Return the keys if all lines are integers of 64 bits."""
+    """Parse the lines as int64 keys. Return None if a line is not an int64."""
     if not all(map(_INTEGER.match, lines)):
         return None
     try:
@@ -116,7 +118,8 @@ def _integers(lines: List[str]) -> Optional[np.ndarray]:
 
 
 def _hashed(lines: List[str], path: str, lookup: Lookup) -> np.ndarray:
-    """Return the keys of strings. TensorFlow provides the hash function, and is imported only for strings."""
+    """Return the keys of strings. The hash function is part of TensorFlow, which is imported only if keys are strings.
+    """
     try:
         hash_texts: Hash = importlib.import_module("ascpipe.tf.checkpoints.text_keys").keys_of_texts
     except ImportError as error:

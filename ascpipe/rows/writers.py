@@ -26,7 +26,7 @@ class DigestFile(io.BufferedIOBase):
         super().__init__()
         self._fd = fd
         self._digest = StreamDigest()
-        self._begun = 0  # bytes whose write-back has started
+        self._begun = 0  # number of bytes whose write-back has started
 
     def write(self, content: Any) -> int:
         """Write bytes."""
@@ -52,7 +52,7 @@ class DigestFile(io.BufferedIOBase):
 
 
 def check(file_format: str, dtype: str, path: str) -> None:
-    """Check that the file format supports this type.
+    """Check that the file format supports the type ``dtype``.
 
     Raises:
         ParquetMissingError: pyarrow is not installed.
