@@ -1,4 +1,4 @@
-"""Bells. A thread sleeps on its bell until another process publishes data and rings the bell.
+"""Bells in shared memory. A thread sleeps on its bell until another process publishes data and rings the bell.
 
 A bell belongs to one waiting thread, its owner. A publisher rings the bell of each thread that may wait for the
 change, *after* publishing with a full fence (``exchange``, ``compare_exchange``). The owner sets `waiting` with a full
@@ -41,7 +41,8 @@ def _bell_words(session: "np.ndarray[Any, Any]", index: int) -> "np.ndarray[Any,
 
 
 def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
-    """Ring a bell without compiled atomics and without a check of `waiting`. The supervisor uses this function.
+    """Ring a bell. This function needs no compiled atomics, and does not check `waiting`. The supervisor uses this
+    function.
 
     The kernel increments the word atomically, which is a full fence.
     """
@@ -50,12 +51,15 @@ def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
 
 
 def spin_after(waited_ns: int, most_ns: int) -> int:
-    """Return the maximum spin time of the next wait. The last wait took ``waited_ns``. The result is <= ``most_ns``."""
+    """Return the maximum spin time of the next wait, given the duration ``waited_ns`` of the last wait. The result is
+    at most ``most_ns``.
+    """
     return min(most_ns, max(2 * waited_ns, bells.LEAST_SPIN_NS)) if waited_ns <= most_ns else 0
 
 
 class Bell:
-    """Bell of a session segment, for its owner (``wait``, ``pause``, ``says``) or for other threads (``ring``).
+    """Bell in a session segment. The owner of the bell calls ``wait``, ``pause`` and ``says``; other threads call
+    ``ring``.
 
     Args:
         session_buffer: session segment, uint8[structs.SESSION_BYTES].
@@ -75,12 +79,13 @@ class Bell:
         self._spin_ns = self._most_spin_ns = spin_us * 1000
 
     def ring(self) -> None:
-        """Wake the owner if it sleeps or pauses. The caller must have published the change with a full fence."""
+        """Wake the owner if it sleeps or pauses. The caller must publish its change with a full fence before this call.
+        """
         if self._atomics.load_acquire_u32(self._words, _WAITING) != bells.AWAKE:  # SYNC bell: load
             self._wake()
 
     def ring_unless_pausing(self) -> None:
-        """Wake the owner if it sleeps. A pausing owner is not woken, because it will check again soon."""
+        """Wake the owner if it sleeps. A pausing owner is not woken, because it will soon check for work anyway."""
         if self._atomics.load_acquire_u32(self._words, _WAITING) == bells.ASLEEP:  # SYNC bell: load
             self._wake()
 
@@ -89,7 +94,8 @@ class Bell:
         syscalls.futex_wake(self._futex_address)
 
     def says(self, waits_for: int, table: int = -1, ticket: int = 0) -> None:
-        """Store what the owner waits for (``words.WAIT_*``), with table number and ticket. ``ascpipe status`` shows it.
+        """Store what the owner waits for (``words.WAIT_*``), with table number and ticket. ``ascpipe status`` shows
+        these values.
         """
         self._fields["waits_table"] = table
         self._fields["waits_ticket"] = ticket

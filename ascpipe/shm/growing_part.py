@@ -1,4 +1,4 @@
-"""Class ``GrowingPart``: a part of a segment that gets its memory in steps. The segment itself has a fixed size.
+"""Class ``GrowingPart``: a part of a segment for which memory is allocated in steps. The size of the segment is fixed.
 
 So a growing table needs no new mapping, address or descriptor. The process that needs memory usually adds a quarter of
 the current size, then stores the new size in the table's header. If the process dies in between, the restarted process
@@ -13,7 +13,8 @@ MIN_STEP_BYTES = 1 << 20
 
 
 def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
-    """Return the number of items to allocate, so that ``wanted`` items have memory and growth is rare.
+    """Return the number of items for which memory should be allocated. The number exceeds ``wanted``, so that
+    allocations are rare.
 
     Args:
         ready: number of items that have memory.
@@ -26,7 +27,7 @@ def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
 
 
 class GrowingPart:
-    """Part of a segment. The part gets its memory in steps.
+    """Part of a segment, for which memory is allocated in steps.
 
     Args:
         fd: descriptor of the segment, or -1 if the whole segment has memory. The caller owns the descriptor.

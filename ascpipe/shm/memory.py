@@ -17,14 +17,14 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import segment
 
-MARGIN_BYTES = 16 << 20  #: bytes of each limit that are left to other processes
+MARGIN_BYTES = 16 << 20  #: number of bytes below each limit that are left free for other processes
 
 _GIB = float(1 << 30)
 _NO_LIMIT = 1 << 62  # cgroup v1 writes a number near 2**63 for "no limit"
 
 
 class Places(NamedTuple):
-    """Files in which the kernel reports memory. Tests use other files."""
+    """Files in which the kernel reports the available memory. Tests use other files."""
 
     shm_dir: str = segment.SHM_DIR
     meminfo: str = "/proc/meminfo"
@@ -40,7 +40,7 @@ class Room(NamedTuple):
     Attributes:
         free_bytes: bytes that can still be allocated.
         limit_bytes: value of the limit.
-        text: phrase with these numbers, for an error message.
+        text: phrase with both numbers, for an error message.
     """
 
     free_bytes: int
@@ -49,7 +49,7 @@ class Room(NamedTuple):
 
 
 def preflight(need_bytes: int, what: str, places: Places = Places()) -> bool:  # noqa: B008  (immutable)
-    """Choose the kind of memory for segments of ``need_bytes`` in total.
+    """Choose the kind of shared memory for segments whose total size is ``need_bytes``.
 
     Returns:
         True if memfds must be used because /dev/shm is too small. False for POSIX shared memory.
@@ -68,7 +68,7 @@ def needs_memfd(need_bytes: int, places: Places = Places()) -> bool:  # noqa: B0
 
 def require(need_bytes: int, what: str, *, shm_counts: bool = False,
             places: Places = Places()) -> None:  # noqa: B008  (immutable)
-    """Raise ``OutOfSharedMemoryError`` if less than ``need_bytes`` are available under a limit.
+    """Raise ``OutOfSharedMemoryError`` if a limit leaves less than ``need_bytes`` of memory.
 
     Args:
         what: purpose of the memory, for the error message.
@@ -85,7 +85,8 @@ def require(need_bytes: int, what: str, *, shm_counts: bool = False,
 
 
 def limit_bytes(places: Places = Places()) -> int:  # noqa: B008  (immutable)
-    """Return the lowest memory limit, in bytes, of the machine, of the control groups and of this process."""
+    """Return the lowest memory limit in bytes. Limits of the machine, the control groups and this process are compared.
+    """
     return min([room.limit_bytes for room in _limits(places)] + [_NO_LIMIT])
 
 
@@ -107,7 +108,7 @@ def process_room(places: Places) -> Optional[Room]:
 
 
 def shm_room(shm_dir: str) -> Room:
-    """Return the available memory in /dev/shm. It is 0 bytes if /dev/shm is missing or not writable."""
+    """Return the available memory in /dev/shm. The result is 0 bytes if /dev/shm is missing or not writable."""
     try:
         status = os.statvfs(shm_dir)
     except OSError as error:
@@ -147,7 +148,9 @@ def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immut
 
 
 def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
-    """Yield (is cgroup v2, directories of the group and its parents) for each group that may limit this process."""
+    """For each control group that may limit this process, yield whether it is a group of cgroup v2, and the directories
+    of the group and its parents.
+    """
     for line in (_read(places.own_groups) or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
@@ -163,7 +166,7 @@ def _limits(places: Places) -> List[Room]:
 
 
 def _with_parents(root: str, path: str) -> List[str]:
-    """Return the directories of a group and its parents.
+    """Return the directories of a control group and its parents.
 
     In a container, often only the root exists, which is then the group of this process.
     """

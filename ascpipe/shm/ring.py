@@ -20,7 +20,7 @@ _OUT_ARRAYS = ("out_slots", "out_entries", "out_homes")
 
 
 class PartView:
-    """Part of one table in one frame, with the fields of PART and its arrays.
+    """Part of one table in one frame: the fields of the struct PART, and the arrays of the part.
 
     Args:
         longs, ints: ring segment as int64[] and as int32[].
@@ -30,14 +30,14 @@ class PartView:
 
     def __init__(self, longs: np.ndarray, ints: np.ndarray, frame_offset: int, column: int) -> None:
         start = (frame_offset + column * structs.PART.itemsize) // 8
-        self._fields = longs[start:start + _PART_LONGS]  # by number, because a numpy record is three times slower
+        self._fields = longs[start:start + _PART_LONGS]  # by number: access to a numpy record is three times slower
         self._longs = longs
         self._ints = ints
         self._frame = frame_offset
 
     @property
     def fields(self) -> Any:
-        """Return the PART, for kernels."""
+        """Return the struct PART of the part, for kernels."""
         return self._fields.view(structs.PART)[0]
 
     def __getitem__(self, field: str) -> int:
@@ -47,8 +47,8 @@ class PartView:
         self._fields[_PART_FIELDS[field]] = value
 
     def array(self, field: str, count: int) -> np.ndarray:
-        """Return the first ``count`` items of an array. Items are int64 for ids, unique and counts, and int32
-        otherwise.
+        """Return the first ``count`` items of the array ``field``. Items are int64 for ids, unique and counts, and
+        int32 otherwise.
         """
         start = self._frame + self[field]
         if field in _LONG_ARRAYS:
@@ -56,13 +56,13 @@ class PartView:
         return self._ints[start // 4:start // 4 + count]
 
     def record(self, keys: int, moves: int, outs: int) -> Record:
-        """Return the record of the part, with ``keys`` keys, ``moves`` swap-ins and ``outs`` victims."""
+        """Return the part's record, which has ``keys`` keys, ``moves`` swap-ins and ``outs`` victims."""
         counts = [(name, keys) for name in _KEY_ARRAYS] + [("move_in", moves)] + [(name, outs) for name in _OUT_ARRAYS]
         return Record(*[self.array(name, count) for name, count in counts])
 
 
 class Look(NamedTuple):
-    """States of a ring's frames for one table. They are valid until the next call of ``look`` for this ring.
+    """States of a ring's frames for one table. The arrays are valid until the next call of ``look`` for this ring.
 
     Attributes:
         turn: TURN, for kernels.
@@ -118,30 +118,31 @@ class RingView:
         return bool(atomics.load_acquire_i64(self._longs, _TAIL) == atomics.load_acquire_i64(self._longs, _HEAD))
 
     def look(self, column: int) -> Look:
-        """Read the states of all frames for the table in a column."""
+        """Read the states of all frames of the ring for one table, which is identified by its column in the ring."""
         turn = self._turn
         look(self.memory, column, turn)
         count = int(turn["count"])
         return Look(turn, int(turn["head"]), turn["words"][:count], turn["closed"][:count], turn["trained"][:count])
 
     def frame(self, number: int) -> Any:
-        """Return the FRAME with this number."""
+        """Return the struct FRAME of the frame with the number ``number``."""
         return self.frames[number % structs.MAX_FRAMES]
 
     def part(self, number: int, column: int) -> PartView:
-        """Return the part of a table in a frame."""
+        """Return a table's part of a frame."""
         return PartView(self._longs, self._ints, int(self.frame(number)["offset"]), column)
 
     def word(self, number: int, column: int) -> int:
-        """Return the word of a frame for a table."""
+        """Return the word in which a frame stores the state of a table."""
         return int(atomics.load_acquire_u32(self._words[column], number % structs.MAX_FRAMES))
 
     def store_word(self, number: int, column: int, word: int) -> None:
-        """Store the word of a frame for a table, with a full fence."""
+        """Store the word that contains the state of a table in a frame, with a full fence."""
         atomics.exchange_u32(self._words[column], number % structs.MAX_FRAMES, word)
 
     def replace_word(self, number: int, column: int, expected: int, word: int) -> bool:
-        """Replace the word of a frame for a table if it equals ``expected``. Return whether the word was replaced."""
+        """Replace the word of a table in a frame if the word equals ``expected``. Return whether the word was replaced.
+        """
         return bool(atomics.compare_exchange_u32(self._words[column], number % structs.MAX_FRAMES, expected, word))
 
     def finished(self, column: int) -> int:
@@ -149,7 +150,9 @@ class RingView:
         return int(atomics.load_acquire_i64(self._finished, column))
 
     def store_finished(self, column: int, ticket: int) -> None:
-        """Store the last ticket that a table has finished. The caller must store the frame's word afterwards."""
+        """Store the last ticket that a table has finished. The caller must store the word of the table in the frame
+        afterwards.
+        """
         atomics.store_release_i64(self._finished, column, ticket)
 
 
@@ -161,7 +164,7 @@ class TableInRing(NamedTuple):
 
 
 class TableView:
-    """Mapped table segment. Arrays for rows on disk exist only if the table has rows on disk.
+    """Mapped table segment. The arrays for rows on disk exist only if the table may store rows on disk.
 
     Args:
         memory: uint8[bytes of the segment], writable.
@@ -226,15 +229,15 @@ class TableView:
             structs.REQUEST.itemsize, home_capacity)
 
     def load(self, field: str) -> int:
-        """Load a header field that another process stores, with acquire order."""
+        """Load a header field with acquire order, because another process stores the field."""
         return int(atomics.load_acquire_i64(self._longs, _TABLE_LONGS[field]))
 
     def store(self, field: str, value: int) -> None:
-        """Store a header field that another process loads, with a full fence."""
+        """Store a header field with a full fence, because another process loads the field."""
         atomics.exchange_i64(self._longs, _TABLE_LONGS[field], value)
 
     def reads_asked(self, reader: int) -> int:
-        """Return the number of times that a reader has requested rows on disk."""
+        """Return how often a reader has requested rows from disk."""
         return int(atomics.load_acquire_i64(self._reads_asked, reader))
 
     def ready_entries(self, count: int) -> bool:
@@ -260,7 +263,7 @@ class TableView:
         if ready < count:
             return False
         if ready > self.header[field]:
-            self.header[field] = ready  # stored after the memory was allocated
+            self.header[field] = ready  # stored only after the memory was allocated
         return True
 
 

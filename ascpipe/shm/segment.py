@@ -23,7 +23,7 @@ from ascpipe.shm import syscalls
 
 SHM_DIR = "/dev/shm"  # noqa: S108  (the kernel's folder of POSIX shared memory, not a temporary file)
 
-_NO_SEALS = -1  # the file is not on a tmpfs
+_NO_SEALS = -1  # result for a file that is not on a tmpfs
 _PLAIN_TMPFS = 1  # F_GET_SEALS of files in /dev/shm is F_SEAL_SEAL, because they cannot be sealed
 _NAME = re.compile(r"ascpipe\.[0-9a-f]{32}")
 
@@ -31,8 +31,8 @@ _NAME = re.compile(r"ascpipe\.[0-9a-f]{32}")
 def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = None) -> int:
     """Create a zeroed segment and return its descriptor.
 
-    The caller must have called ``memory.preflight``. There is no limit for a memfd, and the kernel kills a
-    process that allocates more than the machine's memory.
+    The caller must have called ``memory.preflight``. A memfd has no size limit, and the kernel kills a process that
+    allocates more memory than the machine has.
 
     Args:
         size: bytes, more than 0.
@@ -56,7 +56,7 @@ def create(size: int, what: str, *, use_memfd: bool, present: Optional[int] = No
 
 
 def fill(fd: int, offset: int, size: int, what: str) -> None:
-    """Allocate memory for a part of a segment. Pages that already have memory keep their content.
+    """Allocate memory for a part of a segment. Pages that were already allocated keep their content.
 
     Raises:
         OutOfSharedMemoryError: there is too little memory.
@@ -82,7 +82,7 @@ def _open_unlinked() -> int:
 
 
 def sweep(shm_dir: str = SHM_DIR) -> List[str]:
-    """Unlink segments that this user's processes created and did not unlink before they died. Return their names.
+    """Unlink the segments that dead processes of this user left behind. Return the names of these segments.
 
     Unlinking a segment while it is being created is harmless, because its name is not used again.
     """
@@ -123,7 +123,8 @@ class _Mapping:
 
 
 def check(fd: int, size: int) -> None:
-    """Check that a descriptor is a segment: it has the expected size, this user as its owner, and no name.
+    """Check that a descriptor refers to a segment: a file that has the expected size, belongs to this user and has no
+    name.
 
     The size of a memfd must be sealed.
 

@@ -1,5 +1,5 @@
-"""Functions that write and read a file with a ring of spans. The spans describe the work of one worker. The worker maps
-the file, and other processes read it.
+"""Functions that write and read span files. A span file contains a ring of spans, which describe the work of one
+worker. The worker maps the file, and other processes read the file.
 
 A span is written before the count that includes it, so readers never read an incomplete span. A reader skips spans that
 are overwritten during the read. Times are nanoseconds since 1970, like the times of TensorFlow's traces.
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """Spans of the worker with this kind and number, oldest first. ``pid`` is the PID of the worker's last process."""
+    """Spans of one worker, oldest first. ``pid`` is the PID of the newest process of the worker."""
 
     kind: str
     number: int
@@ -100,8 +100,8 @@ def read(path: str) -> Recorded:
 
 
 def last_spans(path: str, header_type: np.dtype, span_type: np.dtype, **ours: int) -> Tuple[Any, List[Any]]:
-    """Return the header and the last complete spans of a file while another process writes it. The oldest span is
-    first.
+    """Return the header of a span file, and the last complete spans, oldest first. Another process may write to
+    the file during the read.
 
     Args:
         path: file with a header and ``capacity`` spans. Span n is at index n % capacity.

@@ -69,7 +69,7 @@ def _checked(result: int, what: str) -> int:
 
 
 def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
-    """Sleep while the 32-bit word at ``address`` equals ``expected``, for at most ``timeout_s`` (monotonic clock).
+    """Sleep for at most ``timeout_s`` (monotonic clock) while the 32-bit word at ``address`` equals ``expected``.
 
     Returns:
         False after a timeout. True after a wake-up, after a spurious wake-up, or if the word was already different.
@@ -87,7 +87,7 @@ def futex_wait(address: int, expected: int, timeout_s: float) -> bool:
 
 
 def futex_wake(address: int) -> int:
-    """Wake all threads that sleep on the word at ``address``, and return their number."""
+    """Wake all threads that sleep on the word at ``address``. Return the number of threads."""
     return _checked(_futex(_FUTEX, address, _FUTEX_WAKE, _ALL_WAITERS, None, None, 0), "futex wake")
 
 
@@ -137,7 +137,7 @@ def pidfd_open(pid: int) -> int:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of descendants whose parent exits."""
+    """Make this process the new parent of its descendants whose parent exits."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 

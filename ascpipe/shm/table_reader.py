@@ -1,4 +1,4 @@
-"""Reader of a table's keys. It takes no lock. A read is repeated if the table worker changed the keys during the read.
+"""Reader of a table's keys, which takes no lock. A read is repeated if the table worker has changed the keys during it.
 
 The reader uses system calls and never maps the segment. So reading a page without memory does not allocate memory, and
 the reader cannot write. Values are checked before use, because any process of the session may write to this memory.
@@ -111,12 +111,12 @@ class RingReader:
         self._table = shape.tables_offset + column * structs.RING_TABLE.itemsize
 
     def words(self) -> np.ndarray:
-        """Return the word of each frame for the table, by position in the ring, as uint32[MAX_FRAMES]."""
+        """Return uint32[MAX_FRAMES]: the word of each frame for the table, in the order of the ring's positions."""
         return _record(self._read, self._table, structs.RING_TABLE)["words"]
 
     def parts(self, first: int, last: int) -> Iterator[PartKeys]:
-        """Yield the part of each frame whose word is in [``first``, ``last``]. Frames that are freed during the read
-        are skipped.
+        """Yield the table's part of each frame in which the table's word is in [``first``, ``last``]. Frames that are
+        freed during the read are skipped.
         """
         header = _record(self._read, 0, structs.RING)
         head = int(header["head"])
@@ -165,12 +165,12 @@ class TableReader:
 
     @property
     def has_counts(self) -> bool:
-        """Return whether the table counts occurrences now."""
+        """Return whether the table currently counts occurrences."""
         return bool(self._header()["counting"] != 0 or self.access_threshold < 0)
 
     @property
     def access_threshold(self) -> int:
-        """Return the number of occurrences before a key gets a row, or -1 if admission is off."""
+        """Return how often a key must occur before it gets a row, or -1 if admission is off."""
         return int(self._header()["access_threshold"])
 
     def look(self, keys: Sequence[int], patience_s: float = PATIENCE_S) -> List[KeyState]:
@@ -216,7 +216,7 @@ class TableReader:
             self._require_time(deadline, True)
 
     def sample(self, count: int, seconds: float) -> Hottest:
-        """Return the most frequent keys of the batches that are in the rings during the given seconds."""
+        """For ``seconds`` seconds, count the keys of all batches in the rings. Return the most frequent keys."""
         end = time.monotonic() + seconds
         seen: Set[Tuple[int, int]] = set()
         parts: List[PartKeys] = []
@@ -240,7 +240,7 @@ class TableReader:
     # ---- one look
 
     def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[KeyState]:
-        """Yield the state of each key that one attempt can determine, or nothing if a cut was applied."""
+        """Try once to read the state of each key. Yield the states that were read, or nothing after a cut."""
         begun = self._moment(deadline)
         numbers = self._numbers_of(keys)
         found = [(key, self._wait_for(functools.partial(self._entry, numbers[key]), deadline) if key in numbers
@@ -274,7 +274,7 @@ class TableReader:
         return [int(number) for number in found[:, 0]], occurrences
 
     def _chunks(self) -> Iterator[Tuple[int, np.ndarray]]:
-        """Yield (number of the first entry, ENTRY[n]) for all entries that were ever used."""
+        """Yield all entries that were ever used, in blocks: (number of the first entry, ENTRY[n])."""
         used = min(max(0, int(self._header()["entries_used"])), self._capacity)
         size = structs.ENTRY.itemsize
         for first in range(0, used, _CHUNK):
@@ -307,7 +307,7 @@ class TableReader:
                 "process is stuck, `ascpipe status` shows it")
 
     def _consistent(self, read: Callable[[], Found]) -> Optional[Tuple[Found, Moment]]:
-        """Return the result of ``read``, or None if a record or cut may have been applied during the call.
+        """Call ``read``, and return the result. Return None if a record or cut may have been applied during the call.
 
         The order of the checks matters, because a worker first assigns the record, then stores ``retired``,
         then the word.
@@ -345,6 +345,6 @@ def _seen(entry: Any, moment: Moment) -> KeyState:
 
 
 def _record(read: Read, offset: int, struct: np.dtype) -> Any:
-    """Return the record at an offset. Return zeros if the record is beyond the end of the segment."""
+    """Read a struct at an offset of a segment. Return zeros if the struct extends beyond the end of the segment."""
     data = read(offset, struct.itemsize)
     return np.frombuffer(data if len(data) == struct.itemsize else bytes(struct.itemsize), struct)[0]

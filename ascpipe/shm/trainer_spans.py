@@ -1,5 +1,5 @@
-"""Functions that create and read the files in which a trainer records spans. One file contains the trainer's exchanges
-with other ranks. The other file contains the batches that the trainer reads with ``asc.data.read``.
+"""Functions that create and read the files in which a trainer records spans. The exchange file contains spans of
+exchanges with other ranks. The reading file contains spans of batches that ``asc.data.read`` reads.
 
 The daemon creates and removes the files. The trainer writes the spans (``tfops/src/core/span_ring.h``). Times are
 nanoseconds since 1970, like the times of TensorFlow's traces.
@@ -15,7 +15,7 @@ from ascpipe.shm.spans import last_spans
 
 
 class ExchangeSpan(NamedTuple):
-    """Finished exchange.
+    """Finished exchange with the other ranks.
 
     Attributes:
         start_ns, duration_ns: start in nanoseconds since 1970, and duration in nanoseconds.
@@ -42,7 +42,7 @@ class ExchangeSpan(NamedTuple):
 
 
 class RecordedExchanges(NamedTuple):
-    """Newest recorded exchanges of a trainer. The oldest exchange is first."""
+    """Exchanges that a trainer has recorded recently, in ascending order of time."""
 
     rank: int
     pid: int
@@ -74,7 +74,7 @@ class ReadingSpan(NamedTuple):
 
 
 class RecordedReading(NamedTuple):
-    """Newest recorded batches of a trainer's readers. The oldest batch is first."""
+    """Batches that a trainer has read recently, in ascending order of time."""
 
     rank: int
     pid: int
@@ -82,7 +82,7 @@ class RecordedReading(NamedTuple):
 
 
 def create(path: str, span: np.dtype, capacity: int, pid: int) -> Tuple[int, int]:
-    """Create the file for ``capacity`` spans of trainer ``pid``. ``span`` is EXCHANGE_SPAN or READING_SPAN.
+    """Create a file for ``capacity`` spans of the trainer with PID ``pid``. ``span`` is EXCHANGE_SPAN or READING_SPAN.
 
     Returns:
         The descriptor, which the caller owns, and the size in bytes.
@@ -107,7 +107,8 @@ def create(path: str, span: np.dtype, capacity: int, pid: int) -> Tuple[int, int
 
 
 def read_exchanges(path: str) -> Optional[RecordedExchanges]:
-    """Read the recorded exchanges, even while the trainer records. Return None if the trainer has recorded nothing yet.
+    """Read the recorded exchanges. The trainer may record exchanges during the read. Return None if no exchange has
+    been recorded yet.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -120,7 +121,7 @@ def read_exchanges(path: str) -> Optional[RecordedExchanges]:
 
 
 def read_reading(path: str) -> Optional[RecordedReading]:
-    """Read the batches that readers have recorded. The result and the errors are as in ``read_exchanges``."""
+    """Read the recorded batches of training data. Results and errors have the same meaning as in ``read_exchanges``."""
     header, spans = _read(path, structs.READING_SPAN)
     if not header["ranks"]:
         return None

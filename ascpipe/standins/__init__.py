@@ -1,4 +1,5 @@
-"""Stand-ins for packages of an Ascend server, and ``HOMES``, a dict from each name to the place of its implementation.
+"""Stand-ins for packages of an Ascend server, and ``HOMES``, a dict: name in such a package -> location of the
+implementation.
 
 ``ascpipe run`` appends this folder to ``sys.path`` of its program. If ``npu_bridge`` is installed, ``import
 npu_bridge`` therefore imports the installed package. Submodules of the packages have no files. ``HOMES`` has an item
@@ -76,7 +77,7 @@ _INSTEAD = {
 
 
 def stand_in(package: str) -> None:
-    """Set the names of a package, and register its submodules for import."""
+    """Set the attributes of a stand-in package, and register its submodules for import."""
     below = {module: homes for module, homes in HOMES.items() if module.startswith(package + ".")}
     import_hints.install(package, _INSTEAD, below)
     import_hints.fill(sys.modules[package], HOMES[package])

@@ -1,4 +1,4 @@
-"""Keys that an eviction will remove."""
+"""Function that finds the keys that an eviction will remove."""
 from typing import Iterator, Tuple
 
 import numpy as np
@@ -10,7 +10,7 @@ _BLOCK = 1 << 18  # entries
 
 
 def old_keys(truth: Truth, age: int) -> Iterator[Tuple[np.ndarray, np.ndarray]]:
-    """Yield the keys that ``Table.evict(age)`` removes, and their timestamps, as int64[n] each."""
+    """Yield (keys, timestamps), both int64[n], of the keys that ``Table.evict(age)`` will remove."""
     time = int(truth.header["time"])
     for start in range(0, int(truth.header["entries_used"]), _BLOCK):
         entries = truth.entries[start:min(start + _BLOCK, int(truth.header["entries_used"]))]

@@ -11,7 +11,7 @@ def free_homes(used: np.ndarray) -> Tuple[int, np.ndarray]:
         used: home rows in use, int32[n]. Duplicates are allowed.
 
     Returns:
-        (high-water mark, stack int32[m]). All rows from the high-water mark on are free. The stack has the free
+        (high-water mark, stack int32[m]). All rows from the high-water mark on are free. The stack contains the free
         rows below the mark, with the lowest row on top.
     """
     high_water = int(used.max()) + 1 if len(used) else 0

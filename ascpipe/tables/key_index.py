@@ -33,12 +33,12 @@ class KeyIndex:
 
     @property
     def lines(self) -> int:
-        """Return the number of home lines. A few lines after the home lines may also contain keys of home lines."""
+        """Return the number of home lines. The index also has a few overflow lines, which are not counted."""
         return int(self.index.extent["lines"][0])
 
     @property
     def nbytes(self) -> int:
-        """Return the size of the lines in bytes."""
+        """Return the size of the home lines in bytes."""
         return self.lines * LINE.itemsize
 
     def clear(self, count: int = 0) -> None:

@@ -1,4 +1,6 @@
-"""Function that creates private arrays with their maximum size. Only pages that were written occupy memory."""
+"""Function that creates private arrays that never need to grow. Pages of an array occupy memory only after they were
+written.
+"""
 import ctypes
 import mmap
 from typing import Any

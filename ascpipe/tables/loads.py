@@ -1,4 +1,4 @@
-"""Functions that prepare a table for a load by the trainer, and adopt the loaded content.
+"""Functions that prepare a table before the trainer loads content into it, and that publish the loaded content.
 
 The first R of N entries have rows. Entry i has home row i, or slot i if the table has no home rows.
 """
@@ -10,7 +10,7 @@ NOT_WRITTEN = -1  #: number of written entries after a failure
 
 
 def make_room(truth: Truth, entries: int, rows: int) -> int:
-    """Allocate memory for entries and rows. The table is not changed.
+    """Allocate memory for entries and rows. The content of the table is not changed.
 
     Args:
         truth: shared memory of the table.
@@ -33,7 +33,7 @@ def make_room(truth: Truth, entries: int, rows: int) -> int:
 
 
 def take_over(truth: Truth, room: int) -> bool:
-    """Publish the entries that the trainer wrote to an empty table. The caller then rebuilds the private state.
+    """Publish the entries that the trainer wrote to an empty table. The caller must then rebuild the private state.
 
     Args:
         truth: shared memory of the table.

@@ -1,4 +1,4 @@
-"""Types of a table: its shared memory, a batch, and a pending record."""
+"""Types for a table's shared memory, batches and pending records."""
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -67,5 +67,5 @@ class Pending(NamedTuple):
 
 
 def first_keys(record: Record, keys: int) -> Record:
-    """Return a record with the first ``keys`` keys. No row moves in this record."""
+    """Return a record that contains the first ``keys`` keys of ``record`` but no row moves."""
     return Record(*[array[:keys] for array in record[:5]], *[array[:0] for array in record[5:]])

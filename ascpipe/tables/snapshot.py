@@ -1,4 +1,4 @@
-"""Class ``Images``, the log of images of entries for a snapshot.
+"""Class ``Images``, which logs old versions of entries (images) while a snapshot is taken.
 
 While the trainer copies the entries of a table, the table worker stores an image of each uncopied entry before a record
 changes the entry.

@@ -1,4 +1,4 @@
-"""Table of a table worker: truth, view, window, free slots and home rows.
+"""State of one table in its table worker: truth, view, window, free slots and home rows.
 
 The *truth* is the table after the last retired batch, in shared memory that the caller owns. All other state is private
 and derived: key index, window, free entries, slots and home rows, victim order, and the *view*. The view is the table
@@ -87,12 +87,12 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """Return the number of keys of the view that have a row."""
+        """Return the number of keys in the view that have a row."""
         return int(self.planner["rows"])
 
     @property
     def time(self) -> int:
-        """Return the greatest timestamp of the view."""
+        """Return the greatest timestamp in the view."""
         return int(self.planner["time"])
 
     def nbytes(self, field: str) -> int:
@@ -130,7 +130,7 @@ class Table:
         return reach <= self._capacity and self._truth.ready_entries(reach)
 
     def _make_changes(self, n: int) -> None:
-        """Allocate memory for n more changes."""
+        """Ensure that the ring of entry changes has room for n more changes."""
         wanted = int(self.planner["next_change"] - self.planner["oldest_change"]) + n
         if wanted > self.planner["change_room"]:
             before = self._memory.get("changes_at")
@@ -141,7 +141,7 @@ class Table:
                 move_changes(self.planner, before, self._memory["changes_at"])
 
     def _make_scratch(self, n: int) -> None:
-        """Allocate memory for frames of n keys and n victims. The lists of the window's frames keep their content."""
+        """Allocate scratch memory for frames with n keys and n victims. Copy the lists of frames in the window."""
         before = self._memory.get("lists_at")
         lists = lazy_arrays.zeros(MAX_FRAMES * 2 * n, np.int32).reshape(MAX_FRAMES, 2 * n)
         if before is not None:
@@ -169,7 +169,7 @@ class Table:
     # ---- window
 
     def touch_nothing(self, number: int) -> None:
-        """Add a frame to the window. The frame holds no entries."""
+        """Add a frame that holds no entries to the window."""
         self._take_into_window(number, _NO_INTS)
 
     def _take_into_window(self, number: int, held: np.ndarray) -> None:
@@ -185,12 +185,12 @@ class Table:
 
     @property
     def pending(self) -> List[int]:
-        """Return the numbers of the frames whose records are on the view but not retired, oldest first."""
+        """Return the numbers of the frames whose records were applied to the view but are not retired, oldest first."""
         return [int(self.planner["record_frame"][record % MAX_FRAMES])
                 for record in range(int(self.planner["first_record"]), int(self.planner["next_record"]))]
 
     def take_back(self, revoked: Pending) -> None:
-        """Undo the newest record on the view. The record was not assigned to the truth."""
+        """Remove the newest record from the view. The record must not have been assigned to the truth."""
         batch_steps.take_back(self.planner, revoked.number, revoked.record, revoked.fresh)
 
     def count_only(self, batch: Batch, held_count: int) -> Pending:
@@ -243,7 +243,7 @@ class Table:
 
     def resolve(self, unique: np.ndarray, out_slots: np.ndarray, out_disk_slots: np.ndarray,
                 out_generations: np.ndarray) -> None:
-        """Find the row of each key in the truth, and write the location of the row.
+        """Find the row of each key in the truth, and write the locations of the rows to the output arrays.
 
         The location is a slot, the code of a home row, SLOT_NONE or SLOT_DISK.
 
@@ -255,12 +255,12 @@ class Table:
                         out_disk_slots, out_generations)
 
     def reset(self) -> None:
-        """Remove all keys. The method is idempotent. No record may be pending. The caller must touch frames again."""
+        """Remove all keys. The method is idempotent. No record may be pending. The caller must touch all frames."""
         self.empty()
         self.rebuild((), ())
 
     def empty(self) -> None:
-        """Remove all keys from the truth, but not from private state. The caller must then call ``rebuild``."""
+        """Remove all keys from the truth, but not from the private state. The caller must then call ``rebuild``."""
         used = int(self._header["entries_used"])
         if self.tier is not None:  # the new generation invalidates earlier requests, even after an interruption
             self._truth.entries["generation"][:used] += 1
@@ -279,8 +279,8 @@ class Table:
         self._header["counting"] = int(threshold > 0)
 
     def evict(self, age: int) -> int:
-        """Evict all keys that were not used for ``age``. Return their number. No record may be pending. The method is
-        idempotent.
+        """Evict all keys that were not used for ``age``. Return the number of evicted keys. No record may be pending.
+        The method is idempotent.
 
         Frames stay touched. While a frame holds the entry of an evicted key, the entry is NAMED.
         """
@@ -293,7 +293,7 @@ class Table:
     # ---- restart
 
     def index_entries(self, count: int) -> None:
-        """Index the first ``count`` entries, for ``rebuild`` with ``is_indexed``. All these entries are in use."""
+        """Index the first ``count`` entries, all of which are in use. Then call ``rebuild`` with ``is_indexed``."""
         self._index.rebuild(count, count, self._truth.entries)
 
     def rebuild(self, window: Optional[Iterable[Tuple[int, np.ndarray]]], pending: Iterable[Pending], *,

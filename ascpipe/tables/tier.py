@@ -1,4 +1,4 @@
-"""Class ``Tier``, which owns the memory for the state of home rows and disk slots of a table with rows on disk."""
+"""Class ``Tier``, which stores the state of home rows and disk slots if a table has rows on disk."""
 import os
 from typing import Any, Dict, Sequence
 
@@ -82,8 +82,8 @@ class Tier:
         return int(self._tier["disk_rows"])
 
     def error(self, table: str, directories: Sequence[str]) -> WorkerError:
-        """Return the error of a tier that cannot read a row or cannot write rows. Steps cannot continue after
-        this error.
+        """Return the error to raise when a row cannot be read from disk, or rows cannot be written to disk. Steps
+        cannot continue after this error.
 
         Args:
             table: name of the table.
@@ -105,8 +105,8 @@ class Tier:
         return not self._tier["in_flight"]
 
     def derive(self, used: int) -> None:
-        """Derive all state from entries and requests. Afterwards, the caller calls ``note`` for the records,
-        then ``free_unused_homes``.
+        """Derive all state from entries and requests. Afterwards, the caller must call ``note`` for each pending
+        record, then ``free_unused_homes``.
 
         Args:
             used: number of entries that were ever used.
@@ -114,7 +114,9 @@ class Tier:
         deriving.derive_tier(self._planner, self._tier, used)
 
     def note(self, number: int, record: Record) -> None:
-        """Mark the home rows of a pending record as in use, and pin the record's frame. The frame holds the entries."""
+        """Mark the home rows of a pending record as in use, and the record's frame as pinned. The frame must hold the
+        entries of the record.
+        """
         deriving.derive_record(self._planner, self._tier, number, record)
 
     def free_unused_homes(self) -> None:
