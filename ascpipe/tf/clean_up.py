@@ -1,4 +1,4 @@
-"""Clean-up after errors. An error of the clean-up never replaces the first error."""
+"""Clean-up after errors. An error during the clean-up never replaces the original error."""
 import contextlib
 import logging
 import os

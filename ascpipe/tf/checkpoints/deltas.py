@@ -33,7 +33,7 @@ class Changes(NamedTuple):
     deleted: np.ndarray
 
     def among(self, entries: np.ndarray) -> np.ndarray:
-        """Return a mask bool[n] of the entries that the delta contains."""
+        """Return bool[n], which is True for the entries that the delta contains."""
         told = table_rows.trained(entries) & (entries["last"] > self.since)
         if len(self.left_out):
             told[told] = ~places(self.left_out, entries["key"][told])[1]
@@ -42,7 +42,7 @@ class Changes(NamedTuple):
 
 def parent_of(tips: Dict[str, Tip], directory: str, base: str, step: Optional[int],
               tables: Dict[str, TableState]) -> Optional[Tip]:
-    """Return the ``Tip`` of the save that can be the parent of a delta.
+    """Return the ``Tip`` of the last save if this save can be the parent of a new delta.
 
     If there is no such save, log the reason for a full checkpoint, and return None.
     """
@@ -71,7 +71,7 @@ def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]
 
 
 def name_of(directory: str, base: str) -> str:
-    """Return the key of ``Pipeline.tips`` for a directory and base.
+    """Return the key that identifies a directory and base in the dict ``Pipeline.tips``.
 
     All paths of the same directory have the same key.
     """
@@ -103,13 +103,15 @@ def changes_since(tip: Optional[Tip], tables: Dict[str, TableState],
 
 def next_tip(pipeline: Pipeline, tip: Optional[Tip], prefix: str, link: Link, here: Position,
              tables: Dict[str, TableState]) -> Tip:
-    """Return the ``Tip`` of a new save. The save is a delta of ``tip``, or a full checkpoint if ``tip`` is None."""
+    """Return the ``Tip`` of a new save. The save is a delta with the parent ``tip``, or a full checkpoint if ``tip`` is
+    None.
+    """
     return Tip(prefix, link, 0 if tip is None else tip.deltas + 1, here, here if tip is None else tip.full,
                loads_of(tables), pipeline.rank, pipeline.ranks)
 
 
 def loads_of(tables: Dict[str, TableState]) -> Dict[str, int]:
-    """Return the value of ``Tip.loads``, a dict from table name to the number of the table's last load."""
+    """Return a dict for ``Tip.loads``: table name -> number of the table's last load."""
     return {name: int(at.header["cut_granted"]) for name, at in tables.items()}
 
 

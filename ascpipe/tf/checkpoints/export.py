@@ -25,7 +25,8 @@ DICT = "key-emb.npy"  #: file in Rec SDK's format: an array with one object, a d
 
 @checked(table_list=ListOf(Text(1, 100), optional=True))
 def export(table_list: Optional[Sequence[str]] = None) -> None:
-    """Export tables of the last checkpoint that was saved since ``init``. Files in Rec SDK's format are also written.
+    """Export tables from the last checkpoint that was saved since ``init``. The function also writes files in Rec SDK's
+    format.
 
     Args:
         table_list: names of tables, or None for all tables. A warning is logged for a table that is not in the
@@ -46,7 +47,7 @@ def export(table_list: Optional[Sequence[str]] = None) -> None:
 @checked(table_list=ListOf(Text(1, 100), optional=True), with_dict=boolean(), allow_unverified=boolean())
 def export_tables(prefix: str, table_list: Optional[Sequence[str]] = None, *, with_dict: bool = False,
                   allow_unverified: bool = False) -> List[str]:
-    """Verify a checkpoint, and write a file with keys and embeddings for each table into the checkpoint's directory.
+    """Verify a checkpoint. For each table, write a file with keys and embeddings into the checkpoint's directory.
 
     Existing files are replaced atomically. Restores ignore the files. The files are deleted with the checkpoint.
 

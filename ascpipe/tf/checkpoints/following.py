@@ -1,4 +1,6 @@
-"""Thread that executes rank 0's requests on another rank, and saves, loads or changes that rank's table shards."""
+"""Thread of each rank other than 0. The thread executes requests of rank 0 to save, load or change the rank's shards of
+tables.
+"""
 import contextlib
 import functools
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
@@ -35,7 +37,7 @@ class _Saves:
         self._written: Dict[int, Tuple[str, Tip]] = {}  # request number -> key and value for ``Pipeline.tips``
 
     def save(self, number: int, asked: Dict[str, Any]) -> Optional[str]:
-        """Write the slice immediately or in the background.
+        """Write this rank's slice of a checkpoint, immediately or in the background.
 
         Return the digest of the slice's record, or None for a background save.
         """
@@ -81,7 +83,7 @@ class _Saves:
         return self._asked.pop(number, None)
 
     def _tip(self, asked: Mapping[str, Any]) -> Optional[Tip]:
-        """Return the ``Tip`` of the requested delta's parent, or None for a full checkpoint.
+        """Return the parent of the requested delta, or None if a full checkpoint was requested.
 
         Raises:
             NotSavedError: this rank does not have that save.
@@ -111,7 +113,7 @@ class _Saves:
 
 
 class _Held(NamedTuple):
-    """Tables and training position of a save, as they were during the hold of the save.
+    """State of the tables and training position during the hold of a save.
 
     ``tip`` is the parent of a delta, or None.
     """

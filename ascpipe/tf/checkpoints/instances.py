@@ -16,7 +16,7 @@ from ascpipe.tf.running import native
 
 
 class Wanted(NamedTuple):
-    """Table that a new instance contains, and the source of its rows.
+    """Table that a new instance contains, and the source of the table's rows.
 
     Attributes:
         number: number of the live table.
@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
 
 @contextlib.contextmanager
 def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
-    """Read keys and embeddings of tables into memory of this process.
+    """Context manager that creates an instance: it reads the keys and embeddings of tables into memory of this process.
 
     Yields: The number of the instance, for ``GraphState.attach``. A session that is attached within the block keeps the
     instance.

@@ -14,13 +14,13 @@ from ascpipe.tf.running.row_access import RowAccess, TableRows
 
 
 class LiveRows(RowAccess):
-    """Access to the rows of a pipeline's tables. The methods are documented in ``Table``."""
+    """Access to the rows of a pipeline's tables. ``Table`` documents the methods."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
 
     def read(self, table: str, keys: Any) -> TableRows:
-        """Return rows of this rank and of the other ranks, in the order of ``keys``."""
+        """Return the rows of ``keys``, in this order. The rows are read on all ranks."""
         self._require_rank_0("read")
         wanted, places = np.unique(checked_keys(keys), return_inverse=True)
         pipeline = self._pipeline
@@ -37,7 +37,7 @@ class LiveRows(RowAccess):
             return copied_rows(self._pipeline, held, table, block)
 
     def assign(self, table: str, keys: Any, rows: Any, slots: Optional[Mapping[str, Any]]) -> None:
-        """Check the arguments, and replace the table by an edited copy."""
+        """Change rows of a table: check the arguments, and replace the table with an edited copy."""
         self._require_rank_0("assign")
         keys = checked_keys(keys)
         known = self._pipeline.tables[table]
@@ -78,7 +78,7 @@ class LiveRows(RowAccess):
                 freeze_other_ranks(self._pipeline, table, frozen=frozen)
 
     def _edit(self, table: str, edit: Edit) -> int:
-        """Replace the table by an edited copy. Return the number of deleted keys."""
+        """Replace a table with an edited copy. Return the number of deleted keys."""
         pipeline = self._pipeline
         pipeline.background.settle()
         with hold(alone=True) as held:

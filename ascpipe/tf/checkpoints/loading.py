@@ -45,7 +45,9 @@ class Load(NamedTuple):
     fresh: Fresh
 
     def counts(self, pipeline: Pipeline) -> Tuple[int, int]:
-        """Return the number of this rank's keys that have a row, and the number of keys that are only counted."""
+        """Return the number of this rank's keys that have a row, and the number of keys that are counted but have no
+        row.
+        """
         if self.spec.name not in self.checkpoint.tables:
             return 0, 0
         return self.checkpoint.rows_of(self.spec.name, pipeline.rank, pipeline.ranks)
@@ -78,7 +80,8 @@ def restored(checkpoint: Checkpoint, shape: TableShape, slots: Slots, key_dtype:
 
 def begun(checkpoint: Union[Checkpoint, FileTable], shape: TableShape, slots: Slots, saved_name: str, *,
           with_slots: bool) -> Load:
-    """Return the ``Load`` that warm-starts a table from a saved table or files. Errors are the same as in ``restored``.
+    """Return the ``Load`` that warm-starts a table from a saved table or files. The function raises the same errors as
+    ``restored``.
 
     Args:
         with_slots: True to load the saved optimizer slots. Otherwise, optimizer slots get initial values. Sums of
@@ -114,7 +117,8 @@ def load_tables(pipeline: Pipeline, held: Hold, loads: Iterable[Load]) -> None:
 
 
 def other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Optional[Asked]]:
-    """Request loads from the other ranks. The context manager yields None if there is only one rank.
+    """Request that the other ranks load their shards of tables. The context manager yields None if there is only one
+    rank.
 
     Args:
         what: the request. ``sources`` maps the name of a table to (path, saved name).
@@ -126,7 +130,8 @@ def other_ranks(pipeline: Pipeline, what: Dict[str, Any]) -> ContextManager[Opti
 
 
 def require_loaded(others: Optional[Asked], path: str) -> None:
-    """Wait until all other ranks have loaded their shards. Raise ``CheckpointError`` if a rank has failed."""
+    """Wait until all other ranks have loaded their shards. Raise ``CheckpointError`` if the load has failed on a rank.
+    """
     if others is None:
         return
     try:
@@ -152,7 +157,7 @@ def note_loaded(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, rings: D
 
 
 def _warn_of_other_ranks(pipeline: Pipeline, checkpoint: Checkpoint, saved: Position, rings: Dict[str, int]) -> None:
-    """Log that ``trained_batches`` counts batches per rank, if the checkpoint has another number of ranks.
+    """If another number of ranks saved the checkpoint, log a warning that ``trained_batches`` counts batches per rank.
 
     The number of batches that the program skips is not known. Datasets with a reading position do not need to skip
     batches.
@@ -184,7 +189,7 @@ def position_now(pipeline: Pipeline, held: Hold, saved: Position) -> Position:
 
 
 def _missing(checkpoint: Union[Checkpoint, FileTable], name: str) -> Optional[str]:
-    """Return the reason why a table cannot be loaded from a checkpoint, or None if it can be loaded.
+    """Return the reason why a table cannot be loaded from a checkpoint, or None if there is no obstacle.
 
     The manifest shows whether a table was saved empty. Without a manifest, an empty table is treated as missing.
     """
@@ -222,7 +227,7 @@ def _checked(checkpoint: Union[Checkpoint, FileTable], shape: TableShape, slots:
 
 
 def _places(dim: int, slots: Slots) -> Dict[str, Tuple[int, int]]:
-    """Return (column, width) of each optimizer slot in a row."""
+    """Return a dict: name of an optimizer slot -> (first column, number of columns) in a row."""
     places = {}
     for slot in slots:
         places[slot.name] = (dim, slot.width)
@@ -312,7 +317,7 @@ def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.nd
 
 
 def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
-    """Return (access threshold, counting, time) of a loaded table.
+    """Return the access threshold of a loaded table, whether the table counts occurrences, and its time.
 
     The threshold and ``counting`` are the saved values if the checkpoint and the program use admission. Otherwise, they
     are the values of the program.

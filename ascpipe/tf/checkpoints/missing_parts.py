@@ -1,4 +1,6 @@
-"""Advice for errors about a table that is missing in a checkpoint, or whose slots or dimension differ."""
+"""Advice for error messages about tables that a checkpoint does not contain, or contains with other slots or another
+dimension.
+"""
 import functools
 import shlex
 from typing import Callable, Collection
@@ -30,7 +32,7 @@ class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
 
 
 def advise_allow_missing(missing: str) -> str:
-    """Return the advice for a program that calls ``restore``, and can pass ``allow_missing``."""
+    """Return the advice to use ``allow_missing``. It applies to programs that call ``restore``."""
     if not missing:
         return ("To convert variables to tables, use `ascpipe checkpoint from-tensorflow`. To start with empty tables, "
                 "list them in allow_missing. To restore only some variables, use a Saver with a var_list")
@@ -38,7 +40,7 @@ def advise_allow_missing(missing: str) -> str:
 
 
 def advise_import(prefix: str, spec: TableSpec, shape: TableShape, slots: Collection[str]) -> str:
-    """Return the commands that import rows of another dimension.
+    """Return the commands that import rows whose dimension differs from the dimension of the table.
 
     Args:
         prefix: checkpoint with the rows.
@@ -56,7 +58,8 @@ def advise_import(prefix: str, spec: TableSpec, shape: TableShape, slots: Collec
 
 
 def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
-    """Return the advice function: ``advise_allow_missing``, or another one if an Estimator or managed session restores.
+    """Return the function that returns the advice: ``advise_allow_missing``, or a different function in an Estimator or
+    managed session.
 
     Estimators and managed sessions finalize the graph before a restore, and cannot pass ``allow_missing``.
     """

@@ -1,4 +1,4 @@
-"""Functions that read and change the rows of this rank during a hold. With one rank, these are all rows."""
+"""Functions that read and change the rows of this rank during a hold. A single rank owns all rows."""
 from typing import Iterator
 
 import numpy as np
@@ -16,7 +16,7 @@ from ascpipe.tf.running.row_access import TableRows
 
 
 def read_rows(pipeline: Pipeline, held: Hold, table: str, keys: np.ndarray) -> TableRows:
-    """Return the rows of the given keys. Only entries of these keys are copied.
+    """Return the rows of the given keys. Copy only the entries of the given keys.
 
     Args:
         keys: int64[n], ascending and distinct.
@@ -46,7 +46,7 @@ def read_rows(pipeline: Pipeline, held: Hold, table: str, keys: np.ndarray) -> T
 
 
 def copied_rows(pipeline: Pipeline, held: Hold, table: str, block: int) -> Iterator[TableRows]:
-    """Copy a table to a temporary file, and return an iterator over blocks of ``block`` rows of the copy."""
+    """Copy a table to a temporary file, and return an iterator that yields ``block`` rows of the copy at a time."""
     at = held.table(pipeline.tables[table].shape.number)
     spec = spec_of(pipeline, table, at)
     return _blocks(TableCopy(table, at, spec.row_floats), spec, block)
@@ -76,7 +76,7 @@ def edited(pipeline: Pipeline, held: Hold, table: str, edit: Edit) -> EditedTabl
 
 
 def load_edited(pipeline: Pipeline, held: Hold, table: str, content: EditedTable) -> None:
-    """Replace the rows of a table by an edited copy, during an exclusive hold. Log the deleted keys.
+    """Replace the rows of a table with an edited copy during an exclusive hold. Log the deleted keys.
 
     Raises:
         tf.errors.ResourceExhaustedError: the table has too little space. Nothing was changed.
@@ -94,7 +94,7 @@ def load_edited(pipeline: Pipeline, held: Hold, table: str, content: EditedTable
 
 
 def split(found: TableRows, spec: TableSpec) -> TableRows:
-    """Divide the rows into embeddings and optimizer slots."""
+    """Split the columns of the rows into embeddings and optimizer slots."""
     column = spec.dim
     slots = {}
     for slot in spec.slots:
@@ -104,7 +104,7 @@ def split(found: TableRows, spec: TableSpec) -> TableRows:
 
 
 def spec_of(pipeline: Pipeline, table: str, at: TableState) -> TableSpec:
-    """Return the spec of a table, with its optimizer slots."""
+    """Return the spec of a table, including the optimizer slots."""
     (spec,) = specs_of(pipeline, [pipeline.tables[table]], {table: at}, {table: None})
     return spec
 

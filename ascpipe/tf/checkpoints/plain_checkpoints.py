@@ -1,4 +1,4 @@
-"""Conversion between checkpoints of TensorFlow and tables (docs/how-to/tensorflow_checkpoints.md)."""
+"""Conversion between TensorFlow's checkpoints and checkpoints with tables (docs/how-to/tensorflow_checkpoints.md)."""
 from typing import List, Optional, Sequence, Union
 
 from ascpipe.errors import ArgumentError
@@ -18,7 +18,7 @@ _ROWS = Integer(1, MAX_ROWS)
          to=PathText(1, 1024), keys=AnyOf(_NAME, ListOf(_NAME)), partition_strategy=Choice(DIV, MOD, optional=True))
 def from_tensorflow(checkpoint: str, variable: Texts, table: Texts, to: str, *, keys: Texts = IDENTITY,
                     partition_strategy: Optional[str] = None) -> TakenOver:
-    """Write a checkpoint with tables from a checkpoint that plain TensorFlow wrote.
+    """Convert a checkpoint that plain TensorFlow wrote to a new checkpoint with tables.
 
     Embedding variables and their optimizer slots become tables. Other variables are copied.
 
@@ -57,7 +57,7 @@ def from_tensorflow(checkpoint: str, variable: Texts, table: Texts, to: str, *, 
          to=PathText(1, 1024), rows=AnyOf(_ROWS, ListOf(_ROWS), optional=True))
 def to_tensorflow(checkpoint: str, table: Texts, variable: Texts, to: str, *,
                   rows: Union[None, int, Sequence[int]] = None) -> GivenBack:
-    """Write a checkpoint for ``tf.train.Saver`` from a checkpoint with tables.
+    """Convert a checkpoint with tables to a new checkpoint for ``tf.train.Saver``.
 
     Row i of a variable is the row of key i. Optimizer slots get TensorFlow's names. Other variables are copied.
 

@@ -1,4 +1,4 @@
-"""Training positions in checkpoints, and the datasets that continue from them."""
+"""Functions that store training positions in checkpoints, and that start datasets at these positions."""
 import logging
 import os
 from typing import Dict, List, Optional, Tuple
@@ -24,7 +24,7 @@ def position(pipeline: Pipeline, held: Hold, tables: Dict[str, TableState], ring
 
 
 def _read_positions(pipeline: Pipeline, held: Hold, rings: Dict[str, int]) -> Dict[str, ReadPosition]:
-    """Return the positions of the datasets that feed training streams, by stream name.
+    """Return a dict: name of a training stream -> position of the dataset that feeds the stream.
 
     The result omits streams whose dataset does not read files, and streams that have not trained a batch yet. If the
     position of a dataset is unknown, the reason is logged once. If an iterator was initialized from several datasets,
@@ -87,13 +87,15 @@ def continue_reading(pipeline: Pipeline, prefix: str, saved: Position, rings: Di
 
 
 def _starts(pipeline: Pipeline, saved: Position, rings: Dict[str, int]) -> List[Tuple[int, int, ReadPosition]]:
-    """Return ring, source and start of each dataset."""
+    """Return the ring number, source number and start position of each dataset."""
     return [(ring, read.source, _start(pipeline, read, saved.reads.get(name)))
             for name, ring in rings.items() for read in pipeline.reads.get(ring, ())]
 
 
 def _meet(pipeline: Pipeline, awaited: str, mine: str, prefix: str) -> bool:
-    """Return whether the event ``awaited`` was recorded for a checkpoint. If not, record the event ``mine``."""
+    """Return whether the event ``awaited`` was recorded for a checkpoint. Record the event ``mine`` if ``awaited`` was
+    not recorded.
+    """
     place = os.path.abspath(prefix)
     if (awaited, place) in pipeline.restores:
         pipeline.restores.discard((awaited, place))

@@ -1,4 +1,4 @@
-"""Load initial rows of tables from files, for the argument ``pretrained`` of ``create_table``."""
+"""Functions that load initial rows of tables from files, for the argument ``pretrained`` of ``create_table``."""
 import contextlib
 import functools
 import logging
@@ -25,7 +25,7 @@ LOAD_FILES = "load of files"  #: name of the request to the other ranks
 
 
 def starts(graph: tf.Graph) -> Dict[str, int]:
-    """Return how often the initializer of each table with pretrained rows has run."""
+    """Return a dict: name of a table with pretrained rows -> number of runs of the table's initializer."""
     state = GraphState.known(graph)
     if state is None or not state.pretrained or not state.started:
         return {}
@@ -34,7 +34,7 @@ def starts(graph: tf.Graph) -> Dict[str, int]:
 
 
 def load_started(session: tf.compat.v1.Session, before: Mapping[str, int]) -> None:
-    """Load the pretrained rows of tables whose initializers have run since ``before``, a result of ``starts``.
+    """Load the pretrained rows of tables whose initializers have run since ``starts`` returned ``before``.
 
     If the graph does not train a table, its initializer does not empty the table. Rows are then loaded only if no
     graph trains the table and the table is empty.
@@ -99,7 +99,8 @@ def follow(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
 
 
 def _load(pipeline: Pipeline, paths: Mapping[str, str], attach: Callable[..., Any]) -> None:
-    """Replace the contents of tables with the rows of files. Rank 0 also requests this from the other ranks."""
+    """Replace the contents of tables with the rows of files. Rank 0 also requests the same load from the other ranks.
+    """
     if pipeline.rank != 0:
         attach()
         return

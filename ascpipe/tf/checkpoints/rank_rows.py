@@ -40,7 +40,7 @@ class Packed(NamedTuple):
         return cls(_text(edit.keys[part]), None if edit.rows is None else _text(edit.rows[part]))
 
     def edit(self, kept: Any) -> Edit:
-        """Return the keys and rows as an ``Edit``."""
+        """Decode the keys and rows, and return an ``Edit``."""
         keys = _array(self.keys, np.int64)
         rows = None if self.rows is None else _array(self.rows, np.float32).reshape(len(keys), -1)
         return Edit(keys, rows, [(column, width) for column, width in kept])
@@ -120,7 +120,7 @@ def freeze_other_ranks(pipeline: Pipeline, table: str, *, frozen: bool) -> None:
 
 
 class RowRequests:
-    """Handlers of the requests on a rank other than 0."""
+    """Handlers of rank 0's requests to read and change rows, on another rank."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -130,11 +130,11 @@ class RowRequests:
         self._ready: Dict[str, EditedTable] = {}
 
     def handlers(self) -> Dict[str, Handler]:
-        """Return the handlers by name of the request."""
+        """Return a dict: name of a request -> handler."""
         return {READ: self._find, ROWS: self._rows, PART: self._prepare, CHANGE: self._change, FREEZE: self._freeze}
 
     def _find(self, number: int, request: Mapping[str, Any]) -> str:
-        """Store some of the requested keys. After the last keys, read the rows of all keys in one scan."""
+        """Store the keys of one request. After the last request, read the rows of all stored keys in one scan."""
         if request["is_first"]:
             self._keys.clear()
             self._read = None
@@ -160,7 +160,7 @@ class RowRequests:
                                  read.timestamps[part], {}))
 
     def _prepare(self, number: int, request: Mapping[str, Any]) -> str:
-        """Store some keys and rows of a change.
+        """Store the keys and rows of one request, which are a part of a change.
 
         After the last keys, write the edited copy, and return the number of deleted keys.
         """
@@ -206,7 +206,7 @@ class RowRequests:
 
 
 def _answers(pipeline: Pipeline, table: str, request: Dict[str, Any], *, changes: bool) -> List[str]:
-    """Send a request to the other ranks, and return their answers."""
+    """Send a request to the other ranks, and return the answers."""
     what = "{} of table {!r}".format(request["what"], table)
     try:
         with asked(request, changes=changes, about="the " + what, limit_s=pipeline.wait_timeout_s) as others:
@@ -226,7 +226,7 @@ def _array(text: str, dtype: Any) -> np.ndarray:
 
 
 def _packed(found: TableRows) -> str:
-    """Encode the keys, rows, ``found``, counts and timestamps as base64."""
+    """Encode the keys, rows, counts and timestamps as base64, and whether each key was found."""
     return base64.b64encode(b"".join(array.tobytes() for array in found[:5])).decode()
 
 

@@ -205,7 +205,7 @@ def _are_renamed(loads: Sequence[Load]) -> bool:
 
 
 def _is_live(pipeline: Pipeline, held: Hold, checkpoint: Checkpoint, loads: Sequence[Load]) -> bool:
-    """Return whether the tables have not changed since they were saved to this checkpoint or loaded from it."""
+    """Return True if no table has changed since the checkpoint was saved or loaded."""
     saved = loading.position_in(pipeline, checkpoint)
     if saved is None or _are_renamed(loads):
         return False

@@ -16,7 +16,7 @@ from ascpipe.tf.validation import Choice, Integer, PathText, Text, boolean, chec
          slots=boolean(), counts=boolean(), where=Text(1, 1000, optional=True), dtype=Choice(FLOAT32, FLOAT16))
 def export_rows(checkpoint: str, table: str, to: str, *, format: str = PARQUET, slots: bool = False,  # noqa: A002
                 counts: bool = False, where: Optional[str] = None, dtype: str = FLOAT32) -> Exported:
-    """Write the rows of a checkpoint's table to files, ordered by key.
+    """Write the rows of a table in a checkpoint to files, sorted by key.
 
     When the directory exists, its files are complete. Keys without a row are not written.
 
@@ -48,7 +48,7 @@ def export_rows(checkpoint: str, table: str, to: str, *, format: str = PARQUET, 
          to=PathText(1, 1024, optional=True), pad=boolean(), truncate=boolean())
 def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to: Optional[str] = None,
                 pad: bool = False, truncate: bool = False) -> Imported:
-    """Write a new checkpoint with the content of another checkpoint and the rows of files.
+    """Copy a checkpoint, and import rows from files into a table of the copy.
 
     Optimizer slots that the files do not have get the initial values of the optimizer. If the files have no counts, the
     count of a new row is the access threshold of the table. If the files have no timestamps, the timestamp of a new row
@@ -81,7 +81,7 @@ def import_rows(into: str, table: str, source: str, *, merge: str = REPLACE, to:
 
 @checked(checkpoint=PathText(1, 1024), to=PathText(1, 1024), keep=Integer(0, 1000000))
 def export_delta(checkpoint: str, to: str, *, keep: int = updates.KEEP) -> List[updates.ExportedUpdate]:
-    """Write the rows that have changed since the last call into a directory that servers watch.
+    """Export the rows that have changed since the last call. Files are written to a directory that servers watch.
 
     Call this function on one rank after each save of a delta checkpoint. ``export_saved_model(..., watch=)`` exports
     models that apply the files (docs/how-to/serving_updates.md).

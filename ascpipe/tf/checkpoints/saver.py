@@ -205,7 +205,7 @@ class Saver(tf.compat.v1.train.Saver):
 
 
 def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], background: bool) -> str:
-    """Wait until rank 0 has saved the checkpoint, because the program may read it next.
+    """Wait until rank 0 has saved the checkpoint, because the program may then read the checkpoint.
 
     Return the prefix of the checkpoint.
     """
@@ -238,14 +238,14 @@ def _state_with_tables(graph: tf.Graph) -> Optional[GraphState]:
 def _dense_path(graph: tf.Graph, prefix: str) -> str:
     """Return the prefix from which TensorFlow restores variables.
 
-    During an export, it is the prefix of the verified files.
+    During an export, the result is the prefix of the verified files.
     """
     state = GraphState.known(graph)
     return prefix if state is None or state.served is None else state.served.dense_path(prefix)
 
 
 def _saved_names(state: GraphState, rename: Mapping[str, str]) -> Dict[str, str]:
-    """Return the name in the checkpoint of each table that has another name in the program."""
+    """Return a dict: name of a table in the program -> different name of the table in the checkpoint."""
     saved = [name for name, table in state.tables.items() if table.is_save]
     old_names = {new: old for old, new in rename.items() if new in saved}
     if len(old_names) < len(rename):
@@ -287,7 +287,7 @@ def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Gr
 
 
 def _version_asked(process: Process, prefix: str) -> str:
-    """Return the prefix of the checkpoint to restore.
+    """Return the prefix of the checkpoint that ``restore`` should load.
 
     The first restore after ``init`` uses the step ``restore_model_version``, if it is set, instead of the given step.
     """

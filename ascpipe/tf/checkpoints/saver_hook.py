@@ -73,13 +73,13 @@ class CheckpointSaverHook(tf.compat.v1.train.CheckpointSaverHook):
         patches.HOOK_BEGIN.plain(self)
 
     def end(self, session: Any) -> None:
-        """Save a checkpoint if steps were trained since the last save, and wait until it is durable."""
+        """Save a checkpoint if steps were trained since the last save, and wait until the checkpoint is durable."""
         super().end(session)
         wait_for_save()
 
 
 def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
-    """Raise ``CheckpointPathError`` if a graph has tables and a checkpoint cannot be saved as ``dir/base``."""
+    """Raise ``CheckpointPathError`` if a graph has tables and no checkpoint can be saved at ``save_path``."""
     state = GraphState.known(graph) if Process.is_initialised() else None
     if state is None or not state.tables:
         return
@@ -92,7 +92,8 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
 
 @patches.SUPERVISOR_INIT.by
 def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
-    """Check in a Supervisor's constructor that checkpoints can be saved in its directory.
+    """Replacement for a Supervisor's constructor. It first checks that checkpoints can be saved in the Supervisor's
+    directory.
 
     Otherwise, the error would be raised by the first save, ten minutes later in another thread.
     """
@@ -117,7 +118,7 @@ class _Timer:
         self._step: Optional[int] = None
 
     def begin_save(self) -> bool:
-        """Return whether the save that starts now is full."""
+        """Return True if the save that starts now must be a full checkpoint."""
         now = time.monotonic()
         is_full = self._full_is_due(now)
         self._saved_at = now

@@ -18,17 +18,17 @@ class SaverParts:
 
     @property
     def is_built(self) -> bool:
-        """True if the ops of the saver were created."""
+        """Return whether the ops of the saver were created."""
         return bool(self._saver._is_built or self._saver.saver_def)
 
     @property
     def is_empty(self) -> bool:
-        """True if the saver was built without objects to save."""
+        """Return whether the saver was built without objects to save."""
         return bool(self._saver._is_empty)
 
     @property
     def allows_empty(self) -> bool:
-        """True if the saver may have no objects to save."""
+        """Return whether TensorFlow accepts a saver without objects to save."""
         return bool(self._saver._allow_empty)
 
     def allow_empty(self) -> None:
@@ -37,7 +37,7 @@ class SaverParts:
 
     @property
     def items(self) -> Any:
-        """``var_list`` of the saver: a list, a dict, or None, which means all saveable objects."""
+        """Return ``var_list`` of the saver: a list, a dict, or None for all saveable objects."""
         return self._saver._var_list
 
     @items.setter
@@ -45,16 +45,16 @@ class SaverParts:
         self._saver._var_list = items
 
     def saved(self) -> Any:
-        """Return the objects that the saver saves: a list or dict."""
+        """Return the objects that the saver saves, as a list or dict."""
         return all_saveable_objects() if self.items is None else self.items
 
     @property
     def saves_relative_paths(self) -> bool:
-        """True if the paths in the ``checkpoint`` file are relative to the directory of the file."""
+        """Return whether the paths in the ``checkpoint`` file are relative to the directory of the file."""
         return bool(self._saver._save_relative_paths)
 
     def save_instead(self, items: List[Any], builder: Callable[[Any], Any]) -> None:
-        """Replace the objects to save by ``items``, and the builder of ops by ``builder(file version)``."""
+        """Make the saver save only ``items``. The result of ``builder(file version)`` will create the saver's ops."""
         self.items = items
         self._saver._builder = builder(self._saver._write_version)
 
@@ -67,7 +67,7 @@ class SaverParts:
 
     @property
     def last_checkpoints(self) -> List[Tuple[str, float]]:
-        """Paths and times of the kept checkpoints, oldest first."""
+        """Return paths and times of the checkpoints that the saver keeps, oldest first."""
         return list(self._saver._last_checkpoints)
 
     def record(self, prefix: str) -> None:

@@ -49,7 +49,7 @@ class Checkpoints:
 
     @classmethod
     def of(cls, process: Process) -> "Checkpoints":
-        """Return the ``Checkpoints`` of a process."""
+        """Return the ``Checkpoints`` object of a process."""
         return internals.stored_on(process, "checkpoints", cls)
 
     def note(self, pipeline: Pipeline, prefix: str, seconds: float) -> None:
@@ -191,7 +191,7 @@ def begin_save(request: SaveRequest, save_dense: DenseSave, describe: DenseSave,
 
 
 def wait_for_save() -> None:
-    """Wait until the background save's checkpoint is durable and its name is in the ``checkpoint`` file.
+    """Wait until the background save has finished: the checkpoint is durable and listed in the ``checkpoint`` file.
 
     Raises:
         NotSavedError, NotPublishedError, tf.errors.OpError: the save has failed. The error is raised only once. This
@@ -214,7 +214,7 @@ def _tip(request: SaveRequest, tables: Dict[str, TableState]) -> Optional[deltas
 
 def _other_ranks(request: SaveRequest, writer: CheckpointWriter, tip: Optional[deltas.Tip], *,
                  background: bool) -> ContextManager[Optional[Asked]]:
-    """Request slices from the other ranks. The context manager yields None if there is only one rank."""
+    """Request that the other ranks save their slices. The context manager yields None if there is only one rank."""
     if request.pipeline.ranks == 1:
         return contextlib.nullcontext()
     return asked({"what": SAVE, "directory": os.path.abspath(request.directory), "base": request.base,
@@ -256,7 +256,7 @@ def _slices(others: Asked, writer: CheckpointWriter) -> List[str]:
 
 def specs_of(pipeline: Pipeline, known: Sequence[KnownTable], tables: Dict[str, TableState],
              changes: Dict[str, Optional[deltas.Changes]]) -> List[TableSpec]:
-    """Return the specs of the tables in a save."""
+    """Return the specs of the tables that a save contains."""
     return [_spec(pipeline, table, tables[table.shape.name], changes[table.shape.name]) for table in known]
 
 
@@ -272,7 +272,7 @@ def write_tables(writer: Union[CheckpointWriter, SliceWriter], pipeline: Pipelin
 
 
 def held_tables(held: Hold, tables: Sequence[KnownTable]) -> Dict[str, TableState]:
-    """Return a dict from table name to table state."""
+    """Return a dict: name of a table -> state of the table."""
     return {table.shape.name: held.table(table.shape.number) for table in tables}
 
 
@@ -284,12 +284,12 @@ def freeze(pipeline: Pipeline, held: Hold, known: Sequence[KnownTable],
 
 
 def note_saved(pipeline: Pipeline, name: str, tip: deltas.Tip) -> None:
-    """Record a save as the parent of later deltas with this name."""
+    """Record a save as the parent of later deltas with the name ``name``."""
     pipeline.tips[name] = tip
 
 
 def _is_saved(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> bool:
-    """Return whether the newest save has this prefix and nothing has changed since that save."""
+    """Return whether the newest save has the requested prefix, and nothing has changed since that save."""
     tip = request.pipeline.tips.get(deltas.name_of(request.directory, request.base))
     if tip is None or tip.prefix != writer.prefix or tip.position != here or tip.loads != deltas.loads_of(tables):
         return False

@@ -25,7 +25,7 @@ from ascpipe.tf.running.hold_between_steps import Hold, TableState
 @contextlib.contextmanager
 def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, TableState],
                   log_bytes: int) -> Iterator["FrozenTables"]:
-    """Take a snapshot of the given tables, and release the snapshot after the block.
+    """Context manager that takes a snapshot of the given tables, and releases the snapshot after the block.
 
     A process has at most one snapshot.
 
@@ -45,7 +45,7 @@ def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, T
 
 
 class FrozenTables:
-    """Snapshot of tables, as they were during a hold.
+    """Snapshot of the state of tables during a hold.
 
     Create it with ``frozen_tables``, whose docstring explains the other arguments.
 
@@ -66,7 +66,7 @@ class FrozenTables:
                    for index in range(len(tables[name].device))] for name, number in self._numbers.items()}
 
     def tables(self) -> Dict[str, TableState]:
-        """Return a dict from table name to table state.
+        """Return a dict: name of a table -> state of the table.
 
         The states are valid until the snapshot is released. Call this method only once, in any thread.
         """
@@ -124,7 +124,7 @@ def _array(count: int, dtype: np.dtype) -> np.ndarray:
 
 
 class _HomeRows:
-    """Home rows of one table in a snapshot. Index the object like an array float32[rows, row floats].
+    """Home rows of one table in a snapshot. The object can be indexed like an array float32[rows, row floats].
 
     An access returns copies. Access each row at most once.
     """
@@ -147,8 +147,8 @@ class _HomeRows:
         return self.take(np.arange(rows.start, rows.stop), axis=0)
 
     def take(self, homes: np.ndarray, axis: int) -> np.ndarray:
-        """Return the rows with the home row numbers ``homes``, as float32[n, row floats]. ``homes`` is int32[n].
-        ``axis`` is always 0.
+        """Return the home rows with the numbers ``homes``, as float32[n, row floats]. ``homes`` is int32[n]. ``axis``
+        is always 0.
         """
         wanted = np.ascontiguousarray(homes, np.int32)
         rows = np.empty((len(wanted), self._floats), np.float32)

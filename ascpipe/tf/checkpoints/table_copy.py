@@ -43,7 +43,7 @@ class TableCopy:
     Attributes:
         keys, counts, timestamps: int64[n] each, keys that have a row.
         rows: float32[n, row_floats].
-        counted: keys that are only counted.
+        counted: keys that are counted but have no row.
 
     Raises:
         CheckpointError: a file cannot be written. The table is unchanged.
@@ -71,7 +71,7 @@ class TableCopy:
 
 
 class EditedTable:
-    """An edited copy of one table. It has those methods of ``Checkpoint`` that are needed to load the table.
+    """An edited copy of one table. The class provides the methods of ``Checkpoint`` that are needed to load one table.
 
     Args:
         spec: spec of the table before the edit.

@@ -1,4 +1,4 @@
-"""Functions that read the trained state of a table in blocks of keys and rows, and write rows of a checkpoint."""
+"""Functions that read the trained state of a table in blocks, and write the rows of a checkpoint to a table."""
 import contextlib
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
@@ -15,12 +15,12 @@ Which = Callable[[np.ndarray], np.ndarray]  #: ENTRY[n] -> bool[n], True for sel
 
 
 def trained(entries: np.ndarray) -> np.ndarray:
-    """Return a mask bool[n] of the entries whose state is ``TRAINED``."""
+    """Return bool[n], which is True for the entries whose state is ``TRAINED``."""
     return entries["state"] == TRAINED
 
 
 def count(state: TableState, which: Which = trained) -> Tuple[int, int]:
-    """Return the number of keys that have a row, and the number of keys that are only counted."""
+    """Return the number of keys that have a row, and the number of keys that are counted but have no row."""
     rows = candidates = 0
     for entries in entry_blocks(state):
         meant = which(entries)
@@ -41,7 +41,7 @@ def blocks(state: TableState, which: Which = trained) -> Iterator[PartedBlock]:
 
 
 def candidates(state: TableState, which: Which = trained) -> Iterator[KeyBlock]:
-    """Yield blocks of keys that are only counted."""
+    """Yield blocks of keys that are counted but have no row."""
     for entries in entry_blocks(state):
         chosen = entries[which(entries) & ~_has_row(entries)]
         if len(chosen):
@@ -50,7 +50,7 @@ def candidates(state: TableState, which: Which = trained) -> Iterator[KeyBlock]:
 
 def write_rows(state: TableState, start: int, parts: Sequence[np.ndarray], taken: Sequence[Tuple[int, int, int]],
                fresh: Sequence[Tuple[int, int, float]] = ()) -> None:
-    """Write consecutive rows of a table that is being loaded. The first row is ``start``.
+    """Write consecutive rows of a table that is being loaded. The number of the first row is ``start``.
 
     Args:
         parts: arrays float32[n, width]. Concatenated along axis 1, the arrays are the saved rows.
@@ -92,7 +92,7 @@ def _write_to_disk(state: TableState, start: int, parts: Sequence[np.ndarray], t
 
 def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start: int, n: int,
                 widths: Sequence[int]) -> List[Optional[np.ndarray]]:
-    """Return the destination in the device table of each part that ``write_rows`` will write.
+    """For each part that ``write_rows`` will write, return the destination in the device table.
 
     An item is None if the part has no contiguous destination there. A reader can read parts directly into the
     destinations.
@@ -114,7 +114,7 @@ def row_targets(state: TableState, taken: Sequence[Tuple[int, int, int]], start:
 
 
 def entry_blocks(state: TableState) -> Iterator[np.ndarray]:
-    """Yield blocks ENTRY[n] of the entries that were ever used."""
+    """Yield all entries that were ever used, in blocks ENTRY[n]."""
     used = int(state.header["entries_used"])
     for start in range(0, used, BLOCK_ENTRIES):
         yield state.entries[start:min(start + BLOCK_ENTRIES, used)]
@@ -125,7 +125,7 @@ def _has_row(entries: np.ndarray) -> np.ndarray:
 
 
 def _read_rows(state: TableState, entries: np.ndarray) -> Tuple[np.ndarray, ...]:
-    """Return the rows of entries as several arrays, which contain successive columns.
+    """Return the rows of entries as arrays that each contain some of the columns.
 
     A row in the device table is read there, because it is newer than the home row.
     """

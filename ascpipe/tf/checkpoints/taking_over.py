@@ -46,7 +46,8 @@ def is_requested(saver: tf.compat.v1.train.Saver, state: GraphState, prefix: str
 
 @contextlib.contextmanager
 def converted(state: GraphState, graph: tf.Graph, prefix: str) -> Iterator[str]:
-    """Convert a checkpoint of plain TensorFlow to a temporary checkpoint with tables, and yield its prefix.
+    """Convert a checkpoint of plain TensorFlow to a temporary checkpoint with tables, and yield the prefix of the
+    temporary checkpoint.
 
     The files of TensorFlow's checkpoint are kept in the folder ``before-tables``, because the next save may use the
     same name.
@@ -93,7 +94,8 @@ def _sources(bundle: Bundle, state: GraphState) -> List[Source]:
 
 
 def _names(graph: tf.Graph) -> Dict[str, str]:
-    """Return the plain TensorFlow name of each of Adam's beta powers that has another name in this graph.
+    """Return a dict for Adam's beta powers that plain TensorFlow names differently: name in this graph -> name in plain
+    TensorFlow.
 
     TensorFlow has one pair of powers per Adam optimizer. With tables, the tables' optimizer has another pair with the
     same values, and TensorFlow numbers the names of all pairs.

@@ -1,4 +1,4 @@
-"""TensorFlow's part of a checkpoint. It contains no rows of tables.
+"""TensorFlow's part of a checkpoint, which contains no rows of tables.
 
 If there are no variables, this part contains only a mark, an int32 with value 0. The mark is necessary because
 TensorFlow does not build a saver without variables.
@@ -166,7 +166,7 @@ def _variables(state: Optional[GraphState]) -> List[str]:
 
 
 class _Mark(saveable_object.SaveableObject):
-    """Saveable object for the mark."""
+    """Saveable object for the placeholder tensor MARK."""
 
     def __init__(self, number: tf.Tensor) -> None:
         super().__init__(number, [saveable_object.SaveSpec(number, "", MARK)], MARK)

@@ -1,4 +1,5 @@
-"""Conversion of texts to keys, with the same hash as in programs (docs/tutorial/from-tensorflow.md#text-as-ids)."""
+"""Conversion of texts to keys, with the hash function that programs use (docs/tutorial/from-tensorflow.md#text-as-ids).
+"""
 from typing import List
 
 import numpy as np

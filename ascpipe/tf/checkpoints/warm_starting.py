@@ -84,7 +84,8 @@ class _Wanted(Rule):
          var_name_to_prev_var_name=Instance(dict, list, tuple, optional=True), allow_unverified=boolean())
 def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var_name_to_vocab_info: Any = None,
                var_name_to_prev_var_name: Any = None, *, allow_unverified: bool = False) -> Load:
-    """Initialize the default graph from checkpoints of another training run. Call it like ``tf.train.warm_start``.
+    """Initialize the default graph from checkpoints of another training run. Call this function like
+    ``tf.train.warm_start``.
 
     Dense variables get new initializers. The returned function ``load`` loads the tables. Call ``load`` with the
     session after the initializers and before the first batch. The best way is ``Scaffold(init_fn=lambda _, session:
@@ -161,7 +162,8 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
 
 
 def left_out(state: GraphState, path: Any) -> List[str]:
-    """Return a graph's tables that a checkpoint contains but no warm start loads. Tables of columns are omitted.
+    """Return a graph's tables that a checkpoint contains but no warm start loads. Tables of feature columns are
+    omitted.
 
     Args:
         path: a checkpoint, or a directory with checkpoints, of which the newest is used.
@@ -195,7 +197,7 @@ def _get_grouped_variables(vars_to_warm_start: Any) -> Any:
 
 @patches.WARM_START.by
 def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
-    """Replacement for the ``warm_start`` that Estimators call.
+    """Replacement for the function ``warm_start`` that Estimators call.
 
     A scaffold of the graph loads the tables when it initializes a session.
     """
@@ -230,7 +232,7 @@ patches.SCAFFOLD_INIT_FN.by(property(_init_fn))
 
 
 def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
-    """Yield the settings of each path. Raise ``ValueError`` if the arguments do not match."""
+    """Yield the settings of each path. Raise ``ValueError`` if the lists have different lengths."""
     if not isinstance(paths, (list, tuple)):
         for name, value in zip(_PER_PATH[1:], others[1:]):
             if isinstance(value, (list, tuple)):

@@ -139,7 +139,7 @@ def _described(specs: Dict[str, Any], names: Dict[str, str], buckets: Dict[str, 
 
 
 def _merged(parsed: Dict[str, Any], spec: Any) -> tf.SparseTensor:
-    """Return a SparseTensor that is built from two features, like ``tf.io.parse_example``."""
+    """Build a SparseTensor from two features, as ``tf.io.parse_example`` does for a ``SparseFeature``."""
     keys = spec.index_key
     indices = [parsed[_text(key)] for key in keys] if isinstance(keys, list) else parsed[_text(keys)]
     return tf.compat.v1.sparse_merge(indices, parsed[_text(spec.value_key)], spec.size,
@@ -168,14 +168,16 @@ class _Parsed(NamedTuple):
 
 
 def _constant(tensor: tf.Tensor) -> Any:
-    """Return the value of a constant tensor, which may be reshaped, or None for the placeholder of the records."""
+    """Return the value of a constant or a reshaped constant. Return None if the tensor is the placeholder of the
+    records.
+    """
     if tensor.op.type == "Reshape":
         return _constant(tensor.op.inputs[0]).reshape(tensor.shape.as_list())
     return tf.get_static_value(tensor)
 
 
 def _parse_op(specs: Dict[str, Any]) -> _Parsed:
-    """Return the features that TensorFlow's parser reads for the specs."""
+    """Return the features that TensorFlow's parser would read according to the specs."""
     with tf.Graph().as_default() as graph:
         tf.io.parse_example(tf.compat.v1.placeholder(tf.string, [None]), specs)
         op = next(op for op in graph.get_operations() if op.type in _PARSERS)

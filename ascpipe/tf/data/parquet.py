@@ -25,7 +25,7 @@ class _Wanted(NamedTuple):
 
 
 def parquet_features(features: Optional[Mapping[str, Any]], paths: Sequence[str]) -> RecordFeatures:
-    """Return the features that a dict of specs reads from the columns of files.
+    """Return the features that a dict of specs describes. Their values are read from columns of Parquet files.
 
     Raises:
         FeatureError: a spec is not supported, or a file has no column with the name or type of a feature.
@@ -85,7 +85,7 @@ def _check(wanted: _Wanted, footer: Footer) -> None:
 
 
 def _mismatch(wanted: _Wanted, column: Column) -> Optional[str]:
-    """Return the reason why a feature cannot read a column, or None if it can."""
+    """Return the reason why a feature cannot read a column, or None if the column is suitable."""
     if column.type is None:
         return "asc.data.read reads integers, bools, floats, strings, and lists of them"
     if column.type != wanted.dtype.name and not (column.is_whole and wanted.dtype == tf.float32):

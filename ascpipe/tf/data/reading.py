@@ -43,7 +43,7 @@ def read(files: Union[data_files.Path, Sequence[data_files.Path]], features: Opt
          columns: Optional[Sequence[str]] = None, shuffle: bool = False, seed: Optional[int] = None,
          epochs: Optional[int] = 1, drop_remainder: bool = False, readers: int = 1, read_ahead: int = 4,
          on_bad_record: str = _ERROR, transform: Optional[Union[str, Function]] = None) -> Any:
-    """Return a ``tf.data.Dataset`` of the batches of TFRecord, CSV, TSV or Parquet files.
+    """Return a ``tf.data.Dataset`` that reads batches from TFRecord, CSV, TSV or Parquet files.
 
     Each element is a dict with the features of one batch. For TFRecord and Parquet files, the features have the same
     form as the result of ``tf.io.parse_example``. For text files, they have the same form as the result of
@@ -198,7 +198,7 @@ def _with_batch(spec: tf.TensorSpec, batch: Optional[int]) -> tf.TensorSpec:
 
 
 def _identity(found: Sequence[DataFile], seed: Optional[int]) -> str:
-    """Return a value that identifies the records and their order.
+    """Return a value that identifies the records of a dataset and the order of the records.
 
     Files may be moved, but not renamed.
     """

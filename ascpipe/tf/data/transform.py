@@ -38,7 +38,7 @@ class Output(NamedTuple):
 
 
 def function_of(transform: Union[str, Function]) -> Tuple[str, Function]:
-    """Return the name of a function for error messages, and the function.
+    """Return (name for error messages, function) for the argument ``transform``.
 
     Args:
         transform: a function, or the text "module:function".
@@ -67,7 +67,7 @@ def function_of(transform: Union[str, Function]) -> Tuple[str, Function]:
 
 
 def records_of(batch: Mapping[str, Any]) -> int:
-    """Return the number of records of a batch of arrays."""
+    """Return the number of records in a batch of arrays."""
     value = next(iter(batch.values()))
     return int(value.dense_shape[0]) if isinstance(value, Sparse) else len(value)
 
@@ -117,7 +117,8 @@ def _dense_shape(name: str, value: Any) -> Tuple[int, ...]:
 
 
 def check_outputs(found: Mapping[str, Output], expected: Mapping[str, Output]) -> None:
-    """Check that a function has returned the same features as for the first batch.
+    """Check that a function has returned features with the names, types and shapes that it returned for the first
+    batch.
 
     Raises:
         ValueError: a feature is missing or new, or has another type or shape.
@@ -133,12 +134,14 @@ def check_outputs(found: Mapping[str, Output], expected: Mapping[str, Output]) -
 
 
 def flat(batch: Mapping[str, Any]) -> List[Any]:
-    """Return the components of the features of a batch, sorted by name."""
+    """Return the components of a batch's features. The features are sorted by name."""
     return [part for name in sorted(batch) for part in _parts(batch[name])]
 
 
 def composed(parts: Sequence[Any], is_sparse: Mapping[str, bool], sparse: Any) -> Dict[str, Any]:
-    """Return the batch whose components ``flat`` returned. ``sparse`` builds a sparse feature from three components."""
+    """Build a batch from the components that ``flat`` returned. ``sparse`` builds a sparse feature from three
+    components.
+    """
     left = iter(parts)
     return {name: sparse(next(left), next(left), next(left)) if is_sparse[name] else next(left)
             for name in sorted(is_sparse)}
@@ -154,8 +157,9 @@ def _parts(value: Any) -> Tuple[Any, ...]:
 
 
 def _readable(array: np.ndarray) -> np.ndarray:
-    """Return an array that TensorFlow can read: strings as bytes objects, and numbers in the byte order of the machine,
-    because TensorFlow ignores the byte order of a numpy dtype."""
+    """Convert an array for TensorFlow: strings become bytes objects, and numbers get the byte order of the machine.
+    TensorFlow ignores the byte order of a numpy dtype.
+    """
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind == "U":
@@ -196,7 +200,7 @@ class Transform:
         _, self._outputs = self._called(batch, "the first batch of {}".format(files))
 
     def applied(self, dataset: Any, threads: int, batch_size: Optional[int]) -> Any:
-        """Return the dataset of the results, in the same order.
+        """Return a dataset with the function's result for each batch of ``dataset``, in the same order.
 
         ``batch_size`` is the number of records, if it is known.
         """
