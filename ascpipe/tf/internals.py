@@ -26,7 +26,7 @@ Kept = TypeVar("Kept")
 
 
 def _first(name: str, *modules: str) -> Any:
-    """Return an attribute from the first module that defines it, because modules differ between TensorFlow releases."""
+    """Return an attribute of the first module that has this attribute. Modules differ between TensorFlow releases."""
     for module in modules:
         try:
             return functools.reduce(getattr, name.split("."), importlib.import_module(module))
@@ -49,7 +49,7 @@ KERAS_OPTIMIZERS = _first("__name__", KERAS + ".optimizers.legacy.optimizer_v2",
 # ---- graphs and ops --------------------------------------------------------------------------------------
 
 def rewire(op: tf.Operation, position: int, tensor: tf.Tensor) -> None:
-    """Replace the input of an op at a position."""
+    """Replace the input of ``op`` with the number ``position`` by ``tensor``."""
     op._update_input(position, tensor)
 
 
@@ -69,7 +69,7 @@ def set_flag(op: tf.Operation, attribute: str, *, value: bool) -> None:
 
 
 def set_function(op: tf.Operation, attribute: str, name: str) -> None:
-    """Set an attribute of an op to the function with this name."""
+    """Set an attribute of an op to the function with the name ``name``."""
     op._set_func_attr(attribute, name)
 
 
@@ -85,7 +85,7 @@ def order_of(op: tf.Operation) -> int:
 
 
 def newest_order(graph: tf.Graph) -> int:
-    """Return ``order_of`` of the newest op of a graph. The graph must not be empty."""
+    """Return the creation number of the newest op of a graph. The graph must not be empty."""
     return int(graph.version) + _id_offset()
 
 
@@ -108,12 +108,12 @@ def reference_of(variable: tf.Variable) -> tf.Tensor:
 
 
 def op_of_assignment(value: Any) -> Any:
-    """Return the op of TensorFlow's wrapper of an assignment. Return other values unchanged."""
+    """Return the op of an assignment that TensorFlow has wrapped. Return other values unchanged."""
     return value.op if isinstance(value, resource_variable_ops._UnreadVariable) else value
 
 
 def function_in(graph: tf.Graph, name: str) -> Any:
-    """Return the function with this name in the library of a graph, or None if there is no such function."""
+    """Return the function ``name`` in the library of a graph, or None if there is no such function."""
     return graph._get_function(name)
 
 
@@ -155,13 +155,13 @@ def graph_around(graph: tf.Graph) -> Optional[tf.Graph]:
 
 
 def outermost(graph: tf.Graph) -> tf.Graph:
-    """Return the outermost graph that encloses ``graph``, or ``graph`` itself if it is not a function body."""
+    """Return the outermost graph that encloses ``graph``, or ``graph`` if ``graph`` is not a function body."""
     around = graph_around(graph)
     return graph if around is None else outermost(around)
 
 
 def captured_by(graph: tf.Graph) -> List[tf.Tensor]:
-    """Return the tensors that a function body captures from the graph around it."""
+    """Return the tensors that a function body captures from the enclosing graph."""
     if isinstance(graph, func_graph.FuncGraph):
         return list(graph.external_captures)
     return list(getattr(graph, "extra_inputs", ()))
@@ -214,7 +214,7 @@ ESTIMATOR_GAUGE = estimator._estimator_api_gauge
 
 
 def has_counted(gauge: Any, label: str) -> bool:
-    """Return True if a gauge has recorded a use with this label."""
+    """Return True if a gauge has recorded a use with the label ``label``."""
     return bool(monitoring.BoolGaugeCell(monitoring.Metric.get_cell(gauge, label)).value())
 
 
@@ -255,7 +255,7 @@ def session_within(session: tf.compat.v1.train.MonitoredSession) -> Any:
 
 
 def folder_of(builder: Any) -> str:
-    """Return the directory of a SavedModel builder."""
+    """Return the directory to which a SavedModel builder writes."""
     return tf.compat.as_text(builder._export_dir)
 
 
@@ -273,7 +273,7 @@ def settings_of(optimizer: tf.compat.v1.train.Optimizer, names: Sequence[str]) -
 
 
 def l2_of_ftrl(optimizer: tf.compat.v1.train.FtrlOptimizer) -> tf.Tensor:
-    """Return the L2 factor of an FTRL optimizer. In TensorFlow 2.15, it includes ``beta / (2 * learning_rate)``."""
+    """Return the L2 factor of an FTRL optimizer. TensorFlow 2.15 adds ``beta / (2 * learning_rate)``."""
     name = "_adjusted_l2_regularization_strength_tensor"
     return getattr(optimizer, name) if hasattr(optimizer, name) else optimizer._l2_regularization_strength_tensor
 
@@ -288,7 +288,7 @@ INITIALIZER_MODULES = tuple(module.__name__ for module in _INITIALIZERS)
 
 
 def initializer_classes(name: str) -> Tuple[Any, ...]:
-    """Return all TensorFlow initializer classes with this name."""
+    """Return all TensorFlow initializer classes with the name ``name``."""
     return tuple(getattr(module, name) for module in _INITIALIZERS if hasattr(module, name))
 
 
@@ -319,12 +319,12 @@ def fields_of_linear_column(layer: Any) -> Tuple[Any, int]:
 
 
 def makes_variables_by_itself(state_manager: Any) -> bool:
-    """Return True for the state manager of TensorFlow 2's column layers. It creates variables outside a scope."""
+    """Return True if a layer creates its columns' variables outside a scope, as layers of TensorFlow 2 do."""
     return isinstance(state_manager, _StateManagerOfKeras)
 
 
 def sparse_input(given: Any) -> tf.SparseTensor:
-    """Convert a feature to the SparseTensor that columns read, without the missing ids of a dense tensor."""
+    """Convert a feature to the SparseTensor that columns read. Missing ids of a dense tensor are removed."""
     return feature_column_v2._to_sparse_input_and_drop_ignore_values(given)
 
 

@@ -1,4 +1,4 @@
-"""List of all attributes of TensorFlow that ascpipe replaces, and code that replaces and restores them.
+"""List of all attributes of TensorFlow that ascpipe replaces, and code that replaces and restores the attributes.
 
 ``import mx_rec`` and ``init`` apply the patches. Patches of a ``Feature`` are applied when the program first uses the
 feature. ``shutdown`` and ``terminate_config_initializer`` undo all patches.
@@ -32,11 +32,12 @@ class Feature:
 
     @property
     def is_used(self) -> bool:
-        """True if this process has used the feature."""
+        """Return whether this process has used the feature."""
         return self._is_used or self._was_used()
 
     def use(self) -> None:
-        """Record that the program uses the feature. While patches are applied, also apply the feature's patches.
+        """Record that the program uses the feature. If patches are currently applied, also apply the patches of the
+        feature.
 
         Repeated calls have no effect.
         """
@@ -77,7 +78,7 @@ class Patch:
 
     @property
     def plain(self) -> Any:
-        """TensorFlow's original attribute, or None if TensorFlow has no such attribute and ``is_new`` is True.
+        """Return TensorFlow's original attribute, or None if TensorFlow has no such attribute and ``is_new`` is True.
 
         Raises:
             UnsupportedTensorFlowError: TensorFlow does not have the attribute, and ``is_new`` is False.
@@ -95,7 +96,9 @@ class Patch:
         return replacement
 
     def put(self) -> None:
-        """Replace the attribute if it has a replacement and its feature is used. Repeated calls have no effect."""
+        """Replace the attribute if a replacement is registered and the feature of the patch is used. Repeated calls
+        have no effect.
+        """
         if self._replacement is _NOTHING or not (self.feature is None or self.feature.is_used):
             return
         if self.plain is not self._replacement and not self.of_graphs:
@@ -113,7 +116,9 @@ class Patch:
             self._on_objects(is_replaced=True)
 
     def undo(self) -> None:
-        """Restore TensorFlow's attribute. Do nothing if the attribute was not replaced, or if the replacement stays."""
+        """Restore TensorFlow's attribute. Do nothing if the attribute was not replaced, or if the replacement must
+        remain.
+        """
         if self._plain is _NOTHING or (self.stays and _Applied.has_tables):
             return
         if self._plain is not None:

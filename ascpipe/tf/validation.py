@@ -156,7 +156,7 @@ class IntegerScalar(Rule):
 
 
 class Choice(Rule):
-    """Rule for one of several values. The type must match exactly."""
+    """Rule for one of several values. The type of the value must match exactly."""
 
     def __init__(self, *values: Any, optional: bool = False) -> None:
         super().__init__(optional=optional)
@@ -223,7 +223,7 @@ def boolean(*, optional: bool = False) -> Rule:
 
 
 def wrong_type(name: str, value: Any, expected: str) -> ArgumentError:
-    """Return the error for an argument of the wrong type. Its message begins like Rec SDK's message."""
+    """Return the error for an argument of the wrong type. The error message begins like Rec SDK's message."""
     return ArgumentError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
         name, shown(value), type(value).__name__, expected))
 

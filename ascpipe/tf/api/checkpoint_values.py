@@ -52,7 +52,9 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
 
 
 def _require_no_rows(state: GraphState, path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Raise ``SaverError`` if a scope may include tables that are not loaded. Without scopes, only log a warning."""
+    """Find tables in a checkpoint that would not be loaded. Raise ``SaverError`` if the map contains a scope;
+    otherwise, log a warning.
+    """
     tables = warm_starting.left_out(state, path)
     if not tables:
         return
@@ -68,7 +70,8 @@ def _require_no_rows(state: GraphState, path: Any, assignment_map: Mapping[str, 
 
 
 def _name_in_checkpoint(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:
-    """Return the name in the checkpoint that an entry of the map assigns to a variable, or None if it assigns no name.
+    """Return the checkpoint's name of a variable, according to one entry of the map, or None if the entry does not
+    apply to the variable.
 
     Args:
         source: a name in the checkpoint, or a scope with a slash at the end.

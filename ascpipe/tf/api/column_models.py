@@ -1,4 +1,5 @@
-"""Class ``ColumnModels``, which separates the tables of different Estimators in programs with feature columns only.
+"""Class ``ColumnModels``, which separates the tables of different Estimators if a program uses tables only for feature
+columns.
 
 Estimators use the same variable names in separate graphs, but a pipeline has one table per name. ascpipe therefore
 restarts the pipeline if another Estimator trains, or if its tables have other sizes. The previous Estimator's tables
@@ -17,7 +18,8 @@ Tables = Dict[str, TableShape]
 
 
 class ColumnModels(Models):
-    """Record of each Estimator's tables in a program. The key is the Estimator's model directory.
+    """Record of the tables that each Estimator of a program has created. An Estimator is identified by its model
+    directory.
 
     Args:
         restart: function that ends the pipeline and calls ``init`` again.

@@ -18,13 +18,14 @@ REPLACEMENTS = (checkpoint_values, saver, saver_hook, warm_starting, combining, 
 
 
 def install() -> None:
-    """Apply the patches, so that TensorFlow supports tables in this process. A second call is allowed."""
+    """Apply the patches, so that TensorFlow supports tables in this process. Repeated calls have no further effect."""
     patches.apply()
 
 
 @patches.FIRST_USES.by
 def _get_cell(self: Any, *labels: str) -> Any:
-    """Replacement for ``BoolGauge.get_cell`` that applies the patches of Keras models or Estimators at their first use.
+    """Replacement for ``BoolGauge.get_cell`` that applies the patches for Keras models or Estimators when a program
+    first uses such an object.
 
     The methods of Keras models and Estimators call ``get_cell`` first.
     """

@@ -23,7 +23,7 @@ def init(*, daemon: Optional[str] = None, use_dynamic: bool = True, use_dynamic_
          is_incremental_checkpoint: bool = False, save_checkpoint_due_time: Optional[int] = None,
          save_delta_checkpoints_secs: Optional[int] = None, recent_key_count_threshold: int = 0,
          restore_model_version: Optional[int] = None, fast_input: Optional[bool] = None) -> None:
-    """Initialize ascpipe in this process, once and before ``create_table``.
+    """Initialize ascpipe in this process. Call this function once, before ``create_table``.
 
     After this call, Savers, Estimators, optimizers, iterators and sessions of TensorFlow support tables.
 
@@ -112,7 +112,8 @@ def reset() -> None:
 
 @contextlib.contextmanager
 def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
-    """Context manager that calls ``init`` before a block and ``shutdown`` after it, with a new default graph.
+    """Context manager that creates a default graph and calls ``init`` before the block, and calls ``shutdown`` after
+    the block.
 
     A notebook cell can run the block repeatedly. The pipeline starts with the first run of a session, if the graph has
     lookups. The pipeline ends at the end of the block, even if the block raises an error::

@@ -92,7 +92,7 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
 @checked(features=AnyOf(Instance(FeatureSpec), ListOf(Instance(FeatureSpec))), training=boolean())
 def insert_function(features: Union[FeatureSpec, Sequence[FeatureSpec]], *,
                     training: bool = True) -> Callable[..., Any]:
-    """Return the function for ``dataset.map`` that submits the ids of each batch to the pipeline.
+    """Return a function for ``dataset.map`` that submits the ids of each batch to the pipeline.
 
     Map the function sequentially (without ``num_parallel_calls``), as the last stage before ``prefetch``. The function
     adds a tensor, the ticket, to the batch. In a dict, the ticket is the entry ``<last sorted key>_read_emb_key``. In a
@@ -120,7 +120,7 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, GivenIds], *, batch: Any
                   trainable: bool = True, default_value: Any = None, max_keys: Optional[int] = None,
                   access_threshold: Optional[int] = None, eviction_threshold: Optional[int] = None,
                   name: Optional[str] = None) -> tf.Tensor:
-    """Look up the rows of ids.
+    """Look up the rows of ids in a table.
 
     Args:
         table: a table of ``create_table``.
@@ -208,7 +208,7 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
 
 
 def table_variables() -> List[Any]:
-    """Return the trainable tensors of the default graph's tables, for ``var_list`` of an optimizer.
+    """Return the trainable tensors of the default graph's tables, for the argument ``var_list`` of an optimizer.
 
     The result contains the variable of each trainable table, float32[device rows, dim]. For tables that grow, the
     result contains the rows of the batch instead. The optimizer may belong to ``ascpipe.tf.optimizers`` or to

@@ -52,7 +52,7 @@ _RULES: Dict[str, Rule] = {
 
 
 class _Sized:
-    """Mixin that adds the table sizes to a column of TensorFlow. Such a column is a tuple.
+    """Mixin that adds the table sizes to a column of TensorFlow. Columns of TensorFlow are tuples.
 
     The sizes are part of the column's value. They are also part of ``repr(column)``, because TensorFlow sorts columns
     by this string.
@@ -78,7 +78,7 @@ class TableEmbeddingColumn(_Sized, columns_v2.EmbeddingColumn):
     """Column that ``embedding_column`` of this module returns."""
 
     def create_state(self, state_manager: Any) -> None:
-        """Create the table for ``DenseFeatures``.
+        """Create the column's table when a layer ``DenseFeatures`` is built.
 
         Raises:
             EnvironmentError: ``init`` was not called.
@@ -119,17 +119,17 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 
     @property
     def name(self) -> str:
-        """Name of the feature."""
+        """Return the name of the feature."""
         return self.key
 
     @property
     def num_buckets(self) -> int:
-        """Number of buckets, 2^63 - 1."""
+        """Return the number of buckets, 2^63 - 1."""
         return _MAX_INT64
 
     @property
     def parse_example_spec(self) -> Dict[str, Any]:
-        """Spec for parsing ``tf.Example`` protos."""
+        """Return the spec with which ``tf.Example`` protos are parsed."""
         return {self.key: tf.io.VarLenFeature(tf.int64)}
 
     def transform_feature(self, transformation_cache: Any, state_manager: Any) -> tf.SparseTensor:
@@ -142,7 +142,7 @@ class Int64CategoricalColumn(columns_v2.CategoricalColumn, internals.OldCategori
 
     @property
     def parents(self) -> List[str]:
-        """List that contains the name of the feature."""
+        """Return a list that contains the name of the feature."""
         return [self.key]
 
     _num_buckets = num_buckets
@@ -254,7 +254,7 @@ def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[
     """Use a table for the weights of a categorical column in ``linear_model`` and linear Estimators.
 
     Args:
-        categorical_column: categorical column. The function returns it.
+        categorical_column: categorical column. The function returns this column.
         device_vocabulary_size: the same as in ``embedding_column``.
         host_vocabulary_size: the same as in ``embedding_column``.
         pretrained: the same as in ``embedding_column``.

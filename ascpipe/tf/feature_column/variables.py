@@ -116,7 +116,7 @@ def _is_categorical(column: Any, name: str) -> bool:
 
 
 class _Plan:
-    """Decides whether a table replaces one variable of a column, and creates the table.
+    """Object that decides whether a table replaces one variable of a column, and that creates the table.
 
     Args:
         column: the column, or the creator of shared embeddings.
@@ -178,7 +178,8 @@ class _Plan:
 
     @contextlib.contextmanager
     def making(self) -> Iterator[None]:
-        """Use ``getter`` as the custom getter of ``get_variable`` in the block, if the program requests tables."""
+        """Context manager that sets ``getter`` as the custom getter of ``get_variable`` if the program requests tables.
+        """
         if not self.is_requested():
             yield
             return
@@ -187,7 +188,9 @@ class _Plan:
             yield
 
     def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Create a variable, which has 0 rows if a table replaces it. A variable scope calls this getter."""
+        """Create a variable. The variable has 0 rows if a table replaces the variable. A variable scope calls this
+        getter.
+        """
         if name.rpartition("/")[2] != self.name or not self.has_table(name):
             return getter(name, *args, **kwargs)
         kwargs.update(shape=(0, self.dim), partitioner=None, initializer=tf.compat.v1.zeros_initializer())

@@ -1,4 +1,5 @@
-"""Bags of ids. A bag is a row of a SparseTensor or RaggedTensor. Lookups combine the embeddings of a bag into one.
+"""Bags of ids. A bag is a row of a SparseTensor or RaggedTensor. Lookups combine the embeddings of a bag into one
+embedding.
 
 AscCombine reads a tensor with one row per id. The graph of a step has no such tensor, because
 ``tfops/src/step/read_rules.cc`` replaces AscCombine. In that graph, one op reads bags from the table and one op sums
@@ -31,7 +32,7 @@ class Bags(NamedTuple):
 
 
 def bags_of(table_name: str, ids: Ids, weights: Optional[Ids]) -> Bags:
-    """Return the bags of ids. Raise ``CombinerError`` like ``require_bags``."""
+    """Convert ids and weights to bags. Raise the same ``CombinerError`` as ``require_bags``."""
     require_bags(table_name, ids, weights)
     places = [each.places for each in (ids, weights) if each is not None]
     splits = native.ops().asc_bag_splits(

@@ -40,7 +40,7 @@ def find_ids(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
 
 
 def require_ids(batch: Any, spec: FeatureSpec, without_batch: Exception) -> Ids:
-    """Return the ids of a feature, like ``find_ids``.
+    """Return the ids of a feature in a batch, as ``find_ids`` does.
 
     Raise ``without_batch`` if there is no batch. Raise ``KeyError`` if the batch has no ids of the feature.
     """
@@ -113,7 +113,7 @@ def describe(batch: Any) -> str:
 
 
 def missing(batch: Any, spec: FeatureSpec) -> str:
-    """Return a sentence for error messages that contains the searched keys and a similar key of the batch."""
+    """Return a sentence for error messages. It contains the keys that were searched, and a similar key of the batch."""
     there = [key for candidate in _dicts(batch) for key in candidate
              if isinstance(key, str) and not key.endswith(TICKET_SUFFIX)]
     wanted = list(dict.fromkeys(spec.index_keys))

@@ -106,9 +106,10 @@ class DatasetGraph:
         return source
 
     def ticket_of(self, stream: int, get_next: tf.Operation) -> Optional[tf.Tensor]:
-        """Return the output of a ``get_next`` that contains the ticket of a stream, or None if no output contains it.
+        """Return the output of a ``get_next`` that contains the ticket of a stream, or None if no output contains the
+        ticket.
 
-        Errors are the same as in ``tickets``.
+        The method raises the same errors as ``tickets``.
         """
         for output, carried in self.tickets(get_next).items():
             if carried == stream:
@@ -240,7 +241,8 @@ class DatasetGraph:
     def _origin(self, nodes: "_FunctionNodes", reference: str) -> Any:
         """Trace a value in a function to its origin.
 
-        Return the NodeDef that submits the batch, the number of a function argument, or None for any other origin.
+        Return the NodeDef that submits the batch, the number of a function argument, or None if the origin is something
+        else.
         """
         argument = nodes.argument(reference)
         if argument is not None:
@@ -287,7 +289,7 @@ class _FunctionNodes:
         self._arguments = {argument.name: place for place, argument in enumerate(function.signature.input_arg)}
 
     def argument(self, reference: str) -> Optional[int]:
-        """Return the number of the function argument to which a reference refers, or None if it refers to a node."""
+        """Return the number of the function argument that a reference names, or None if the reference names a node."""
         return self._arguments.get(reference.split(":")[0]) if reference.split(":")[0] not in self._nodes else None
 
     def producer(self, reference: str) -> Tuple[Any, int]:

@@ -82,7 +82,7 @@ def collect(local: tf.Tensor, handles: tf.Tensor) -> None:
 def new_lookup(table: Table, channel: int, stream: Stream, ticket: tf.Tensor) -> TableLookup:
     """Create the lookup object of a table in a channel.
 
-    It is an ``ExpansionLookup`` for the training channel of an expansion table. Otherwise, it is a ``TableLookup``.
+    Return an ``ExpansionLookup`` for the training channel of an expansion table, otherwise a ``TableLookup``.
     """
     kind = ExpansionLookup if table.shape.expands and channel == TRAIN else TableLookup
     return kind(table, channel, stream, ticket)

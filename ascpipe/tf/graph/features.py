@@ -82,7 +82,7 @@ class FeatureSpec:
 
     @property
     def thresholds(self) -> Thresholds:
-        """Thresholds that the feature sets for its table."""
+        """Return the thresholds that the feature sets for the feature's table."""
         return thresholds(self.access_threshold, self.eviction_threshold, self.faae_coefficient)
 
     def set_static_shape(self, ids: Any) -> None:
@@ -121,7 +121,7 @@ class FeatureSpec:
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """Feature of a stream. It is one input of the stream's op AscSubmit.
+    """Feature of a stream, which is one input of the stream's op AscSubmit.
 
     Attributes:
         shape: static shape of the ids. For sparse ids, it is the static shape of the values.
@@ -150,11 +150,11 @@ class Stream:
     timestamp: Optional[FeatureSpec] = None
 
     def table_names(self) -> List[str]:
-        """Return the names of the stream's tables. A frame contains the tables in this order."""
+        """Return the names of the stream's tables, in the order of the tables in a frame."""
         return sorted({feature.spec.table_name for feature in self.features})
 
     def features_of(self, table_name: str) -> List[Feature]:
-        """Return the features of a table. The lookup has one restore index per feature, in this order."""
+        """Return the features of a table, in the order of the restore indices in the table's lookup."""
         return [feature for feature in self.features if feature.spec.table_name == table_name]
 
 
@@ -174,7 +174,7 @@ class TableThresholds:
             require_same(table_name, *self._said.setdefault(table_name, (said, by)), said, by)
 
     def of(self, table_name: str) -> Thresholds:
-        """Return the recorded thresholds of a table, or ``OFF`` if none are recorded."""
+        """Return the recorded thresholds of a table, or ``OFF`` if no thresholds are recorded."""
         return self._said[table_name][0] if table_name in self._said else OFF
 
 

@@ -38,7 +38,9 @@ def refuse_fed_ids(graph: tf.Graph, arguments: Sequence[Any]) -> None:
 
 
 def _tables_of(state: GraphState) -> Dict[str, str]:
-    """Return a dict: tensor name -> name of the table whose ids depend on the tensor. Tensors in it must not be fed."""
+    """Return a dict: tensor name -> name of the table whose ids depend on the tensor. The tensors in the dict must not
+    be fed.
+    """
     return internals.stored_on(state, "fed_ids", dict)
 
 

@@ -23,7 +23,7 @@ class Accumulation(NamedTuple):
 
 @dataclasses.dataclass
 class GradientState:
-    """Records about the gradients of the tables of one graph. ``GradientState.of`` creates an object.
+    """Records about the gradients of tables in one graph. ``GradientState.of`` creates an object.
 
     Attributes:
         losses: tensors whose gradients the program computed, by the tensor's name. If the graph of the tensor is a
@@ -46,5 +46,5 @@ class GradientState:
 
     @staticmethod
     def of(state: GraphState) -> "GradientState":
-        """Return the state of the gradients of a graph."""
+        """Return the ``GradientState`` of a graph."""
         return internals.stored_on(state, "gradients", GradientState)

@@ -53,12 +53,12 @@ class Served(abc.ABC):
 
     @abc.abstractmethod
     def look_up(self, request: LookupRequest) -> tf.Tensor:
-        """Return the rows of ids, like ``ascpipe.tf.program.sparse_lookup.look_up``."""
+        """Look up the rows of ids, as ``ascpipe.tf.program.sparse_lookup.look_up`` does for live tables."""
 
     @abc.abstractmethod
     def combined(self, table_name: str, rows: tf.Tensor, ids: Ids, weights: Optional[Ids], combiner: str,
                  max_norm: Optional[float]) -> tf.Tensor:
-        """Return one row for each bag of ids, like ``ascpipe.tf.graph.bags.combined``.
+        """Return one row for each bag of ids, as ``ascpipe.tf.graph.bags.combined`` does for live tables.
 
         Args:
             rows: float32[n, dim], one row per id of the bags.
@@ -115,7 +115,9 @@ class GraphState:
 
     @staticmethod
     def of(graph: tf.Graph) -> "GraphState":
-        """Return the state of a graph. The first call creates it. Raise ``EnvironmentError`` before ``init``."""
+        """Return the state of a graph. The first call creates the state. Raise ``EnvironmentError`` if ``init`` was not
+        called.
+        """
         process = Process.current()
         # The state refers to the graph, so a dictionary in this module would keep both alive forever.
         kept: Dict[Process, GraphState] = internals.stored_on(graph, _STATE, dict)
@@ -126,7 +128,7 @@ class GraphState:
 
     @staticmethod
     def known(graph: tf.Graph) -> Optional["GraphState"]:
-        """Return the state of a graph, or None before ``init``."""
+        """Return the state of a graph, or None if ``init`` was not called."""
         return GraphState.of(graph) if Process.is_initialised() else None
 
     def add(self, table: Table, graph: tf.Graph) -> None:
@@ -153,7 +155,7 @@ class GraphState:
 
     @property
     def trains(self) -> bool:
-        """True if the graph has training lookups. Without training lookups, the graph only reads its tables."""
+        """Return whether the graph has training lookups. Without training lookups, the graph only reads its tables."""
         return any(channel == TRAIN for _, channel in self.lookups)
 
     def note_pretrained(self, table: str, path: str) -> None:
@@ -220,7 +222,7 @@ class GraphState:
         return stream
 
     def stream_of(self, spec: FeatureSpec, channel: int) -> Stream:
-        """Return the stream of a channel to which a feature belongs.
+        """Return the stream to which a feature belongs in a channel.
 
         Raise ``ValueError`` if no stream or several streams of the channel contain the feature.
         """

@@ -1,4 +1,4 @@
-"""Common representation of dense, sparse and ragged ids, as values and their positions.
+"""Common representation of dense, sparse and ragged ids: the values, and the positions of the values.
 
 Sparse and ragged ids can be converted to a dense form. Some positions of the dense form have no id.
 """
@@ -36,31 +36,31 @@ class Ids:
 
     @staticmethod
     def of(given: GivenIds) -> "Ids":
-        """Return the ``Ids`` of a program's tensor."""
+        """Return the ``Ids`` object for a tensor of the program."""
         if isinstance(given, tf.SparseTensor):
             return Ids(given, given.values)
         return Ids(given, given.flat_values if isinstance(given, tf.RaggedTensor) else given)
 
     @property
     def is_dense(self) -> bool:
-        """True if the ids are a dense tensor."""
+        """Return whether the ids are a dense tensor."""
         return self.values is self.given
 
     @property
     def is_ragged(self) -> bool:
-        """True if the ids are a RaggedTensor."""
+        """Return whether the ids are a RaggedTensor."""
         return isinstance(self.given, tf.RaggedTensor)
 
     @property
     def places(self) -> tf.Tensor:
-        """Positions of the values.
+        """Return the positions of the values.
 
         For ragged ids: row splits, int64[rows + 1]. For sparse ids: indices, int64[n, rank].
         """
         return tf.cast(self.given.row_splits, tf.int64) if self.is_ragged else self.given.indices
 
     def dense_restore(self, restore: tf.Tensor) -> tf.Tensor:
-        """Return the restore index of the dense form, with -1 at positions without an id.
+        """Return the restore index of the ids in dense form, with -1 at positions without an id.
 
         ``restore`` is the restore index of the values, int32[n].
         """
@@ -70,12 +70,12 @@ class Ids:
         return index
 
     def dense_keys(self) -> tf.Tensor:
-        """Return the keys of the dense form, with 0 at positions without an id."""
+        """Return the ids in dense form, with 0 at positions without an id."""
         sparse = self._sparse()
         return tf.scatter_nd(sparse.indices, as_keys(sparse.values), sparse.dense_shape)
 
     def dense_rows(self, rows: tf.Tensor, default_row: Optional[tf.Tensor]) -> tf.Tensor:
-        """Return the rows of the dense form.
+        """Return the rows of the ids in dense form.
 
         Args:
             rows: float[n, dim], one row per value.

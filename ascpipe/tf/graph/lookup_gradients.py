@@ -12,7 +12,7 @@ from ascpipe.tf.running import native
 @tf.RegisterGradient("AscLookup")
 @tf.RegisterGradient("AscRestoreRows")
 def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
-    """Return the gradient of the table, which contains the sum of all lookups' gradients for each row.
+    """Return the gradient of the table. For each row, it contains the sum of the gradients of all lookups.
 
     The gradients are added in the order in which the program created the lookups.
     """
@@ -54,7 +54,7 @@ def _lookup_of(op: tf.Operation) -> Optional[TableLookup]:
 
 
 def _is_untouched(op: tf.Operation, place: int, gradient: Any) -> bool:
-    """Return True if no loss depends on output ``place`` of the op. The keys of such an output are not trained.
+    """Return True if no loss depends on the output with the number ``place``. Keys of unused outputs are not trained.
 
     TensorFlow then passes None as the gradient, or adds an op that returns zeros.
     """

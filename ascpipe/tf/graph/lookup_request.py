@@ -49,12 +49,12 @@ class LookupRequest:
 
     @property
     def trains(self) -> bool:
-        """True if the returned rows may get a gradient. This includes open lookups."""
+        """Return whether the returned rows may get a gradient. The rows of open lookups may get a gradient."""
         return self.is_grad and self.channel == TRAIN
 
     @property
     def evaluates_unseen(self) -> bool:
-        """True if the lookup may return initial rows for keys without a row."""
+        """Return whether the lookup may return initial rows for keys without a row."""
         return self.channel == EVAL and self.unseen is not Unseen.DEFAULT_ROW
 
     def closed(self, channel: int) -> "LookupRequest":

@@ -74,7 +74,8 @@ def factors_of(values: tf.Tensor, summing: tf.Operation) -> Optional[List[Tuple[
 
 
 def with_occurrences(state: GraphState, pairs: Pairs) -> Pairs:
-    """Rewire ops that change gradients of tables, so that they read occurrences. Return the pairs to apply.
+    """Rewire ops that change gradients of tables, so that they read occurrences. Return the pairs (gradient, variable)
+    to apply.
 
     Programs for Rec SDK are not changed, because gradients in these programs contain each key once.
 
@@ -269,7 +270,7 @@ def _rows_of(summing: tf.Operation, part: _Part) -> Occurrences:
 
 
 def _summed(summing: tf.Operation, values: tf.Tensor, indices: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-    """Sum the values that the program computed from occurrences, for each row.
+    """For each row, sum the values that the program computed from occurrences.
 
     If a lookup has bags, return the values unchanged. The optimizer then sums them.
     """

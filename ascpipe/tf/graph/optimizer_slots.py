@@ -17,7 +17,7 @@ GRADIENT_COUNT = "gradient_count"
 
 @dataclasses.dataclass
 class HomeSlots:
-    """Optimizer slots of an expansion table, which are stored in its home rows.
+    """Optimizer slots of an expansion table, which are stored in the table's home rows.
 
     Attributes:
         initial: name of an optimizer slot -> initial value of its elements, in the order of the slots in a home row.
@@ -51,7 +51,7 @@ class OptimizerSlot(NamedTuple):
 def optimizer_slots(table: Table, home_slots: Mapping[str, HomeSlots]) -> List[OptimizerSlot]:
     """Return the optimizer slots of a table, in the order of the slots in a home row.
 
-    Errors are the same as in ``slot_variables``.
+    The function raises the same errors as ``slot_variables``.
 
     Args:
         home_slots: slots by name of the expansion table.
@@ -75,7 +75,8 @@ def names_of_variables(tables: Iterable[Table]) -> Set[str]:
 
 
 def slot_variables(table: Table) -> List[OptimizerSlot]:
-    """Return a table's slot variables that have one element or vector per row, in order of creation.
+    """Return the slot variables of a table in order of creation. Variables that do not have one element or vector per
+    row are omitted.
 
     Raises:
         ValueError: a slot variable is not float32[rows, width], is a resource variable, or is not initialized with one
@@ -132,7 +133,9 @@ def _initial_value(variable: tf.Variable, table: Table) -> float:
 
 
 def _uniform_value(tensor: tf.Tensor) -> Optional[float]:
-    """Return the value of all elements of a tensor, or None if they differ or are unknown before the graph runs."""
+    """Return the value of all elements of a tensor, or None if the elements differ or are unknown before the graph
+    runs.
+    """
     op = tensor.op
     if op.type in ("Identity", "Reshape"):
         return _uniform_value(op.inputs[0])

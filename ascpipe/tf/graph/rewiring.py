@@ -31,7 +31,7 @@ def origin_of(tensor: tf.Tensor) -> tf.Operation:
 
 
 def repoint(before: tf.Tensor, after: tf.Tensor) -> None:
-    """Replace the tensor ``before`` by ``after`` in the inputs of all its consumers."""
+    """Make all ops that read the tensor ``before`` read ``after`` instead."""
     for consumer in before.consumers():
         for place, source in enumerate(consumer.inputs):
             if source is before:

@@ -37,7 +37,8 @@ class Table:
 
     @property
     def variable(self) -> tf.Variable:
-        """Device table, a ref variable float[device rows, dim]. The variable of an expansion table has one unused row.
+        """Return the device table, a ref variable float[device rows, dim]. The variable of an expansion table has one
+        unused row.
 
         Raises:
             RuntimeError: the graph is built for export, so the rows are in a file instead of a variable.
@@ -49,7 +50,7 @@ class Table:
 
     @property
     def emb_size(self) -> int:
-        """Length of a row."""
+        """Return the length of a row."""
         return self.shape.dim
 
     def size(self) -> int:
@@ -65,9 +66,9 @@ class Table:
         return 0 if pipeline is None else pipeline.native_side.table_size(self.shape.number)
 
     def capacity(self) -> int:
-        """Return the maximum number of keys. An expansion table increases this maximum when it grows.
+        """Return the maximum number of keys. The maximum of an expansion table increases when the table grows.
 
-        Errors are the same as in ``size``.
+        The method raises the same errors as ``size``.
         """
         pipeline = self._pipeline()
         if pipeline is None:
@@ -75,7 +76,7 @@ class Table:
         return pipeline.native_side.table_capacity(self.shape.number)
 
     def read(self, keys: Any) -> TableRows:
-        """Return the current rows of keys, after the last trained step. The call does not change the table.
+        """Return the rows of keys in their state after the last trained step. The call does not change the table.
 
         The call scans all keys of the table, so one call for many keys is faster than many calls. With several ranks,
         only rank 0 may call the method. It receives the rows of all ranks.
@@ -119,7 +120,7 @@ class Table:
         return self._live_rows().items(self.table_name, block)
 
     def assign(self, keys: Any, rows: Any, slots: Optional[Mapping[str, Any]] = None) -> None:
-        """Set rows between two training steps. If a key has no row, a row is created.
+        """Set the rows of keys between two training steps. A row is created for each key that has no row.
 
         Batches that were read ahead are trained with the new rows. The call copies the whole table to a temporary file
         and back, so one call for many keys is faster than many calls. The next checkpoint is a full checkpoint. With
@@ -159,7 +160,7 @@ class Table:
         return self._live_rows().delete(self.table_name, keys)
 
     def freeze(self) -> None:
-        """Exclude the table from training. Later steps look up its rows, but do not update them.
+        """Exclude the table from training. Later steps read the rows of the table, but do not change the rows.
 
         In a running program, the call takes effect between two steps, and also applies to batches that were read ahead.
         It applies to all graphs and sessions until ``unfreeze`` is called. Meanwhile, rows are changed only by

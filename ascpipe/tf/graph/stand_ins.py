@@ -22,7 +22,7 @@ class StandIn(NamedTuple):
 
 
 class StandIns(Dict[str, StandIn]):
-    """Dict from the name of a stand-in variable to the stand-in, for one graph. ``StandIns.of`` creates an object.
+    """Stand-ins of one graph as a dict: name of the stand-in variable -> stand-in. ``StandIns.of`` creates an object.
 
     Attributes:
         updated: table name -> variable scope in which an optimizer updates the table.
@@ -44,7 +44,7 @@ class StandIns(Dict[str, StandIn]):
         return self.get(variable.op.name) if isinstance(variable, tf.Variable) else None
 
     def variables(self) -> Dict[str, str]:
-        """Return a dict from table name to the name of the stand-in variable."""
+        """Return a dict: name of a table -> name of the stand-in variable."""
         return {stand_in.table.table_name: variable for variable, stand_in in self.items()}
 
     def name_of_slot(self, variable: str) -> Optional[str]:

@@ -1,4 +1,4 @@
-"""Lookups of one table in one channel. One op with an output per feature implements these lookups.
+"""Lookups of one table in one channel. A single op, with one output per feature, implements all lookups of the table.
 
 The first lookup builds the op with a provisional plan op as its input. The start of the pipeline replaces the
 provisional plan op. The gradient of the lookup op contains one sum per row (``lookup_gradients.py``).

@@ -69,12 +69,12 @@ class WrongUse(NamedTuple):
     instead: str
 
     def sentence(self) -> str:
-        """Return the error message."""
+        """Return the error message that describes the forbidden use."""
         return "{} {}. {}".format("op {!r} ({})".format(self.op.name, self.op.type), self.what, self.instead)
 
 
 class TableUses:
-    """All uses of the rows, row numbers and gradient of one table in its graph."""
+    """All uses of the rows, row numbers and gradient of one table in a graph."""
 
     def __init__(self, state: GraphState, table: Table) -> None:
         self._table = table
@@ -152,7 +152,7 @@ class TableUses:
         _spread(self._gradients, _rows_kept)
 
     def _check_update(self, op: tf.Operation, variable: tf.Variable) -> Iterator[WrongUse]:
-        """Check an op that updates the rows in its input ``indices``.
+        """Check an op that updates the rows whose numbers are in the op's input ``indices``.
 
         Ops that update rows by address do not have this input.
         """
@@ -248,7 +248,9 @@ def _rows_kept(op: tf.Operation, tensor: tf.Tensor) -> List[tf.Tensor]:
 
 
 def _spread(found: Dict[str, tf.Tensor], outputs: Any) -> None:
-    """Add ``outputs(op, tensor)`` for each consumer ``op`` of each tensor in ``found``, including added tensors."""
+    """For each op that reads a tensor in ``found``, add ``outputs(op, tensor)`` to ``found``. Repeat this for added
+    tensors.
+    """
     waiting = list(found.values())
     while waiting:
         tensor = waiting.pop()

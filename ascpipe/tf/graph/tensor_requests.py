@@ -1,4 +1,4 @@
-"""Records of one graph for its modification: the lookups of id tensors, and the results of the modification."""
+"""Records for the modification of one graph: the lookups of id tensors, and the results of the modification."""
 import dataclasses
 from typing import Callable, Dict, List, NamedTuple, Set, Tuple
 
@@ -30,7 +30,7 @@ class Extension(NamedTuple):
 
 @dataclasses.dataclass
 class TensorLookup:
-    """One ``sparse_lookup`` of an id tensor.
+    """One call of ``sparse_lookup`` with an id tensor.
 
     Attributes:
         request: arguments of the lookup.
@@ -48,17 +48,17 @@ class TensorLookup:
 
     @property
     def table(self) -> Table:
-        """Table of the request."""
+        """Return the table of the request."""
         return self.request.table
 
     @property
     def channel(self) -> int:
-        """Channel of the lookup, TRAIN or EVAL."""
+        """Return the channel of the lookup, TRAIN or EVAL."""
         return self.request.channel
 
     @property
     def is_open(self) -> bool:
-        """True if it is not decided yet whether the lookup trains."""
+        """Return True if the program may still decide whether the lookup trains."""
         return self.request.is_open
 
     def close(self, channel: int) -> None:

@@ -28,7 +28,7 @@ def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) ->
 
 
 def broadcast(tensor: List[Any], root_rank: int, *args: Any, **kwargs: Any) -> List[tf.Tensor]:
-    """Return the tensors of rank ``root_rank``. Their shapes must be equal on all ranks."""
+    """Return the tensors of rank ``root_rank``. The shapes of the tensors must be equal on all ranks."""
     joined = horovod.joined()
     size = 1 if joined is None else joined.size
     if isinstance(root_rank, bool) or root_rank not in range(size):

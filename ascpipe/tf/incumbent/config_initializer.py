@@ -29,7 +29,7 @@ class SparseEmbedConfig(SubConfig):
 
     @property
     def table_instance_dict(self) -> Dict[Any, Table]:
-        """Dict from the variable of a table to the table."""
+        """Return a dict: variable of a table -> table."""
         return {table.variable: table for table in self._tables().values()}
 
     def get_table_instance(self, variable: Any) -> Table:
@@ -41,7 +41,9 @@ class SparseEmbedConfig(SubConfig):
             getattr(variable, "name", variable)))
 
     def get_table_instance_by_name(self, table_name: str) -> Table:
-        """Return the table with this name. Raise ``MissingFromGraphError`` if the default graph has no such table."""
+        """Return the table with the name ``table_name``. Raise ``MissingFromGraphError`` if the default graph has no
+        such table.
+        """
         tables = self._tables()
         if table_name not in tables:
             raise MissingFromGraphError("The default graph has no table {!r}. Its tables are: {}".format(
@@ -58,12 +60,12 @@ class HybridManagerConfig(SubConfig):
 
     @property
     def asc_manager(self) -> Optional[Pipeline]:
-        """The running pipeline, or None."""
+        """Return the running pipeline, or None if no pipeline runs."""
         return self._process.pipeline
 
     @property
     def freeze(self) -> bool:
-        """True if the pipeline runs or starts with the next run of a session."""
+        """Return whether the pipeline runs or starts with the next run of a session."""
         return self._process.frozen
 
 
@@ -72,7 +74,7 @@ class TrainParamsConfig(SubConfig):
 
     @property
     def ascend_global_hashtable_collection(self) -> str:
-        """Name of the collection for variables of new tables, 1 to 255 characters."""
+        """Return the name of the collection for variables of new tables, 1 to 255 characters."""
         return self._process.configuration.hashtable_collection
 
     @ascend_global_hashtable_collection.setter
@@ -87,17 +89,17 @@ class TrainParamsConfig(SubConfig):
 
     @staticmethod
     def get_initializer(is_training: bool) -> Optional[tf.Operation]:
-        """Return the op that initializes the channel's iterators, or None (``modify/iterators.py``)."""
+        """Return the op that initializes the iterators of a channel, or None (see ``modify/iterators.py``)."""
         return iterators.get_initializer(is_training)
 
     @staticmethod
     def get_target_batch(is_training: bool) -> Any:
-        """Return the batch whose ids are looked up in a channel, or None (``modify/iterators.py``)."""
+        """Return the batch whose ids are looked up in a channel, or None (see ``modify/iterators.py``)."""
         return iterators.get_target_batch(is_training)
 
 
 class ConfigInitializer:
-    """Object whose attributes are the arguments of ``init``. It also provides access to the pipeline.
+    """Object whose attributes are the arguments of ``init``. The object also provides access to the pipeline.
 
     The attributes ``*_config`` return tables, the pipeline and results of graph modification.
     """
@@ -114,7 +116,8 @@ class ConfigInitializer:
 
     @staticmethod
     def get_instance() -> "ConfigInitializer":
-        """Return the ``ConfigInitializer`` of the last ``init``. Raise ``EnvironmentError`` before ``init``."""
+        """Return the ``ConfigInitializer`` of the last ``init``. Raise ``EnvironmentError`` if ``init`` was not called.
+        """
         process = Process.current()
         current = ConfigInitializer._current
         if current is None or current.process is not process:
@@ -128,7 +131,7 @@ class ConfigInitializer:
 
     @property
     def host_pipeline_ops(self) -> HostOps:
-        """Result of ``import_host_pipeline_ops``, for older programs."""
+        """Return the result of ``import_host_pipeline_ops``. Older programs use this property."""
         return import_host_pipeline_ops()
 
     def __getattr__(self, name: str) -> Any:

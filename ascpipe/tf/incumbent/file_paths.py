@@ -1,4 +1,4 @@
-"""Functions that check the paths of a program's files. They use Rec SDK's rules for checkpoint paths."""
+"""Functions that check the paths of a program's files. The functions use Rec SDK's rules for checkpoint paths."""
 import os
 import re
 
@@ -34,7 +34,7 @@ def validate_save_path(path: str) -> None:
 
 
 def _is_local(verb: str, path: str) -> bool:
-    """Check a path, and return whether it is local."""
+    """Check a path, and return whether the path is local."""
     _PATH.check("path", path)
     if paths.has_control_characters(path):
         raise FilePathError("Path {!r} cannot be {}: it contains control characters".format(path, verb))

@@ -11,7 +11,7 @@ from ascpipe.tf.validation import Integer, Text, boolean, checked
 
 
 def get_rank_id() -> int:
-    """Return the rank of this process. Before ``init``, return the launcher's rank, or 0 without a launcher.
+    """Return the rank of this process. Before ``init``, return the launcher's rank, or 0 if there is no launcher.
 
     Most functions of this module raise ``EnvironmentError`` before ``init``. The exceptions are this function,
     ``get_rank_size``, ``get_device_id`` and ``is_asc_manager_initialized``.
@@ -22,7 +22,7 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """Return the number of ranks. Before ``init``, return the number from the launcher, or 1 without a launcher."""
+    """Return the number of ranks. Before ``init``, return the launcher's number, or 1 if there is no launcher."""
     if Process.is_initialised():
         return Process.current().configuration.rank_size
     return ranks.get_rank_size() if ranks.launched() else 1
@@ -113,7 +113,7 @@ def clear_channel(is_train_channel: bool = False) -> tf.Operation:
 
 
 def export_table_instances() -> Dict[Any, Table]:
-    """Return a dict from the variable of a table to the table, for the default graph."""
+    """Return the tables of the default graph as a dict: variable of a table -> table."""
     return ConfigInitializer.get_instance().sparse_embed_config.table_instance_dict
 
 
@@ -123,7 +123,8 @@ def get_table_instance(variable: Any) -> Table:
 
 
 def get_table_instance_by_name(table_name: str) -> Table:
-    """Return the table with this name in the default graph. Raise ``KeyError`` if there is no such table."""
+    """Return the table with the name ``table_name`` in the default graph. Raise ``KeyError`` if there is no such table.
+    """
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance_by_name(table_name)
 
 

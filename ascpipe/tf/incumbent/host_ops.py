@@ -31,7 +31,7 @@ class HostOps:
 
     @staticmethod
     def return_timestamp(sample: Any, name: Optional[str] = None) -> tf.Tensor:
-        """Return the current time. Use it as the timestamp feature if the data has no timestamps.
+        """Return the current time. Use the result as the timestamp feature if the data contains no timestamps.
 
         Args:
             sample: any tensor of the batch. The op depends on it, so the time is read for each batch.

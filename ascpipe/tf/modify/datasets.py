@@ -1,8 +1,8 @@
 """Functions that add tensors to the batches of an iterator.
 
-They add a ``map`` to the dataset of the iterator, and outputs to each ``get_next``. The iterator, its initializer and
-its existing outputs do not change, so the program can continue to use them. Only the dataset changes. The new ``map``
-is inserted before the last ``prefetch`` and the stages after this ``prefetch``.
+The functions add a ``map`` to the dataset of the iterator, and outputs to each ``get_next``. The iterator, its
+initializer and its existing outputs do not change, so the program can continue to use them. Only the dataset changes.
+The new ``map`` is inserted before the last ``prefetch`` and the stages after this ``prefetch``.
 """
 from typing import List, NamedTuple, Sequence, Tuple
 
@@ -83,7 +83,7 @@ def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], e
 
 
 def extend_get_next(get_next: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
-    """Add outputs to a ``get_next`` of an extended iterator, so that it returns all tensors of a batch."""
+    """Add outputs to a ``get_next`` of an extended iterator, so that the op returns all tensors of a batch."""
     internals.set_element_specs(get_next, specs)
     internals.add_outputs(get_next, specs[len(get_next.outputs):])
 

@@ -1,4 +1,4 @@
-"""Hooks for monitored sessions and Estimators that modify graphs, or move more ops into the dataset."""
+"""Hooks that modify graphs in monitored sessions and Estimators, or that move additional ops into the dataset."""
 import csv
 import os
 from typing import Any, Iterator, List, Sequence, Tuple
@@ -39,7 +39,7 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
         self._modify = modify_graph
 
     def begin(self) -> None:
-        """Modify and mark the graph. The pipeline starts when the graph is finalized."""
+        """Modify the graph, and mark the graph as complete. The pipeline starts when the graph is finalized."""
         if self._modify:
             modify_graph_and_start_emb_cache(dump_graph=self._dump)
         else:
@@ -73,7 +73,7 @@ class _Slicer(tf.estimator.SessionRunHook):
                             for lookup, tensor in moved)
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Write the modified graph."""
+        """Write the modified graph to the report."""
         tf.io.write_graph(session.graph.as_graph_def(), self._folder, "sliced_graph.pbtxt")
 
     def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:
@@ -81,7 +81,7 @@ class _Slicer(tf.estimator.SessionRunHook):
 
 
 class LookupSubgraphSlicerHook(_Slicer):
-    """Hook that completely moves ops of the given types into the dataset, if the ops compute ids.
+    """Hook that moves ops that compute ids, and that have one of the given types, completely into the dataset.
 
     Ops that compute ids are always copied into the dataset. With this hook, all consumers of the selected ops read the
     outputs from the batch, so the outputs are computed only once. Names of moved ops begin with ``sliced/``. List this

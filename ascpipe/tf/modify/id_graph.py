@@ -79,7 +79,7 @@ def require_movable(graph: IdGraph, what: str) -> None:
 
 
 def _refusal_reason(op: tf.Operation) -> Optional[str]:
-    """Return the reason why an op cannot run in a dataset, or None if it can run there."""
+    """Return the reason why an op cannot run in a dataset, or None if there is no obstacle."""
     if op.type in _FED:
         return "it is fed"
     handles = [tensor.op.name for tensor in op.inputs if tensor.op.type == "VarHandleOp"]
@@ -173,7 +173,7 @@ class _Copies:
         self._alike: Dict[str, str] = {}  # name of an op -> name of the shared copy
 
     def name_of(self, tensor: tf.Tensor) -> str:
-        """Return the name of the copy of a tensor."""
+        """Return the name of a tensor's copy."""
         op, _, place = tensor.name.partition(":")
         return "{}:{}".format(self._alike.get(op, op), place)
 

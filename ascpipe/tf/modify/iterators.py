@@ -23,7 +23,7 @@ from ascpipe.tf.validation import boolean, checked
 
 
 def get_target_batch(is_training: bool) -> Any:
-    """Return the result of the ``get_next()`` that a channel's lookups use, or None without lookups.
+    """Return the result of the ``get_next()`` that a channel's lookups use, or None if the channel has no lookups.
 
     The function uses the default graph. If the default graph has no lookups, it uses the graph that was modified last.
     """
@@ -126,5 +126,5 @@ def _get_next(self: Any, name: Optional[str] = None) -> Any:
 
 
 def _batches(graph: tf.Graph) -> Dict[tf.Operation, Any]:
-    """Return a dict from each ``get_next`` op of a graph to its result. The dict is stored on the graph."""
+    """Return a dict: ``get_next`` op of a graph -> result of the op. An attribute of the graph stores the dict."""
     return internals.stored_on(graph, "batches", dict)

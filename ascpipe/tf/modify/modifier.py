@@ -43,7 +43,8 @@ _SEVERAL = (
 
 
 class _Iterator:
-    """Iterator that provides the ids of lookups, and the tensors that graph modification adds to its batches.
+    """Iterator that provides the ids of lookups, and the tensors that graph modification adds to the iterator's
+    batches.
 
     Args:
         get_next: op that returns the batches with the ids.
@@ -79,7 +80,7 @@ class _Iterator:
         return sorted({lookup.channel for lookup in self.lookups})
 
     def features(self, channel: int) -> List[Tuple[FeatureSpec, tf.Tensor]]:
-        """Return the features of a channel and their tensors.
+        """Return pairs (feature, tensor of the feature) for a channel.
 
         The last element is the timestamp, if the iterator has a timestamp.
         """
@@ -90,7 +91,7 @@ class _Iterator:
         return self._streams[channel]
 
     def wanted(self) -> List[tf.Tensor]:
-        """Return the tensors to compute in the dataset, without duplicates.
+        """Return the tensors that the dataset must compute, without duplicates.
 
         Carried tensors are followed by ids and timestamps.
         """

@@ -1,6 +1,6 @@
 """Replacements for methods of a graph that TensorFlow calls before it runs or finalizes the graph.
 
-They start the pipeline of the graph, and extend ops that were created after the graph was modified.
+The replacements start the pipeline of the graph, and extend ops that were created after the graph was modified.
 """
 from typing import Any
 

@@ -148,7 +148,7 @@ class _Accumulated(CustomizedOptimizer):
         accumulated[name] = Accumulation(self, self._steps)
 
     def _prepare(self) -> None:
-        """Do nothing, because the other optimizer prepares its hyper-parameters in ``apply_gradients``."""
+        """Do nothing. The optimizer that applies the sums prepares the hyper-parameters in ``apply_gradients``."""
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         self._sums.append((var, False))
@@ -321,7 +321,7 @@ def _scattered(variable: tf.Variable, kind: str, indices: tf.Tensor, values: tf.
 
 
 def _gathered(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
-    """Return rows of a variable. They are read when the returned tensor is computed."""
+    """Return rows of a variable. The rows are read when the returned tensor is computed."""
     if hasattr(variable, "handle"):
         return variable.sparse_read(indices)
     return tf.gather(internals.reference_of(variable), indices)

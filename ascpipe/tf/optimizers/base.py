@@ -60,7 +60,8 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
     _learning_rate: Any
 
     def _get_name(self, name: str = "CustomizedOptimizer") -> str:
-        """Set and return ``unique_name``. The count is the number of earlier optimizers with this name in the graph.
+        """Set and return ``unique_name``. The count is the number of earlier optimizers with the name ``name`` in the
+        graph.
 
         Raises:
             ValueError: the name is empty or longer than 200 characters.
@@ -224,7 +225,7 @@ def scalar(value: Any) -> tf.Tensor:
 
 
 def unique_name(name: str) -> str:
-    """Return ``<name>_<count>``. The count is the number of earlier optimizers with this name in the graph."""
+    """Return ``<name>_<count>``. The count is the number of earlier optimizers with the name ``name`` in the graph."""
     counts: Dict[str, int] = internals.stored_on(
         GraphState.of(tf.compat.v1.get_default_graph()), "optimizer_counts", collections.Counter)
     numbered = "{}_{}".format(name, counts[name])

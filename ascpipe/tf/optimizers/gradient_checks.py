@@ -1,4 +1,4 @@
-"""Checks that gradients of tables are computed from lookups of the same step.
+"""Functions that raise an error if gradients of tables are not computed from lookups of the same step.
 
 The checks apply to every optimizer. The position of a row in the variable is valid only in one step. A dense gradient,
 or a gradient of another step, would silently change rows of other keys.
@@ -80,7 +80,8 @@ def _refusal_reason(state: GraphState, table: Table, origin: tf.Tensor) -> Optio
 
 
 def _is_of_local_rows(state: GraphState, table: Table, gradient: tf.Tensor) -> bool:
-    """Return whether a tensor is computed from an expansion table's local rows or from their gradient."""
+    """Return whether a tensor is computed from an expansion table's local rows, or from the gradient of the local rows.
+    """
     lookup = state.lookups.get((table.table_name, TRAIN))
     if not isinstance(lookup, ExpansionLookup):
         return False

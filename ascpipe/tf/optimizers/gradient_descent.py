@@ -43,7 +43,7 @@ class CustomizedGradientDescent(base.CustomizedOptimizer, tf.compat.v1.train.Gra
 class CustomizedGradientDescentByAddress(base.OptimizerByAddress, CustomizedGradientDescent):
     """Gradient descent for expansion tables.
 
-    Without decay, results are bitwise equal to ``CustomizedGradientDescent``.
+    Without decay, results are bitwise equal to the results of ``CustomizedGradientDescent``.
     """
 
     def _apply_by_address(self, handles: tf.Tensor, gradient: tf.Tensor) -> tf.Operation:

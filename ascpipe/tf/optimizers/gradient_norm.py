@@ -76,7 +76,7 @@ def _checked(t_list: Sequence[Any]) -> List[Any]:
 
 
 def _half_square(gradient: Any) -> tf.Tensor:
-    """Return half of the squared norm of one gradient, like ``tf.nn.l2_loss``."""
+    """Return half of the squared norm of one gradient, as ``tf.nn.l2_loss`` does."""
     if not isinstance(gradient, tf.IndexedSlices):
         return tf.nn.l2_loss(tf.convert_to_tensor(gradient))
     if not has_unique_indices(gradient):

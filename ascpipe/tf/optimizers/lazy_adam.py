@@ -50,7 +50,7 @@ class CustomizedLazyAdam(base.CustomizedOptimizer, tf.compat.v1.train.AdamOptimi
 
 
 class CustomizedLazyAdamByAddress(base.OptimizerByAddress, CustomizedLazyAdam):
-    """Lazy Adam for expansion tables. Results are bitwise equal to ``CustomizedLazyAdam``.
+    """Lazy Adam for expansion tables. Results are bitwise equal to the results of ``CustomizedLazyAdam``.
 
     A home row is [embedding | m | v].
     """

@@ -22,10 +22,10 @@ _COMMON: Dict[str, Any] = {"learning_rate": LearningRate(), "name": Text(1, 200)
 
 
 class _TrainsTables(tf.compat.v1.train.Optimizer):
-    """Mixin that trains tables by default. ``apply_gradients`` accepts the pairs of ``compute_gradients``."""
+    """Mixin that trains tables by default. ``apply_gradients`` accepts the pairs that ``compute_gradients`` returns."""
 
     def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
-        """Compute gradients like TensorFlow.
+        """Compute gradients as TensorFlow's optimizers do, including gradients of tables.
 
         ``var_list`` may contain ``table_variables()``. None means all trainable variables and all tables.
         """
@@ -100,7 +100,7 @@ def LazyAdam(learning_rate: Any = 0.001, *, beta1: float = 0.9, beta2: float = 0
 @checked(initial_accumulator_value=Number(0.0, 1.0, open_low=True), **_COMMON)
 def Adagrad(learning_rate: Any, *, initial_accumulator_value: float = 0.1,  # noqa: N802
             name: str = "Adagrad") -> CustomizedOptimizer:
-    """Create an Adagrad optimizer like ``tf.compat.v1.train.AdagradOptimizer``.
+    """Create an Adagrad optimizer that works like ``tf.compat.v1.train.AdagradOptimizer``.
 
     Args:
         learning_rate: float in [0, 10], or a tensor that is read when gradients are applied.
@@ -121,7 +121,7 @@ def Adagrad(learning_rate: Any, *, initial_accumulator_value: float = 0.1,  # no
 @checked(weight_decay=Number(0.0, 1.0, optional=True), **_COMMON)
 def GradientDescent(learning_rate: Any, *, weight_decay: Optional[float] = None,  # noqa: N802
                     name: str = "GradientDescent") -> CustomizedOptimizer:
-    """Create a gradient descent optimizer like ``tf.compat.v1.train.GradientDescentOptimizer``.
+    """Create a gradient descent optimizer that works like ``tf.compat.v1.train.GradientDescentOptimizer``.
 
     Weight decay is optional.
 
@@ -146,7 +146,8 @@ def GradientDescent(learning_rate: Any, *, weight_decay: Optional[float] = None,
 def Ftrl(learning_rate: Any, *, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,  # noqa: N802
          l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
          l2_shrinkage_regularization_strength: float = 0.0, name: str = "Ftrl") -> CustomizedOptimizer:
-    """Create an FTRL optimizer like ``tf.compat.v1.train.FtrlOptimizer``. It does not support tables that grow.
+    """Create an FTRL optimizer that works like ``tf.compat.v1.train.FtrlOptimizer``. Tables that grow are not
+    supported.
 
     Square roots are exact, whereas TensorFlow approximates them. With l1 regularization, rows near zero therefore
     differ from TensorFlow's rows. The relative difference is up to 1e-4, and the absolute difference is up to 1e-7.

@@ -203,7 +203,8 @@ _ARGUMENTS = tuple(inspect.signature(create_table).parameters)[:-1]
 
 
 def _number(process: Process, name: str, before: Sequence[str]) -> int:
-    """Return the number of the existing table with this name. If there is no such table, return the next free number.
+    """Return the number of the existing table with the name ``name``, or the next free number if there is no such
+    table.
 
     ``before`` contains the names of the earlier tables of the graph.
     """
@@ -270,7 +271,7 @@ def _padding_keys(keys: Union[int, Sequence[int], None]) -> Tuple[int, ...]:
 
 
 def _device_rows(graph: tf.Graph, shape: TableShape, collection: str) -> tf.Variable:
-    """Create the ref variable of a table, ignoring the program's variable scope, partitioner and custom getter."""
+    """Create the ref variable of a table. The program's variable scope, partitioner and custom getter are ignored."""
     # The name of a table may begin with an underscore, but the name of an op may not.
     name = "table" + shape.name if shape.name.startswith("_") else shape.name
     with outside_scopes(graph):

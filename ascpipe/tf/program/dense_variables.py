@@ -122,7 +122,8 @@ class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
 
 
 def warn_of_separate_training(graph: tf.Graph) -> None:
-    """Log a warning on rank 0 if the dense variables of several ranks become different, because nothing averages them.
+    """Log a warning on rank 0 if no op combines the ranks' gradients of dense variables. These variables would differ
+    between ranks.
 
     An op of Horovod other than a broadcast combines ranks, if the update of the variable depends on its result. A
     reduction of a metric combines nothing.
@@ -139,7 +140,9 @@ def warn_of_separate_training(graph: tf.Graph) -> None:
 
 
 def separate_variables(graph: tf.Graph) -> List[str]:
-    """Return the names of the dense variables whose updates depend on no op that combines values of ranks."""
+    """Return the names of the dense variables whose updates do not depend on an op that combines values of several
+    ranks.
+    """
     ops = graph.get_operations()
     combined = _reached([op for op in ops if op.type.startswith("Horovod") and not op.type.startswith(_BROADCAST)])
     dense = {variable.op.name for variable in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)}
@@ -174,7 +177,8 @@ def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:
 
 
 def _packs(gradients: Sequence[Any]) -> List[List[int]]:
-    """Divide gradients into groups that are averaged as one tensor. Return the indices of each group."""
+    """Divide gradients into groups that are averaged as one tensor. Return the indices of the gradients in each group.
+    """
     packs: List[List[int]] = []
     open_packs: Dict[tf.DType, Tuple[List[int], int]] = {}  # dtype -> the last pack and its bytes
     for place, gradient in enumerate(gradients):

@@ -144,7 +144,7 @@ def submit(insert: Any, channel: int, found: List[Found]) -> tf.Tensor:
 
 
 def _positions(channel: int, datasets: DatasetGraph, ids: List[tf.Tensor]) -> List[tf.Tensor]:
-    """Return a list with the dataset position of a batch.
+    """Return a list that contains the position of a batch in the dataset.
 
     The list is empty if the graph has no dataset that reads files. The op that reads the position searches the memory
     of the given tensors. If the ids are computed, only another tensor of the batch has the position, for example the

@@ -1,4 +1,6 @@
-"""Checks that Keras models do not run lookups in ``fit``, ``evaluate``, ``predict`` and similar methods."""
+"""Functions that raise an error if a Keras model would run lookups in ``fit``, ``evaluate``, ``predict`` or a similar
+method.
+"""
 from typing import Any
 
 import tensorflow as tf

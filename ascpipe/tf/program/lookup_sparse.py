@@ -17,7 +17,7 @@ from ascpipe.tf.program.sparse_lookup import look_up
 
 def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str, max_norm: Optional[float], *,
                   of_column: bool = False) -> tf.Tensor:
-    """Return one row for each bag of ids. This is the implementation of ``ascpipe.tf.lookup_sparse``.
+    """Return one row for each bag of ids. This function implements ``ascpipe.tf.lookup_sparse``.
 
     Args:
         request: lookup request. Its ids are a FeatureSpec or bags.
@@ -54,7 +54,8 @@ def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str,
 
 
 def _ids_of(table: Table, spec: FeatureSpec, batch: Any) -> Ids:
-    """Return a feature's ids in a batch, a SparseTensor or RaggedTensor. Each row of this tensor is a bag."""
+    """Return a feature's ids in a batch, as a SparseTensor or RaggedTensor. Each row of the returned tensor is a bag.
+    """
     found = require_ids(batch, spec, TableLookupError(
         "FeatureSpec {!r} was passed to asc.lookup_sparse() without batch=. Pass what iterator.get_next() returned as "
         "batch".format(spec.label)))

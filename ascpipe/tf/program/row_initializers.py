@@ -144,7 +144,7 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
 
 
 def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.ndarray]:
-    """Return the row of a constant initializer with one value per element of a row, as float32[1, dim].
+    """Return the row of a constant initializer that specifies one value per element of a row, as float32[1, dim].
 
     Return None for other initializers.
     """
@@ -164,7 +164,7 @@ def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.nd
 
 
 def _without_tensors(initializer: Any, table_name: str) -> Any:
-    """Return the initializer, or a copy in which its tensors are replaced by constant values."""
+    """Return the initializer, or a copy of the initializer in which constant values replace tensors."""
     attributes = getattr(initializer, "__dict__", {})
     tensors = {name: value for name, value in attributes.items() if tf.is_tensor(value)}
     if not tensors:

@@ -39,7 +39,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
                   is_train: bool = True, name: Optional[str] = None, modify_graph: bool = False, batch: Any = None,
                   access_and_evict_config: Optional[Dict[str, Optional[int]]] = None, is_grad: bool = True,
                   serving_default_value: Any = None, **kwargs: Any) -> tf.Tensor:
-    """Look up the rows of ids.
+    """Look up the rows of ids in a table.
 
     In a graph that is built for export (docs/how-to/saved_models.md), rows are read from a checkpoint. ``ids`` may then
     be computed from any tensor.
@@ -93,7 +93,7 @@ def sparse_lookup(hashtable: Table, ids: Union[FeatureSpec, GivenIds], send_coun
 def look_up(request: LookupRequest) -> tf.Tensor:
     """Look up the rows of a request. In a graph that is built for export, the rows are read from the checkpoint.
 
-    Errors are the same as in ``sparse_lookup``.
+    The function raises the same errors as ``sparse_lookup``.
     """
     configuration = Process.current().configuration
     table = request.table
@@ -180,7 +180,7 @@ def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> 
 
 
 def _ids_in(batch: Any, spec: FeatureSpec) -> List[tf.Tensor]:
-    """Return the ids of a feature in a batch. The list is empty if they are not found: a batch may have any structure.
+    """Return the ids of a feature in a batch. The list is empty if the batch does not contain these ids.
     """
     if batch is None:
         return []

@@ -99,7 +99,7 @@ class SummaryHook(tf.estimator.SessionRunHook):
         return tf.estimator.SessionRunArgs(self._global_step) if due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Pass the step to the thread."""
+        """Pass the number of the step to the thread."""
         if run_values.results is not None and self._thread is not None:
             self._due_at = time.monotonic() + (self._save_s or 0.0)
             self._thread.hand(int(run_values.results))
@@ -120,7 +120,7 @@ class _Job(NamedTuple):
 
 
 class _Writing(threading.Thread):
-    """Thread that writes scalars. It also samples whether a step is waiting.
+    """Thread that writes scalars. The thread also samples whether a step is waiting.
 
     Args:
         writer: writer of the event file.

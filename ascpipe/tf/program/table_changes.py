@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @checked(threshold=IntegerScalar(), emb_name=Text(0, 100), ids_name=Text(0, 255), name=Text(1, 255, optional=True))
 def set_threshold(threshold: Any, emb_name: str = "", ids_name: str = "", name: Optional[str] = None) -> tf.Operation:
-    """Return an op that sets the access threshold of tables. Run it between training steps.
+    """Return an op that sets the access threshold of tables. Run the op between training steps.
 
     Tables without admission do not change.
 
@@ -114,7 +114,7 @@ class EvictHook(tf.estimator.SessionRunHook):
                                             "step. Call tf.train.get_or_create_global_step()".format(self._steps))
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Start the time interval and the step interval."""
+        """Start the first time interval and the first step interval."""
         self._last_time = time.monotonic()
         if self._evict is not None and self._global_step is not None:
             self._last_step = int(session.run(self._global_step))

@@ -41,7 +41,7 @@ class _LookupsMade:
 
 
 def look_up_tensor(state: GraphState, request: LookupRequest, given: Ids) -> tf.Tensor:
-    """Return the rows of a tensor of ids, like ``sparse_lookup``. For sparse ids, return the rows of the dense form.
+    """Return the rows of a tensor of ids, as ``sparse_lookup`` does. Sparse ids are converted to their dense form.
 
     Args:
         state: state of the default graph.
@@ -103,7 +103,7 @@ def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
 
 
 def do_merge_lookup(is_train: bool = True) -> None:
-    """Merge the lookups of each table in a channel of the default graph (lookups with ``modify_graph=True``).
+    """Merge the lookups with ``modify_graph=True`` of each table in a channel of the default graph.
 
     Call this function before ``tf.gradients``. ``compute_gradients`` and ``minimize`` of an optimizer call it for
     training. ``modify_graph_and_start_emb_cache`` calls it for evaluation. Lookups of FeatureSpecs and merged lookups
@@ -267,7 +267,9 @@ def _gradient_of_stand_in(op: tf.Operation, _gradient: Any) -> None:
 
 
 def _table_lookup(table: Table, channel: int, lookups: List[TensorLookup]) -> TableLookup:
-    """Create the merged lookup of a table. Its stream is provisional, because the final stream is not known yet."""
+    """Create the merged lookup of a table. The stream of this lookup is provisional, because the final stream is not
+    known yet.
+    """
     shapes = {lookup.spec: lookup.ids.shape for lookup in lookups}
     # The features must have the same order as in AscSubmit.
     features = [Feature(spec, shape) for spec, shape in sorted(shapes.items(), key=lambda pair: pair[0].name)]

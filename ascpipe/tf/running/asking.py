@@ -73,7 +73,7 @@ class Asked:
         self.result_is_sent = False
 
     def answers(self) -> List[str]:
-        """Wait for the answers. Return the answers in the order of ranks, without rank 0.
+        """Wait for the answers of the other ranks. Return the answers in the order of the ranks.
 
         Raises:
             RefusedError: a rank has failed, or has made no progress within the limit.
@@ -107,7 +107,7 @@ class Asked:
                          "; ".join(text.partition(" ")[2] for text in late.values()))
 
     def tell(self, how: Dict[str, Any], *, differs: bool = False) -> None:
-        """Send the result to the other ranks.
+        """Send the result of the request to the other ranks.
 
         Args:
             how: the result, which is sent as JSON.
@@ -281,7 +281,8 @@ def refuse(number: int, error: BaseException) -> None:
 
 
 def leave(cause: str) -> None:
-    """Announce the end of this rank, and wait for the other ranks. Meanwhile, this rank executes requests of rank 0.
+    """Announce the end of this rank, and wait for the other ranks. While it waits, this rank executes requests of rank
+    0.
 
     Args:
         cause: cause of a failure of the program, for the errors of the other ranks, or "" for a normal end.

@@ -8,7 +8,7 @@ from ascpipe.tf.running.process import Process
 
 
 class TableSizes(NamedTuple):
-    """Sizes and initial rows of the table of a column, as in ``create_table``.
+    """Sizes and initial rows of a column's table, as passed to ``create_table``.
 
     Attributes:
         device: ``device_vocabulary_size``, or None for the column's number of buckets.
@@ -42,7 +42,7 @@ class Models(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, folder: str, mode: str) -> None:
-        """Prepare for a call of the model function of the Estimator with this ``model_dir``."""
+        """Prepare for a call of an Estimator's model function. ``folder`` is the Estimator's model directory."""
 
     @abc.abstractmethod
     def end(self, folder: str) -> None:

@@ -69,7 +69,7 @@ _UNCHECKED = ("use_shm_swap",)  #: arguments of older versions that are neither 
 
 
 def checked_configuration(given: Dict[str, Any]) -> Configuration:
-    """Return the configuration for the arguments of ``init``. Arguments that are None get their default value.
+    """Return the configuration for the arguments of ``init``. Arguments that are None get the default values.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, or ``max_steps``, ``train_steps`` and

@@ -16,7 +16,8 @@ _Function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(RowGroupArguments))
 
 
 def register(library: ctypes.CDLL) -> None:
-    """Register the function in the native library, until the interpreter ends."""
+    """Register the decoding function in the native library. When the interpreter exits, the function is unregistered.
+    """
     library.asc_read_decode_with(_decode, None, 0)
     # C++ threads must not call Python functions after the interpreter has ended. A forked child has no C++ threads.
     atexit.register(_unregister, library, os.getpid())
@@ -29,7 +30,7 @@ def _unregister(library: ctypes.CDLL, process: int) -> None:
 
 @_Function
 def _decode(pointer: Any) -> int:
-    """Decode a row group, and export it. Return 0, or the number of an error code."""
+    """Decode a row group, and export the decoded columns. Return 0, or the number of an error code."""
     arguments = pointer.contents
     path = os.fsdecode(arguments.path)
     group = parquet.RowGroup(path, arguments.bytes, arguments.modified_ns, arguments.group)

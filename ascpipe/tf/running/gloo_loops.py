@@ -1,4 +1,4 @@
-"""Scheduling policy for gloo's event loops, which prevents them from preempting Horovod's threads.
+"""Scheduling policy for gloo's event loops, so that the loops do not preempt Horovod's threads.
 
 A Horovod thread holds the lock of a connection while it writes a message. If both ranks run on one machine, the write
 wakes the event loop of the reading rank, which often preempts the writer. The event loop of the writing rank then
@@ -47,7 +47,7 @@ def _loops() -> Set[int]:
 
 
 def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
-    """Return whether a thread that waits for these files is a gloo loop.
+    """Return whether a thread is a gloo loop, given the files for which the thread waits.
 
     Args:
         watched: names of the files, which are targets of symbolic links in ``/proc/self/fd``.
@@ -58,7 +58,7 @@ def _is_of_gloo(watched: Sequence[str], connections: Collection[str]) -> bool:
 
 
 def _watched_by(thread: int) -> List[str]:
-    """Return the names of the files that a thread waits for in ``epoll_wait``.
+    """Return the names of the files for which a thread waits in ``epoll_wait``.
 
     Return an empty list for other threads.
     """

@@ -112,12 +112,12 @@ class Hold:
     def trained_batches(self, stream: int) -> int:
         """Return the number of trained batches of a stream.
 
-        It includes batches that were trained before the restored checkpoint was saved.
+        The number includes batches that were trained before the restored checkpoint was saved.
         """
         return native.number("asc_stream_trained", self._number, stream)
 
     def read_position(self, stream: int) -> Optional[Tuple[int, int, int, int]]:
-        """Return the dataset's position after the last trained batch of a stream, or None if it is unknown.
+        """Return the dataset's position after the last trained batch of a stream, or None if the position is unknown.
 
         The result contains the source number of the dataset, the pass, the epoch and the number of consumed records.
         """
@@ -127,7 +127,7 @@ class Hold:
         return (source, pass_number, epoch, consumed) if source else None
 
     def begin_load(self, table: int, entries: int, rows: int) -> None:
-        """Delete the content of a table. The caller then writes the new entries and rows, and calls ``end_load``.
+        """Delete the content of a table. The caller must then write the new entries and rows, and call ``end_load``.
 
         Args:
             entries: number of keys.
@@ -140,7 +140,8 @@ class Hold:
         native.call("asc_load_begin", self._number, table, entries, rows)
 
     def write_entries(self, table: int, start: int, keys: KeyBlock, *, with_rows: bool) -> None:
-        """Write keys into consecutive entries of a table that is being loaded. The first entry is ``start``.
+        """Write keys into consecutive entries of a table that is being loaded. The number of the first entry is
+        ``start``.
 
         Args:
             keys: keys that are in no other entry.
@@ -151,7 +152,9 @@ class Hold:
                     *(values.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)) for values in arrays), int(with_rows))
 
     def end_entries(self, table: int) -> None:
-        """Notify the table worker that the entries are complete. It then indexes them while the caller writes rows."""
+        """Notify the table worker that the entries are complete. The table worker then indexes the entries while the
+        caller writes rows.
+        """
         native.call("asc_load_keyed", self._number, table)
 
     def abort_load(self, table: int) -> None:

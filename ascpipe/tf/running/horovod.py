@@ -101,7 +101,7 @@ def started(timeout_s: float = START_TIMEOUT_S) -> Started:
 
 
 def joined() -> Optional[Started]:
-    """Return ``started()`` if a launcher started several ranks. Otherwise, return None."""
+    """Call ``started`` and return the result if a launcher started several ranks. Otherwise, return None."""
     return started() if ranks.launched() and ranks.get_rank_size() > 1 else None
 
 
@@ -122,7 +122,7 @@ def _warn_of_fusion(size: int) -> None:
 
 
 def _await_ranks(rank: int, size: int, timeout_s: float) -> None:
-    """Wait for all ranks at horovodrun's server. gloo itself would only wait as long as for a single exchange."""
+    """Wait for all ranks at horovodrun's server. gloo itself would wait only for the timeout of a single exchange."""
     address = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
     port = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT")
     if not address or not port:

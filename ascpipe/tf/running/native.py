@@ -120,7 +120,7 @@ class NativePipeline:
     def set_unapplied_keys(self, table: int, keys: np.ndarray) -> None:
         """Add distinct keys, int64[n], to the next cycle of a trained table.
 
-        Its last batch then also needs their rows.
+        The last batch of the cycle then also needs the rows of these keys.
         """
         keys = np.ascontiguousarray(keys, np.int64)
         call("asc_stream_began_with", table, keys.ctypes.data_as(_INT64), len(keys))
@@ -139,11 +139,13 @@ class NativePipeline:
         call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
 
     def record_reading(self, rank: int, size: int, spans: Piece) -> None:
-        """Record the batches that this process reads from ``start`` to ``stop`` in a file of spans."""
+        """Between ``start`` and ``stop``, record the batches that this process reads in a span file."""
         call("asc_pipeline_record_reading", rank, size, *spans)
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
-        """Map the local ring of a stream. ``ring`` is its number. Call this method after ``add_stream``."""
+        """Map the local ring of a stream. ``ring`` is the number of the local ring. Call this method after
+        ``add_stream``.
+        """
         tables = (ctypes.c_int * len(stream.tables))(*stream.tables)
         call("asc_pipeline_add_local_stream", stream.number, ring, *segment, len(tables), tables)
 
@@ -181,7 +183,9 @@ def _features(stream: StreamShape) -> Tuple[Any, ...]:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the C interface. If it fails, raise the ``tf.errors`` class for the returned error code."""
+    """Call a function of the C interface. If the function fails, raise the ``tf.errors`` class for the returned error
+    code.
+    """
     text = ctypes.create_string_buffer(_ERROR_BYTES)
     code = getattr(_library(), name)(*arguments, text, _ERROR_BYTES)
     if code != 0:

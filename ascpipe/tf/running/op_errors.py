@@ -16,12 +16,12 @@ _CODED = re.compile(
 
 
 def coded(message: str) -> str:
-    """Return the distinct error messages of ascpipe in a message of TensorFlow, or "" if there is none."""
+    """Return the distinct error messages of ascpipe in a message of TensorFlow, or "" if there is no such message."""
     return "\n".join(dict.fromkeys(_CODED.findall(message)))
 
 
 def raise_coded(error: tf.errors.OpError) -> None:
-    """Raise an error with only ascpipe's message from an op's error. Do nothing if the error has no such message."""
+    """If an op's error contains a message of ascpipe, raise an error with only this message. Otherwise, do nothing."""
     text = coded(error.message)
     if text:
         raise type(error)(error.node_def, None, text) from None

@@ -59,7 +59,7 @@ class Tip(NamedTuple):
 
 
 class Pipeline:
-    """A running pipeline. It owns the connection to the daemon and the native pipeline.
+    """A running pipeline, which owns the connection to the daemon and the native pipeline.
 
     Args:
         tables: tables of the graph that started the pipeline.
@@ -152,7 +152,7 @@ class Pipeline:
         self._note_table(shape.name, table)
 
     def add_stream(self, shape: StreamShape) -> None:
-        """Add a stream and create a ring for it."""
+        """Add a stream, and create a ring for the stream."""
         rings = ring_messages(shape, self.ranks)
         try:
             self.native_side.add_stream(shape, self.link.add_stream(rings[0]))

@@ -46,7 +46,7 @@ class Process:
 
     @staticmethod
     def current() -> "Process":
-        """Return the ``Process`` that ``init`` created. Raise ``EnvironmentError`` before ``init``."""
+        """Return the ``Process`` that ``init`` created. Raise ``EnvironmentError`` if ``init`` was not called."""
         if Process._current is None:
             raise InitializationError("ascpipe is not initialized. Call asc.init() first")
         return Process._current
@@ -62,13 +62,13 @@ class Process:
         return self.pipeline is not None or bool(self.deferred.graphs())
 
     def is_first(self, warning: str) -> bool:
-        """Return True on the first call with this warning's name, and record the name."""
+        """Return whether this is the first call with the name of a warning, and record the name."""
         is_first = warning not in self.warned
         self.warned.add(warning)
         return is_first
 
     def expect_pipeline(self) -> None:
-        """Start a private daemon early, if the pipeline will use one.
+        """If the pipeline will use a private daemon, start the daemon early.
 
         Later calls have no effect. Do nothing if `ascpipe plan` runs the program, because no pipeline starts then.
         """
@@ -77,12 +77,14 @@ class Process:
             self._begun = trainer_link.begin(self.configuration.daemon)
 
     def take_begun(self) -> Optional[trainer_link.Begun]:
-        """Return the daemon that was started early, or None if there is none. The caller then owns the daemon."""
+        """Return the daemon that was started early, or None if there is no such daemon. The caller owns the returned
+        daemon.
+        """
         begun, self._begun = self._begun, None
         return begun
 
     def running_pipeline(self) -> Pipeline:
-        """Return the pipeline. If it is not running, start marked graphs first.
+        """Return the running pipeline. If no pipeline is running, start the marked graphs first.
 
         Raise ``RuntimeError`` if no graph is marked.
         """
@@ -128,7 +130,9 @@ class Process:
 
     @staticmethod
     def take_current() -> Optional["Process"]:
-        """Unset the current ``Process``. Return it, or None if there was none. The caller must close the result."""
+        """Unset the current ``Process``, and return the object, or None if there was no current ``Process``. The caller
+        must close the result.
+        """
         process, Process._current = Process._current, None
         return process
 

@@ -25,7 +25,7 @@ class TableRows(NamedTuple):
 
 
 class RowAccess:
-    """Interface that reads and changes rows between two training steps. The methods are documented in ``Table``."""
+    """Interface that reads and changes rows between two training steps. ``Table`` documents the methods."""
 
     def read(self, table: str, keys: Any) -> TableRows:
         raise NotImplementedError

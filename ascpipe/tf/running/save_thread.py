@@ -1,4 +1,4 @@
-"""Thread of background saves."""
+"""Thread that writes background saves."""
 import logging
 import queue
 import threading
@@ -63,7 +63,7 @@ class SaveThread:
                              lines.waited_s())
 
     def close(self) -> None:
-        """Stop the thread after the last save. Errors are the same as in ``wait``."""
+        """Stop the thread after the last save. The method raises the same errors as ``wait``."""
         self.settle()
         if self._thread is not None:
             self._saves.put(None)

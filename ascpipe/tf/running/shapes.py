@@ -97,7 +97,7 @@ class Thresholds(NamedTuple):
 
 
 class KnownTable(NamedTuple):
-    """A table of the pipeline, as described by the first graph that trains it.
+    """A table of the pipeline, as described by the first graph that trains the table.
 
     If no graph trains the table, the description is from the first graph that contains the table.
 

@@ -1,4 +1,4 @@
-"""Functions that compute scalars for the steps between two ``status`` answers of the daemon."""
+"""Functions that compute scalars for the steps between two answers of the daemon to ``status``."""
 from typing import Any, Dict, NamedTuple, Optional
 
 from ascpipe.layout.words import TRAIN
@@ -14,7 +14,7 @@ class Answer(NamedTuple):
 
 
 def scalars(before: Answer, after: Answer) -> Dict[str, float]:
-    """Return a dict from tag to scalar. Tables that were not trained between the answers are omitted.
+    """Return a dict: tag -> value of the scalar. Tables that were not trained between the answers are omitted.
 
     Return an empty dict if the trainer has changed.
     """
@@ -39,7 +39,9 @@ def scalars(before: Answer, after: Answer) -> Dict[str, float]:
 
 
 def _of_table(table: Dict[str, Any], grown: Dict[str, int]) -> Dict[str, float]:
-    """Return the share of distinct keys by location of their rows, and the numbers of rows moved per batch."""
+    """For one table, return the share of distinct keys with rows in each location, and the number of rows moved per
+    batch.
+    """
     name = table["name"]
     on_disk = table["disk_slots"] > 0
     at_home = table["home_rows"] > 0

@@ -1,4 +1,4 @@
-"""Exported tables whose lookups are ops of ascpipe. These ops read table files."""
+"""Exported tables whose lookups are ops of ascpipe, which read table files."""
 from typing import List, Optional, Tuple
 
 import tensorflow as tf
@@ -16,11 +16,11 @@ from ascpipe.tf.serving.served_tables import ServedTables, Written
 
 
 class AscpipeTables(ServedTables):
-    """``ServedTables`` with ops of ascpipe."""
+    """Implementation of ``ServedTables`` with ops of ascpipe."""
 
     def combined(self, table_name: str, rows: tf.Tensor, ids: Ids, weights: Optional[Ids], combiner: str,
                  max_norm: Optional[float]) -> tf.Tensor:
-        """Return one row for each bag of ids. AscCombine combines the rows."""
+        """Return one row for each bag of ids. The op AscCombine combines the rows."""
         return bags.combined(rows, bags.bags_of(table_name, ids, weights), combiner, max_norm)
 
     def _write_files(self, checkpoint: Checkpoint, table: Table) -> Written:

@@ -61,7 +61,7 @@ _format_of: MutableMapping[Any, Format] = weakref.WeakKeyDictionary()
 @contextlib.contextmanager
 def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0], watch: Optional[str] = None,
                    every_s: float = EVERY_S) -> Iterator[None]:
-    """Make lookups of the default graph read the tables of a checkpoint within the block, without a daemon.
+    """Context manager in which lookups of the default graph read the tables of a checkpoint. No daemon is needed.
 
     In the block, build the model with placeholders as inputs and with ``is_train=False``. Restore the variables from
     the same checkpoint, and export the model. The op that runs when the SavedModel is loaded must be
@@ -140,7 +140,8 @@ def _format(ops: str, dtype: Any, watch: Optional[str], every_s: float) -> Forma
 
 @contextlib.contextmanager
 def served_from(prefix: str, folder: str, files: Files, exported: Format) -> Iterator[None]:
-    """Context manager like ``serving_tables``, with the arguments of ``ServedTables`` and the format of the export."""
+    """Context manager that works like ``serving_tables``, but takes the arguments of ``ServedTables`` and the format.
+    """
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.of(graph)
     if state.tables or state.served is not None:

@@ -113,7 +113,7 @@ class ServedTables(Served, abc.ABC):
         return tf.constant(-1 if step is None else step, tf.int64, name="served_version")
 
     def check(self, graph: tf.Graph) -> None:
-        """Check the complete graph of the model. Raise ``ServingError`` if it cannot be served."""
+        """Check the complete graph of the model. Raise ``ServingError`` if the graph cannot be served."""
 
     def discard(self) -> None:
         """Remove the files that were written for this graph. Call this method after a failed export."""
@@ -167,7 +167,7 @@ class ServedTables(Served, abc.ABC):
 
     @abc.abstractmethod
     def _dense(self, rows: tf.Tensor, ids: Ids, default_row: tf.Tensor) -> tf.Tensor:
-        """Return the rows of the dense form of ids, with ``default_row`` at positions without an id."""
+        """Return the rows of ids in dense form, with ``default_row`` at positions without an id."""
 
     def _opened_table(self, table: Table) -> Any:
         """Return the result of ``_open`` for a table. The first call for a table writes the table's files."""

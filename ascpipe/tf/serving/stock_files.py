@@ -41,7 +41,7 @@ def names_of(dtype: str) -> List[str]:
 
 
 def write_stock_files(checkpoint: Checkpoint, table: str, folder: str, dtype: str) -> Written:
-    """Write the keys that evaluation lookups find, and their embeddings.
+    """Write the keys that evaluation lookups can find, and the embeddings of these keys.
 
     This needs 16 bytes of memory per key, and 200 MiB.
 
@@ -74,7 +74,7 @@ def write_stock_files(checkpoint: Checkpoint, table: str, folder: str, dtype: st
 
 
 def _write(checkpoint: Checkpoint, spec: TableSpec, keys: np.ndarray, stem: str, dtype: str) -> Tuple[List[str], int]:
-    """Write the TensorFlow checkpoint ``stem``. Return the names of its files, and the seal."""
+    """Write the TensorFlow checkpoint ``stem``. Return the names of the checkpoint's files, and the seal."""
     with temporary_folder(stem + "-") as parts, tf.Graph().as_default() as graph, without_shared_thread_pool():
         writer = _Writer(graph, parts, dtype)
         with tf.compat.v1.Session(graph=graph) as session:
@@ -161,7 +161,7 @@ def _parts(checkpoint: Checkpoint, spec: TableSpec, dtype: str) -> Iterator[List
 
 
 def encoded(table: str, keys: np.ndarray, rows: np.ndarray, dtype: str) -> Tuple[np.ndarray, ...]:
-    """Return rows as ``dtype``, and for int8 also the scales, float32[n].
+    """Convert rows to ``dtype``. For int8, also return the scales, float32[n].
 
     The value of an int8 element is the stored number multiplied by the scale of its row.
 

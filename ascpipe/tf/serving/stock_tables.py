@@ -19,7 +19,7 @@ from ascpipe.tf.serving.stock_initial_rows import initial_rows
 
 
 class OpenedTable(NamedTuple):
-    """Ops of a table.
+    """Ops and variables of an exported table.
 
     Attributes:
         numbers: handle of the hash table from keys to row numbers.
@@ -33,7 +33,7 @@ class OpenedTable(NamedTuple):
 
 
 class StockTables(ServedTables):
-    """``ServedTables`` with ops of TensorFlow.
+    """Implementation of ``ServedTables`` with ops of TensorFlow.
 
     Args:
         dtype: dtype of the rows in the files and in memory, one of ``stock_files.DTYPES``.
@@ -45,7 +45,7 @@ class StockTables(ServedTables):
 
     def combined(self, table_name: str, rows: tf.Tensor, ids: Ids, weights: Optional[Ids], combiner: str,
                  max_norm: Optional[float]) -> tf.Tensor:
-        """Return one row for each bag of ids, like ``tf.nn.embedding_lookup_sparse``.
+        """Return one row for each bag of ids, as ``tf.nn.embedding_lookup_sparse`` does.
 
         The result for an empty bag is zeros.
         """
@@ -137,7 +137,7 @@ def _is_zero(row: tf.Tensor) -> bool:
 
 
 def _checked_weights(table_name: str, ids: Ids, weights: Ids) -> tf.Tensor:
-    """Return the values of weights. The returned op fails if the positions of weights and ids differ."""
+    """Return the values of weights. Computing these values fails if the positions of weights and ids differ."""
     if weights.places is ids.places:
         return weights.values
     with tf.control_dependencies([tf.compat.v1.assert_equal(

@@ -1,4 +1,4 @@
-"""Exported tables that a server updates with the files of ``export_delta``, and the version that it serves."""
+"""Exported tables that a server updates with the files of ``export_delta``, and the version that the server uses."""
 import logging
 from typing import Any, List, NamedTuple, Optional, Tuple
 
@@ -92,7 +92,9 @@ class WatchedTables(AscpipeTables):
         return ServedUpdates(step, sequence, applied, refused, kept_keys, found.problem)
 
     def check(self, graph: tf.Graph) -> None:
-        """Check the complete graph of the model. Log its trainable variables, because updates do not change them."""
+        """Check the complete graph of the model. Log the trainable variables of the model, because updates do not
+        change these variables.
+        """
         super().check(graph)
         names = [variable.op.name for variable in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
                  if 0 not in variable.shape.as_list()]  # a variable with 0 rows represents the table of a column
@@ -117,7 +119,9 @@ class WatchedTables(AscpipeTables):
         return self._watch
 
     def _base(self) -> Tuple[int, str]:
-        """Return step and digest of the checkpoint. Raise ``CheckpointError`` if updates cannot continue from it."""
+        """Return step and digest of the checkpoint. Raise ``CheckpointError`` if updates cannot continue from this
+        checkpoint.
+        """
         checkpoint = self._opened()
         if checkpoint.link is None:
             raise UnverifiedCheckpointError(self._prefix)

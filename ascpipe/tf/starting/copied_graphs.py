@@ -14,7 +14,7 @@ _EXPORT = "To serve the model, export it with its tables as a SavedModel (docs/h
 
 
 class _Seen:
-    """Version and number of ops of a graph at the last check. The object is stored on the graph."""
+    """Version and number of ops of a graph at the last check. An attribute of the graph stores this object."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -22,7 +22,7 @@ class _Seen:
 
 
 def require_no_copy(graph: tf.Graph) -> None:
-    """Raise ``TableUseError`` if a graph reads tables that were not created in this graph."""
+    """Raise ``TableUseError`` if a graph reads tables that were created in another graph."""
     state = GraphState.known(graph)
     if state is not None and (state.tables or state.served is not None):
         return

@@ -103,8 +103,7 @@ def _horovod_name(op: tf.Operation) -> str:
 
 
 def known_tables(state: GraphState) -> Dict[str, KnownTable]:
-    """Return a dict from name to table of a graph, in order of creation. Optimizer slots are included if they are
-    known.
+    """Return the tables of a graph as a dict, name -> table, in order of creation. Known optimizer slots are included.
     """
     return {name: KnownTable(table.shape, table.key_dtype, table.is_save, slot_specs(state.slots.get(name, ())),
                              state.thresholds.of(name))

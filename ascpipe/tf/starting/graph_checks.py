@@ -10,7 +10,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 _log = logging.getLogger(__name__)
 
 def require_startable(state: GraphState) -> None:
-    """Raise ``RuntimeError`` or ``ValueError`` if tables, streams and datasets of a graph do not match."""
+    """Raise ``RuntimeError`` or ``ValueError`` if the tables, streams and datasets of a graph are inconsistent."""
     if not state.tables:
         raise MissingFromGraphError("The default graph has no table. Call asc.create_table() before asc.start()")
     if not state.streams():

@@ -96,7 +96,7 @@ def _different_grouping(what: str) -> NotBuiltYetError:
 
 
 def _kind(shape: StreamShape) -> StreamShape:
-    """Return a copy of a stream without its numbers, because streams with different numbers may share a ring."""
+    """Return a copy of a stream without the stream's numbers. Streams with different numbers may share a ring."""
     return shape._replace(number=0, names=tuple(name.rsplit("_", 1)[0] for name in shape.names))
 
 

@@ -18,7 +18,7 @@ from ascpipe.tf.running import native
 
 
 def slots_of_training_tables(state: GraphState) -> Dict[str, List[OptimizerSlot]]:
-    """Return a dict from the name of each training table to its optimizer slots.
+    """Return a dict: name of a training table -> optimizer slots of the table.
 
     Raise ``ValueError`` for an invalid slot variable.
     """
@@ -48,7 +48,8 @@ def complete_graph(state: GraphState) -> None:
 
 
 def _refuse_restore(table: Table) -> None:
-    """Make TensorFlow's restore of a table variable fail, because the restore would read rows without their keys.
+    """Make TensorFlow's restore of a table variable fail, because the restore would read rows but not the keys of the
+    rows.
 
     A Saver that is created later can still replace the memory of the variable. The plan op then raises an error.
     """

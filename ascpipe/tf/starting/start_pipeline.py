@@ -271,5 +271,5 @@ def _warn_of_early_run(session: Any) -> None:
 
 
 def hides_interrupt(error: RuntimeError) -> bool:
-    """Return True if TensorFlow 2.15 raised this error instead of a ``KeyboardInterrupt``."""
+    """Return True if TensorFlow 2.15 raised ``error`` instead of a ``KeyboardInterrupt``."""
     return "error_already_set: MISMATCH" in str(error) and "KeyboardInterrupt" in str(error)

@@ -1,4 +1,5 @@
-"""Checks that a graph trains its tables, and that it uses rows only in the step that read the rows."""
+"""Functions that raise an error if a graph does not train its tables, or uses rows after the step that read the rows.
+"""
 from typing import Any, Dict, List, Set
 
 import tensorflow as tf
@@ -28,7 +29,7 @@ _LOADS = ("Placeholder", "PlaceholderWithDefault", "Restore", "RestoreSlice", "R
 
 
 def require_safe_training(state: GraphState) -> None:
-    """Check how the ops of a graph train its tables and use their rows.
+    """Check how the ops of a graph train tables and use the rows of tables.
 
     Raises:
         TableUseError: an op uses rows of a table, row numbers or a gradient after the step that read the rows, or one

@@ -1,1 +1,1 @@
-"""Record of a program's losses, and changes of TensorFlow's optimizers so that they train tables."""
+"""Record of a program's losses, and changes to TensorFlow's optimizers, which then also train tables."""

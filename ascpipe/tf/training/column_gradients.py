@@ -55,7 +55,7 @@ def rows_for_stand_ins(losses: Any, sources: Any) -> Any:
 
 
 def gradients_of_stand_ins(sources: Any, gradients: List[Any]) -> List[Any]:
-    """Return the gradients, with ``of_column`` applied to gradients of columns. Record tables without a gradient.
+    """Apply ``of_column`` to the gradients of columns, and return all gradients. Record tables without a gradient.
 
     Args:
         sources: variables and tensors that the program passed.
@@ -184,6 +184,6 @@ def targets_of(state: GraphState, stand_in: StandIn) -> List[Any]:
 
 
 def handles_in(graph: tf.Graph) -> Dict[int, tf.Tensor]:
-    """Return a dict from the ``id()`` of a local rows tensor to the handles of its rows, for all expansion tables."""
+    """Return a dict for expansion tables: ``id()`` of a table's local rows -> tensor with the handles of these rows."""
     return {id(local): handles for local, handles in zip(
         graph.get_collection(LOCAL_ROWS), graph.get_collection(HANDLES))}

@@ -62,7 +62,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
         self._sparse = sparse
 
     def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> Pairs:
-        """Compute gradients like TensorFlow.
+        """Compute gradients as TensorFlow's optimizers do.
 
         Gradients of all tables are added if ``var_list`` is None or contains exactly all trainable variables.
         """

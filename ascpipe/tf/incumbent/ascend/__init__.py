@@ -1,1 +1,1 @@
-"""Stand-ins for packages of Ascend servers. Programs can import them on machines without an Ascend card."""
+"""Stand-ins for packages of Ascend servers, which programs can import on machines without an Ascend card."""

@@ -28,7 +28,9 @@ _threads_are_shared: Optional[bool] = None
 
 
 def install() -> None:
-    """Patch ``tf.Session`` to support the ``deterministic`` parameter of ``NpuOptimizer``. A second call is allowed."""
+    """Patch ``tf.Session`` to support the ``deterministic`` parameter of ``NpuOptimizer``. Repeated calls have no
+    further effect.
+    """
     patches.ACCELERATOR_OPTIONS.use()
     patches.SESSION_INIT.put()  # before ``init``, ``use`` does not apply patches
 

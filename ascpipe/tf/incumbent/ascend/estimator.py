@@ -46,18 +46,18 @@ class NPURunConfig(tf.estimator.RunConfig):
 
 
 class CardConfig:
-    """Settings for an Ascend card. They have no effect."""
+    """Settings for an Ascend card, which have no effect."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
 
 class DumpConfig(CardConfig):
-    """Settings for tensor dumps by an Ascend card. They have no effect."""
+    """Settings for tensor dumps by an Ascend card, which have no effect."""
 
 
 class ProfilingConfig(CardConfig):
-    """Settings for profiling by an Ascend card. They have no effect."""
+    """Settings for profiling by an Ascend card, which have no effect."""
 
 
 class NPUEstimator(tf.estimator.Estimator):
@@ -126,7 +126,9 @@ def npu_run_config_init(run_config: Optional[tf.estimator.RunConfig] = None) -> 
 
 
 def npu_hooks_append(hooks_list: Optional[List[Any]] = None) -> List[Any]:
-    """Return the hooks. With several ranks, the result includes a hook that broadcasts rank 0's dense variables."""
+    """Return the given hooks. With several ranks, the result also contains a hook that broadcasts rank 0's dense
+    variables.
+    """
     hooks = [] if hooks_list is None else hooks_list
     return [*hooks, BroadcastGlobalVariablesHook()] if ranks.launched() and ranks.get_rank_size() > 1 else hooks
 
@@ -137,5 +139,5 @@ def npu_tf_optimizer(opt: Any) -> Any:
 
 
 def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
-    """Return the optimizer. With several ranks, return a wrapper that averages gradients of dense variables."""
+    """Return the given optimizer or, with several ranks, a wrapper that averages gradients of dense variables."""
     return DistributedOptimizer(optimizer) if ranks.launched() and ranks.get_rank_size() > 1 else optimizer

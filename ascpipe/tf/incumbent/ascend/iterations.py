@@ -114,14 +114,14 @@ class _Loops:
         patches.apply_to_session(session, self.run, self.make_callable)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Replacement for ``tf.Session.run``, which runs each op in ``counts`` the given number of times."""
+        """Replacement for ``tf.Session.run`` that runs each op in ``counts`` as often as ``counts`` specifies."""
         counts = {loop: self.counts[loop] for loop in self._loops_of(fetches)}
         for done in range(1, max(counts.values(), default=1)):
             self._run([loop for loop, count in counts.items() if count > done], feed_dict)
         return self._run(fetches, feed_dict, options, run_metadata)
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
-        """Replacement for ``tf.Session.make_callable``, which raises ``ArgumentError`` for ops in ``counts``."""
+        """Replacement for ``tf.Session.make_callable`` that raises ``ArgumentError`` for ops in ``counts``."""
         if self._loops_of(fetches):
             raise ArgumentError("make_callable() was called with an op that trains several iterations, which it does "
                                 "not support. Call Session.run(), or pass the op that was passed to "

@@ -1,4 +1,4 @@
-"""Ops that have special kernels on an Ascend card. This module implements them with TensorFlow's ops."""
+"""Ops that have special kernels on an Ascend card. Here, these ops are implemented with TensorFlow's ops."""
 from typing import Any, Optional
 
 import tensorflow as tf

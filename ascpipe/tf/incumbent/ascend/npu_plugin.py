@@ -1,4 +1,4 @@
-"""Stand-ins for functions that start and stop an Ascend card. They have no effect."""
+"""Stand-ins for functions that start and stop an Ascend card. The stand-ins have no effect."""
 from typing import Any
 
 
