@@ -42,7 +42,7 @@ BEFORE_TENSORFLOW = ({"version": "", "abi": 0, "compile": ["-D_GLIBCXX_USE_CXX11
 
 
 class BuildError(Exception):
-    """The libraries cannot be built. The message has the reason, such as the output of the compiler."""
+    """The libraries cannot be built. The message contains the reason, such as the output of the compiler."""
 
 
 def _read_json(path: Path) -> Dict[str, Any]:
@@ -247,7 +247,7 @@ class _Build:
     # ---- the user's cache
 
     def take(self) -> bool:
-        """Copy the libraries and objects from the cache. Return False if the cache does not have them."""
+        """Copy the libraries and objects from the cache. Return False if the cache does not contain these files."""
         files = kept_builds.read(self.state())
         for name, content in (files or {}).items():
             target = (HERE if name in (LIBRARY.name, FILES_LIBRARY.name) else OBJECTS) / name
@@ -294,7 +294,7 @@ def build(verbose: bool = True, without_tensorflow: bool = False) -> Tuple[int, 
         Number of compiled units, and duration in seconds.
 
     Raises:
-        BuildError: a command failed. The message has the command and the compiler's output.
+        BuildError: a command failed. The message contains the command and the compiler's output.
         SourcesMissingError: the package is installed without sources.
     """
     began = time.monotonic()

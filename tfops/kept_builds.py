@@ -1,9 +1,9 @@
-"""Cache of builds of the ops, so that a second tree with the same sources does not compile them.
+"""Cache of builds of the ops. A second tree with the same sources copies a build instead of compiling the sources.
 
-A folder ``ops-<digest>`` has the libraries, the objects and their records. The digest covers sources, generated
+A folder ``ops-<digest>`` contains the libraries, the objects and their records. The digest covers sources, generated
 headers, commands, and the versions of the compiler and of TensorFlow. The files are executed, so only this user and
-root may have write access to them and to their parent folders. ``seal.json`` has the SHA-256 of each file. A folder
-with a wrong checksum is removed and not used.
+root may have write access to them and to their parent folders. ``seal.json`` contains the SHA-256 of each file. A
+folder with a wrong checksum is removed and not used.
 """
 import hashlib
 import json
@@ -22,14 +22,16 @@ ENVIRONMENTS = "environment-"  #: prefix of the folders of installed packages (s
 
 
 def folders(setting: str, prefix: str = OPS) -> List[str]:
-    """Return the folders below the cache directory whose names start with ``prefix``, by default builds of the ops."""
+    """Return the folders below the cache directory whose names start with ``prefix``. The default prefix selects builds
+    of the ops.
+    """
     base = os.path.realpath(cache_dir(setting))
     names = os.listdir(base) if os.path.isdir(base) else []
     return [os.path.join(base, name) for name in sorted(names) if name.startswith(prefix)]
 
 
 def read(state: str) -> Optional[Dict[str, bytes]]:
-    """Return the files of the build with this digest, as a dict from name to content.
+    """Return the files of the build with the digest ``state``, as a dict: name -> content.
 
     Return None if the build is missing or damaged. A damaged build is removed from the cache.
 
@@ -54,7 +56,7 @@ def read(state: str) -> Optional[Dict[str, bytes]]:
 
 
 def keep(state: str, files: Iterable[Path]) -> None:
-    """Copy these files into the cache, and remove all but the newest builds.
+    """Copy the files of a build into the cache, and remove all but the newest builds.
 
     Raises:
         RunDirError: other users have write access to the cache directory.

@@ -1,5 +1,5 @@
-"""Loader of the compiled ops. It loads the op library once. First, it checks that the library was built for this
-TensorFlow and this ascpipe.
+"""Loader of the compiled ops. The loader loads the op library only once. Before that, it checks that the library was
+built for the installed TensorFlow and ascpipe.
 """
 import ctypes
 import json
@@ -46,7 +46,7 @@ class OpsMismatchError(AscpipeError):
 
 
 class SourcesMissingError(AscpipeError):
-    """The ops cannot be built without their sources. A wheel has only the compiled library.
+    """The ops cannot be built without their sources. A wheel contains only the compiled library.
 
     Attributes:
         folder: expected folder of the sources.

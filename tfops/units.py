@@ -2,7 +2,7 @@
 
 TensorFlow's headers need 2.6 of the 3 to 5 s of CPU time of a source with TensorFlow. Therefore, several sources of a
 folder are compiled as one unit that includes them. The name of a source determines its unit, so a new source changes
-only one unit. A unit has about five sources. With larger units, full builds would be faster, and builds after
+only one unit. A unit consists of about five sources. With larger units, full builds would be faster, and builds after
 an edit would be slower.
 
 The module does no file I/O.
@@ -118,7 +118,7 @@ def digest_of(*parts: object) -> str:
 
 
 def is_current(record: Mapping[str, Any], command: str, digests: Mapping[str, str]) -> bool:
-    """Return whether an object was compiled by this command from files with these digests.
+    """Return whether an object is up to date: the digests of the command and of the input files are unchanged.
 
     Args:
         record: record of the object, ``{"command": digest, "inputs": {path: digest}}``, or an empty dict.
@@ -131,7 +131,7 @@ def is_current(record: Mapping[str, Any], command: str, digests: Mapping[str, st
 
 
 def inputs_of(rule: str, digests: Mapping[str, str]) -> Dict[str, str]:
-    """Return the input files of a compilation with their digests, parsed from the make rule of -MD.
+    """Parse the make rule that -MD wrote. Return a dict: input file of the compilation -> digest of the file.
 
     Headers of the system and of TensorFlow have no digest and are omitted. The command's digest covers their versions.
     """

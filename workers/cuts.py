@@ -38,7 +38,8 @@ class Cuts:
 
     @property
     def is_loading(self) -> bool:
-        """Return whether the table is granted to the trainer. If so, only ``advance_load`` may access the table."""
+        """Return whether the table is granted to the trainer. Only ``advance_load`` may access a table that is granted.
+        """
         return bool(self._table.planner["is_loading"])
 
     def is_asked(self) -> bool:
@@ -50,7 +51,7 @@ class Cuts:
         return self._load("cut_committed") > self._load("cut_applied")
 
     def must_wait(self) -> bool:
-        """Return whether the requested cut must wait, because it would change entries that a snapshot is copying.
+        """Return whether the requested cut must wait, because the cut would change entries that a snapshot is copying.
 
         No snapshot begins between request and application, so a committed cut need not wait. A change of the
         threshold affects only the header, which the trainer has already copied.
@@ -90,7 +91,8 @@ class Cuts:
         self._store_applied()
 
     def advance_load(self) -> bool:
-        """Advance a load. Grant the table, index its entries while the trainer writes rows, or take the table back.
+        """Advance a load: grant the table to the trainer, index entries while the trainer writes rows, or take the
+        table back.
 
         Returns:
             False if the load must wait for the trainer or the disk worker.
@@ -123,7 +125,9 @@ class Cuts:
         self._grant_when_idle(asked)
 
     def _grant_when_idle(self, asked: int) -> bool:
-        """Grant the empty table to the trainer. Return False while the disk worker processes requests for its rows."""
+        """Grant the empty table to the trainer. Return False while the disk worker processes requests for the table's
+        rows.
+        """
         if self._table.tier is not None and not self._table.tier.complete_requests():
             return False
         self._view.header["load_entries"] = loads.NOT_WRITTEN

@@ -1,4 +1,6 @@
-"""Stage that answers the evaluation stream of one table. It finds slots and home rows of keys, and changes nothing."""
+"""Stage that answers the evaluation stream of one table. The stage finds slots and home rows of keys, and changes
+nothing.
+"""
 from typing import Callable, Sequence
 
 import numpy as np

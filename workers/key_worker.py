@@ -1,4 +1,4 @@
-"""Key worker, which deduplicates frames into distinct keys, restore index and occurrences. It is stateless.
+"""Key worker, which deduplicates frames into distinct keys, restore index and occurrences. The key worker is stateless.
 
 ::
 
@@ -50,7 +50,7 @@ class KeyStage:
         self._cells = np.zeros(cells_to_deal(0, self._ranks), np.int32)
 
     def step(self) -> int:
-        """Deduplicate up to 8 unclaimed frames without waiting, the oldest first. Return the number of frames.
+        """Deduplicate up to 8 unclaimed frames, oldest first, without waiting. Return the number of frames.
 
         Each frame is published before the next frame is claimed, so a dead worker leaves at most one claim.
         """
@@ -69,7 +69,7 @@ class KeyStage:
                 self._listeners.ring()
 
     def pause_s(self) -> Optional[float]:
-        """Return the seconds that the worker may pause, or None if this ring does not train.
+        """Return the number of seconds that the worker may pause, or None if no batches of this ring are being trained.
 
         In a local ring, deduplicated frames are counted as ready. In other rings, untrained frames are counted.
         ``look_ahead`` of these frames are ignored, because plans need them.

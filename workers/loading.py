@@ -1,4 +1,4 @@
-"""Entry point that loads and runs a worker. Its exit code reports compiled kernels that could not be read or written.
+"""Entry point that loads and runs a worker. The exit code reports compiled kernels that could not be read or written.
 
 ::
 

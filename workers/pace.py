@@ -12,7 +12,7 @@ MOST_S = .1  #: maximum pause, which limits the loss of speed after a wrong esti
 
 
 def pause_of(interval_s: float, ahead: int) -> float:
-    """Return the seconds to pause.
+    """Return the number of seconds that a worker should pause.
 
     Args:
         interval_s: training time per batch in seconds.
@@ -49,8 +49,8 @@ class Pace:
         self._trained = int(self._header[self._counter])
 
     def pause_s(self, ahead: int) -> Optional[float]:
-        """Return the seconds to pause while ``ahead`` batches are ready, or None if no batch was consumed since the
-        last call.
+        """Return the number of seconds that a worker should pause while ``ahead`` batches are ready, or None if no
+        batch was consumed since the last call.
         """
         trained = int(self._header[self._counter])
         taken = trained - self._trained

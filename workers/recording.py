@@ -103,7 +103,7 @@ class Progress:
         self._reached = _REACHED[kind] if is_served else ()
 
     def newest(self) -> List[int]:
-        """For each stage, return the number of the newest frame that has reached it in at least one table."""
+        """For each stage, return the number of the newest frame that has reached the stage in at least one table."""
         ring = self._ring
         head = int(ring.header["head"])
         words = ring.tables["words"].max(axis=0).tolist()
@@ -112,6 +112,6 @@ class Progress:
                 for reached in self._reached]
 
     def batches(self, frames: List[int]) -> List[int]:
-        """Return the numbers of the batches in these frames. The first batch has number 1."""
+        """Return the numbers of the batches in the given frames. The number of the first batch is 1."""
         tickets = self._ring.frames["ticket"]
         return [sequence_of(int(tickets[frame % MAX_FRAMES])) for frame in frames]

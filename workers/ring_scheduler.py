@@ -50,7 +50,8 @@ class RingScheduler(Stage):
         return self._run(1)
 
     def pause_s(self) -> Optional[float]:
-        """Return the seconds that the worker may pause, or None if this ring does not train."""
+        """Return the number of seconds that the worker may pause, or None if no batches of this ring are being trained.
+        """
         return self._pace.pause_s(int(self._rounds["plans"][0]))
 
     def _run(self, most: int) -> int:

@@ -1,4 +1,4 @@
-"""Main loop of all workers. It reads the channel to the supervisor, maps segments and performs steps.
+"""Main loop of all workers. The loop reads the channel to the supervisor, maps segments and performs steps.
 
 A worker sends ``loaded`` and waits until the supervisor sends ``attach`` with the descriptors of the segments. Then it
 repeats steps, and sleeps on its bell if no work is ready. ``add_stream`` and ``add_table`` add segments later. The end
@@ -58,7 +58,7 @@ class Work(NamedTuple):
 
 
 class StreamView(NamedTuple):
-    """Stream and its mapped ring.
+    """A stream, and the mapped ring of the stream.
 
     Attributes:
         channel: TRAIN, EVAL or LOCAL.
@@ -112,8 +112,7 @@ class Attachment:
             self.row_files.setdefault(file["table"], []).append((fd, file["directory"]))
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
-        """Call ``visit`` for each stream now. Call it for each later stream when the stream is added
-        between two steps.
+        """Call ``visit`` for each stream now. Also call ``visit`` when a later stream is added between two steps.
         """
         self._visitors.append(visit)
         for stream in self.streams:
@@ -127,15 +126,14 @@ class Attachment:
             visit(stream)
 
     def each_table(self, visit: Callable[[int], None]) -> None:
-        """Call ``visit`` for each table number now. Call it for each later table when the table is added
-        between two steps.
+        """Call ``visit`` for each table number now. Also call ``visit`` when a later table is added between two steps.
         """
         self._table_visitors.append(visit)
         for number in sorted(self.tables):
             visit(number)
 
     def add_table(self, body: Dict[str, Any], fds: List[int]) -> None:
-        """Map the segment of a new table. It may replace an untrained table that has the same number."""
+        """Map the segment of a new table. The new table may replace an untrained table that has the same number."""
         number = body["table"]
         if number in self._table_fds:
             os.close(self._table_fds[number])
@@ -159,7 +157,7 @@ class Attachment:
         return Bell(self.session, index, self.spin_us)
 
     def bells_of_tables(self, numbers: List[int]) -> List[Bell]:
-        """Return the bells of the workers of these tables, without duplicates."""
+        """Return the bells of the workers that serve the given tables, without duplicates."""
         return [self.bell(structs.BELL_TABLE_WORKERS + worker)
                 for worker in sorted({self.workers[number] for number in numbers})]
 
@@ -213,7 +211,7 @@ def run(worker: Worker, channel: socket.socket, bell_index: int,
 
 
 class _Steps:
-    """Step function of a worker. It also records spans if the supervisor has requested spans."""
+    """Step function of a worker. The function also records spans if the supervisor has requested spans."""
 
     def __init__(self, step: Callable[[], int], attachment: Attachment, worker: Worker, bell_index: int) -> None:
         self.step = self._plain = step

@@ -29,7 +29,7 @@ class Stage:
         raise NotImplementedError
 
     def pause_s(self) -> Optional[float]:
-        """Return the seconds for which the worker may pause, or None if this stage does not limit the pause."""
+        """Return the number of seconds that the worker may pause, or None if this stage does not limit the pause."""
         return None
 
 

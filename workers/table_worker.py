@@ -1,4 +1,4 @@
-"""Table worker, which plans the batches of its tables, updates their trained state in shared memory, and applies cuts.
+"""Table worker, which plans the batches of its tables, updates the trained state in shared memory, and applies cuts.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Stage of one table of a training stream. It provides memory for batches, and performs rare actions.
+"""Stage of one table of a training stream. The stage provides memory for batches, and performs rare actions.
 
 ``ascpipe.workers.ring_scheduler`` performs frequent actions. This module performs cuts, revocations of plans, skips,
 count-only batches and the restart after a killed worker. A worker may be killed between any two stores to shared
