@@ -57,7 +57,7 @@ class RunDir:
         self.dashboard = os.path.join(self.path, "dashboard.url")
 
     def worker_log(self, worker: str) -> str:
-        """Return the log path of a worker such as ``"key-0"``. The file contains the stderr of the worker's newest
+        """Return the log path of a worker such as ``"key-0"``. The log contains the stderr of the worker's most recent
         process.
         """
         return os.path.join(self.path, worker + ".log")
@@ -107,7 +107,7 @@ def run_dir(name: str) -> RunDir:
 
 
 def base_dir() -> str:
-    """Return the parent of all run directories of this user."""
+    """Return the parent directory of all run directories of this user."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(runtime) and os.path.isdir(runtime):  # after su or in cron, the directory often does not exist
         return os.path.join(runtime, "ascpipe")

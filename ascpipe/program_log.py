@@ -34,7 +34,7 @@ class _Screen(logging.StreamHandler):
 
 
 def program_logger() -> logging.Logger:
-    """Return the logger ``mx_rec``. The first call adds a handler that writes to standard error.
+    """Return the logger ``mx_rec``. The first call of this function adds a handler that writes to standard error.
 
     The level is ``$MXREC_LOG_LEVEL`` or INFO, unless the program has set a level.
 

@@ -40,7 +40,7 @@ class Launcher(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """Cause of a rank's failure: time in seconds since the epoch, number of the rank, and a description of one line."""
+    """Cause of a rank's failure: time in seconds since the epoch, number of the rank, and a one-line description."""
 
     when: float
     rank: int
@@ -124,7 +124,7 @@ def told(environment: Mapping[str, str]) -> Dict[str, str]:
 
 
 def check_horovod() -> None:
-    """Check that Horovod can be imported and has the supported version. The import does not start Horovod.
+    """Check that Horovod can be imported and has the supported version. The check does not start Horovod.
 
     Raises:
         HorovodMissingError, HorovodVersionError: Horovod is missing or has another version.
@@ -234,7 +234,7 @@ def _number(what: str) -> int:
 
 
 def number_in(text: str) -> Optional[int]:
-    """Parse the value of an environment variable. Return None unless the value is a number of one to nine digits.
+    """Parse the value of an environment variable. Return None if the value is not a number of one to nine digits.
 
     Other notations are refused, because Horovod, MPI and ascpipe may parse them differently.
     """

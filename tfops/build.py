@@ -132,7 +132,7 @@ class _Build:
         return [*_compiler(), *flags, "-MD", "-MF", unit.name + ".d", "-c", what, "-o", unit.name + ".o"]
 
     def command_digest(self, unit: Unit) -> str:
-        """Return the digest of an object's dependencies, without the files of the tree."""
+        """Return the digest of an object's dependencies, except the files of the source tree."""
         needs = [self.info["tensorflow"], units.PREFIX_TEXT] if unit.needs_tensorflow else []
         return units.digest_of(self.commands[unit.name], unit.text, self.version, needs)
 
@@ -188,7 +188,7 @@ class _Build:
         return "compiled {}, {} sources".format(unit.name, len(unit.sources)) if unit.text else "compiled " + unit.name
 
     def precompile(self, unit: Unit) -> str:
-        """Precompile TensorFlow's headers with the flags of this unit."""
+        """Precompile TensorFlow's headers with the flags of a unit."""
         flags = units.flags_of(unit, self.flags, self.info)
         self.run([*_compiler(), *flags[:flags.index("-include")], "-x", "c++-header", units.PREFIX, "-o",
                   units.PREFIX + ".gch"])
@@ -284,7 +284,7 @@ def _digest(path: Path) -> str:
 
 
 def build(verbose: bool = True, without_tensorflow: bool = False) -> Tuple[int, float]:
-    """Bring the libraries up to date.
+    """Rebuild the libraries if they are out of date.
 
     Args:
         verbose: whether to print a line for each compiled unit.

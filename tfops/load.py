@@ -1,5 +1,5 @@
-"""Loader of the compiled ops. The loader loads the op library only once. Before that, it checks that the library was
-built for the installed TensorFlow and ascpipe.
+"""Loader of the compiled ops. The loader checks that the op library was built for the installed TensorFlow and ascpipe,
+and loads the library once.
 """
 import ctypes
 import json

@@ -56,7 +56,7 @@ class Unit(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Return the folder of all sources."""
+        """Return the folder that contains the sources of the unit."""
         return self.sources[0].split("/")[0]
 
     @property
@@ -131,7 +131,8 @@ def is_current(record: Mapping[str, Any], command: str, digests: Mapping[str, st
 
 
 def inputs_of(rule: str, digests: Mapping[str, str]) -> Dict[str, str]:
-    """Parse the make rule that -MD wrote. Return a dict: input file of the compilation -> digest of the file.
+    """Parse the make rule that the compiler wrote because of the option -MD. Return a dict: input file of the
+    compilation -> digest of the file.
 
     Headers of the system and of TensorFlow have no digest and are omitted. The command's digest covers their versions.
     """

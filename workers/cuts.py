@@ -146,7 +146,8 @@ class Cuts:
 
 
 class CutStage(Stage):
-    """Stage that applies cuts of a table without a training stream. A cut of such a table never waits for frames.
+    """Stage that applies cuts of a table without a training stream. A cut of a table without a training stream never
+    waits for frames.
 
     Args:
         table: table of the worker, which is not rebuilt yet.

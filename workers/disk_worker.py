@@ -159,7 +159,7 @@ class Disks:
         records["used"] = 0
 
     def add(self, table: int, fds: Sequence[int], files: Sequence[File]) -> None:
-        """Add the disks of the row files of a table. Disks beyond MAX_DISKS are ignored."""
+        """Add the disks that contain the row files of a table. Disks beyond MAX_DISKS are ignored."""
         for index, (fd, file) in enumerate(zip(fds, files)):
             device = os.fstat(fd).st_dev
             if device in self._files or len(self._files) == len(self._records):

@@ -146,7 +146,7 @@ class Attachment:
             visit(number)
 
     def disk_table(self, worker: int, number: int) -> Any:
-        """Return DISK_TABLE of a table that ``worker`` serves. Return None if the table has no rows on disk.
+        """Return the struct DISK_TABLE of a table that ``worker`` serves. Return None if the table has no rows on disk.
 
         Also return None if another worker serves the table.
         """

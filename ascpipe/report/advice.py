@@ -46,7 +46,9 @@ def advice_of(figures: Mapping[str, Any]) -> List[Advice]:
 
 
 def _gain(share: float) -> float:
-    """Return the relative increase in steps/s if the step time decreases by ``share``. The maximum is 9 (900 %)."""
+    """Return the relative increase in steps/s if the step time decreases by ``share``. The returned increase is at most
+    9 (900 %).
+    """
     return 1 / max(0.1, 1 - share) - 1
 
 

@@ -35,7 +35,7 @@ def line_chart(title: str, points: Sequence[Tuple[float, float]], unit: str) -> 
 
 
 def bars(title: str, shares: Sequence[Tuple[str, float]]) -> str:
-    """Return horizontal bars. ``shares`` has a pair (label, share in [0, 1]) for each bar."""
+    """Return horizontal bars. ``shares`` contains a pair (label, share in [0, 1]) for each bar."""
     parts: List[str] = []
     for number, (label, share) in enumerate(shares):
         y = 4 + _BAR * number

@@ -22,7 +22,7 @@ Slice = Tuple[Extent, ...]
 
 
 class Entry(NamedTuple):
-    """Entry of a tensor, or of a slice of a tensor.
+    """Index entry of a tensor, or of a slice of a tensor.
 
     Attributes:
         dtype: number of the type; 1 is float32.
@@ -252,7 +252,7 @@ def _signed(value: Optional[Union[int, bytes]]) -> int:
 
 
 def varint(data: bytes, place: int) -> Tuple[int, int]:
-    """Decode the varint at ``place``. Return its value, and the position after the varint.
+    """Decode the varint at ``place``. Return the value of the varint, and the position after the varint.
 
     Raises:
         ValueError: the number is truncated or too long.

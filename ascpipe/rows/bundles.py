@@ -33,7 +33,7 @@ class Piece(NamedTuple):
 
 
 class Bundle:
-    """Checkpoint of TensorFlow's Saver. Close the object, or use ``with``.
+    """Checkpoint of TensorFlow's Saver. The caller must close the object or use ``with``.
 
     Attributes:
         prefix: ``dir/base-step``, or the name that the program passed.
@@ -185,7 +185,7 @@ class Bundle:
 
 
 class BundleWriter:
-    """Writer of a checkpoint for TensorFlow's Saver. Close the object, or use ``with``.
+    """Writer of a checkpoint for TensorFlow's Saver. The caller must close the object or use ``with``.
 
     The tensors of one data file must be written one after the other. Tensors of different data files can be written at
     the same time.
@@ -290,8 +290,7 @@ def _elements(shape: Sequence[int]) -> int:
 
 
 def tiles(pieces: Sequence[Piece], shape: Sequence[int]) -> Optional[str]:
-    """Return None if the pieces contain each value of a tensor exactly once. Otherwise, return a message that describes
-    the error.
+    """Return None if the pieces contain each value of a tensor exactly once, or a message that describes the error.
     """
     if sum(_elements(piece.shape) for piece in pieces) != _elements(shape):
         return "its slices do not have all {} values".format(_elements(shape))

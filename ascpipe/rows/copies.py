@@ -48,8 +48,8 @@ class Copy:
         return self.checkpoint.candidates(table, rank, self.ranks)
 
     def check_unchanged(self) -> None:
-        """Raise an error if an input file has changed since it was opened. ``Checkpoint`` checks the files of the
-        checkpoint.
+        """Raise an error if an input file has changed since it was opened. The class ``Checkpoint`` checks the files of
+        the copied checkpoint.
         """
 
     def specs(self, rank: int) -> List[TableSpec]:

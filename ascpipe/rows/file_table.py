@@ -40,12 +40,14 @@ class FileTable:
             spec.name: spec._replace(slots=slots, rows=len(self._keys), candidates=0, initial=None, policies=policies)}
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """Return the number of a rank's keys with a row, and the number of its keys without a row, which is always 0.
+        """Return (number of a rank's keys, 0), because each key of the files has a row.
         """
         return int(belongs(self._keys, rank, ranks).sum()), 0
 
     def keys_with_rows(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:
-        """Yield the keys of a rank, in the order of the files. Missing counts and timestamps are 0."""
+        """Yield the keys of a rank, in the order of the files. Counts and timestamps that the files do not contain are
+        0.
+        """
         columns = [name for name in (COUNT, TIMESTAMP) if name in self._source.columns]
         for part, mine in self._parts(table, columns, rank, ranks):
             nothing = np.zeros(len(part.keys), np.int64)
@@ -68,7 +70,7 @@ class FileTable:
         self._source.check_unchanged()
 
     def pool(self, table: str) -> Optional[np.ndarray]:
-        """Return None: the program's initializer computes the rows of new keys."""
+        """Return None, because files contain no pool of initial rows."""
         return None
 
     def _parts(self, table: str, columns: Sequence[str], rank: int, ranks: int) -> Iterator[Tuple[Part, Any]]:

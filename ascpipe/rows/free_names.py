@@ -70,6 +70,6 @@ def _is_taken(place: Place) -> bool:
 
 
 def base_and_step(stem: str) -> Tuple[str, Optional[int]]:
-    """Split ``base-step``. The step is None if the name has no step."""
+    """Split ``base-step``. The returned step is None if the name contains no step."""
     found = re.match(r"(.*)-(0|[1-9][0-9]{0,17})\Z", stem, re.DOTALL)
     return (stem, None) if found is None else (found.group(1), int(found.group(2)))

@@ -74,7 +74,7 @@ class GivenBack(NamedTuple):
 
 
 def given_back(request: Request, progress: Optional[Progress] = None) -> GivenBack:
-    """Write a checkpoint for TensorFlow's Saver from a checkpoint with tables. TensorFlow is not needed.
+    """Convert a checkpoint with tables to a new checkpoint for TensorFlow's Saver. TensorFlow is not needed.
 
     Row i of a variable is the row of key i. Other variables are copied.
 
@@ -108,7 +108,7 @@ def given_back(request: Request, progress: Optional[Progress] = None) -> GivenBa
 
 
 class _Given:
-    """Table of a checkpoint that becomes a variable.
+    """Table that the conversion replaces by a variable.
 
     Args:
         checkpoint: the checkpoint.

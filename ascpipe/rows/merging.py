@@ -1,4 +1,4 @@
-"""Choice of the keys that are imported into a table, and of their counts and timestamps."""
+"""Choice of the keys to import into a table, and of the counts and timestamps of these keys."""
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -164,6 +164,6 @@ def threshold_of(spec: TableSpec) -> int:
 
 
 def time_of(spec: TableSpec) -> int:
-    """Return the timestamp of a new row, which is the timestamp of the table's spec, or 0 if the spec has no policies.
+    """Return the timestamp of a new row: the time in the table's spec, or 0 if the spec contains no time.
     """
     return 0 if spec.policies is None else spec.policies.time

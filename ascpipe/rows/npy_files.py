@@ -23,7 +23,7 @@ _NO_HEADER = (OSError, ValueError, SyntaxError, TypeError, LookupError, Recursio
 
 
 class _Array(NamedTuple):
-    """An open npy file. ``offset`` is the byte at which the values begin."""
+    """An open npy file. ``offset`` is the number of bytes before the first value."""
 
     path: str
     fd: int
@@ -121,8 +121,9 @@ def dim_of_npy(path: str) -> Optional[int]:
 
 
 def _header(file: BinaryIO) -> Tuple[Tuple[int, ...], bool, np.dtype]:
-    """Return shape, order and dtype of an npy file. Raise one of the exceptions in ``_NO_HEADER`` if the header is
-    damaged."""
+    """Return shape, order and dtype of the array in an npy file. Raise one of the exceptions in ``_NO_HEADER`` if the
+    header is damaged.
+    """
     version = np.lib.format.read_magic(file)
     if version not in _READ_HEADER:
         raise ValueError("its format has version {}".format(version))

@@ -150,7 +150,7 @@ class ParquetRows(Source):
             raise self.damaged(where, "it has {} rows, but {} are expected".format(first, rows))
 
     def _check_group(self, file: Any, fd: int, one: _File, group: int, columns: Sequence[str]) -> None:
-        """Raise an error if a page, or the number of values of a column in a row group or batch of lists, is too large.
+        """Raise an error if a page is too large, or if a column has too many values in a row group or batch of lists.
         """
         fields = [field for name in columns for field in one.fields[name]]
         where = _where(one, group)

@@ -1,4 +1,4 @@
-"""Function that counts the values in the lists of a Parquet column. The check is done before pyarrow decodes these
+"""Function that counts the values in the lists of a Parquet column. The values are counted before pyarrow decodes the
 lists.
 
 The footer and the page headers contain only the number of values of a whole page. A single list could therefore contain

@@ -95,7 +95,8 @@ def checked_pages(read: Read, chunk: Chunk) -> List[Page]:
 
 
 def _struct(data: bytes, place: int, depth: int) -> Tuple["Fields", int]:
-    """Decode a Thrift struct. Return its integer fields and nested structs, and the position after the struct."""
+    """Decode a Thrift struct. Return the struct's integer fields and nested structs, and the position after the struct.
+    """
     fields: Fields = {}
     field = 0
     while depth <= _DEEPEST and place < len(data):

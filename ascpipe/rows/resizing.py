@@ -29,8 +29,8 @@ NO_FIT = Fit()  #: rows of another dimension are an error
 
 
 def spec_of_files(spec: TableSpec, dim: int) -> TableSpec:
-    """Return a copy of a table spec with the dimension ``dim``. The same width is set for optimizer slots that are as
-    wide as a row.
+    """Return a copy of a table spec with the dimension ``dim``. The width of optimizer slots that are as wide as a row
+    is also set to ``dim``.
     """
     return spec._replace(dim=dim, slots=tuple(
         slot._replace(width=dim) if slot.width == spec.dim else slot for slot in spec.slots))

@@ -17,7 +17,7 @@ _SAMPLES = 256  #: keys for each range, from which the bounds of the ranges are 
 
 
 class Room(NamedTuple):
-    """Bytes of a file that can store the values of a column.
+    """Range of bytes in a file, in which the values of a column can be stored.
 
     Attributes:
         fd: descriptor for reading and writing.
@@ -129,7 +129,7 @@ def temporary_rooms(folder: str, columns: Sequence[Column], rows: int) -> Iterat
 
 
 def regrouped(blocks: Iterable[Arrays], rows: int) -> Iterator[Arrays]:
-    """Yield the rows of ``blocks`` in blocks of ``rows`` rows. The last block may be smaller."""
+    """Yield the rows of ``blocks`` in blocks of ``rows`` rows. The last block may contain fewer rows."""
     waiting: List[Arrays] = []
     count = 0
     for arrays in blocks:

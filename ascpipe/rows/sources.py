@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 class Source:
-    """Base class of files with rows. Close the object, or use ``with``.
+    """Base class of files with rows. The caller must close the object or use ``with``.
 
     Attributes:
         path: path that the user passed.
@@ -117,7 +117,7 @@ class Wrong:
         self._place = self._reason = ""
 
     def add(self, place: str, reason: str, count: int = 1) -> None:
-        """Count invalid rows. ``place`` and ``reason`` are stored only for the first of these rows."""
+        """Count invalid rows. Only the first call stores ``place`` and ``reason``."""
         if self.count == 0:
             self._place = place
             self._reason = reason
@@ -193,5 +193,5 @@ def _invalid(name: str, values: np.ndarray, spec: TableSpec) -> Tuple[np.ndarray
 
 
 def block_rows(spec: TableSpec) -> int:
-    """Return the number of rows to read at a time, from the size of a row."""
+    """Compute the number of rows to read at a time from the size of a row."""
     return max(1, min(_MOST_ROWS, _PART_BYTES // (FLOAT_BYTES * spec.row_floats + 3 * INT_BYTES)))

@@ -300,8 +300,8 @@ def _check(request: Request) -> None:
 
 
 def note_newest(place: Name) -> None:
-    """Write the name of the new checkpoint to TensorFlow's file ``checkpoint``, so that an Estimator restores it at the
-    start.
+    """Write the name of the new checkpoint to TensorFlow's file ``checkpoint``, so that an Estimator starts from the
+    new checkpoint.
 
     An existing file is not changed.
     """

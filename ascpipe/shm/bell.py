@@ -94,8 +94,8 @@ class Bell:
         syscalls.futex_wake(self._futex_address)
 
     def says(self, waits_for: int, table: int = -1, ticket: int = 0) -> None:
-        """Store what the owner waits for (``words.WAIT_*``), with table number and ticket. ``ascpipe status`` shows
-        these values.
+        """Store the reason why the owner waits (``words.WAIT_*``), a table number and a ticket. ``ascpipe status``
+        shows these values.
         """
         self._fields["waits_table"] = table
         self._fields["waits_ticket"] = ticket

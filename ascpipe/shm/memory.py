@@ -96,7 +96,7 @@ def limits_text(places: Places = Places()) -> str:  # noqa: B008  (immutable)
 
 
 def process_room(places: Places) -> Optional[Room]:
-    """Return the free address space of this process, or None if it is not limited."""
+    """Return the free address space of this process, or None if the address space is not limited."""
     limit = re.search(r"^Max address space +(\d+) ", _read(places.own_limits) or "", re.MULTILINE)
     used = re.match(r"\d+", _read(places.own_size) or "")
     if limit is None or used is None:
@@ -148,8 +148,8 @@ def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immut
 
 
 def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
-    """For each control group that may limit this process, yield whether it is a group of cgroup v2, and the directories
-    of the group and its parents.
+    """For each control group that may limit this process, yield whether the group belongs to cgroup v2, and the
+    directories of the group and its parents.
     """
     for line in (_read(places.own_groups) or "").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -75,7 +75,7 @@ class SpanRing:
         self._header["magic"] = MAGIC
 
     def add(self, start_ns: int, duration_ns: int, stream: int, last: Sequence[int], batches: Sequence[int]) -> None:
-        """Append a span. ``last`` and ``batches`` have one item per stage of the worker."""
+        """Append a span. ``last`` and ``batches`` contain one item per stage of the worker."""
         count = int(self._header["count"])
         span = self._spans[count % len(self._spans)]
         span["start_ns"] = start_ns
@@ -87,7 +87,7 @@ class SpanRing:
 
 
 def read(path: str) -> Recorded:
-    """Read the spans of a file while its worker writes to it.
+    """Read the spans of a span file. The worker may write to the file during the read.
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -1,4 +1,4 @@
-"""Reader of a table's keys, which takes no lock. A read is repeated if the table worker has changed the keys during it.
+"""Lock-free reader of a table's keys. If the table worker changes the keys during a read, the read is repeated.
 
 The reader uses system calls and never maps the segment. So reading a page without memory does not allocate memory, and
 the reader cannot write. Values are checked before use, because any process of the session may write to this memory.
@@ -111,7 +111,7 @@ class RingReader:
         self._table = shape.tables_offset + column * structs.RING_TABLE.itemsize
 
     def words(self) -> np.ndarray:
-        """Return uint32[MAX_FRAMES]: the word of each frame for the table, in the order of the ring's positions."""
+        """Return the table's word in each frame, as uint32[MAX_FRAMES], in the order of the ring's positions."""
         return _record(self._read, self._table, structs.RING_TABLE)["words"]
 
     def parts(self, first: int, last: int) -> Iterator[PartKeys]:
@@ -240,7 +240,7 @@ class TableReader:
     # ---- one look
 
     def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[KeyState]:
-        """Try once to read the state of each key. Yield the states that were read, or nothing after a cut."""
+        """Try to read the state of each key. Yield each state that was read, or nothing if a cut was applied."""
         begun = self._moment(deadline)
         numbers = self._numbers_of(keys)
         found = [(key, self._wait_for(functools.partial(self._entry, numbers[key]), deadline) if key in numbers

@@ -1,4 +1,4 @@
-"""Stand-ins for packages of an Ascend server, and ``HOMES``, a dict: name in such a package -> location of the
+"""Stand-ins for packages of an Ascend server, and ``HOMES``, a dict: name in one of these packages -> location of the
 implementation.
 
 ``ascpipe run`` appends this folder to ``sys.path`` of its program. If ``npu_bridge`` is installed, ``import

@@ -255,7 +255,7 @@ class Table:
                         out_disk_slots, out_generations)
 
     def reset(self) -> None:
-        """Remove all keys. The method is idempotent. No record may be pending. The caller must touch all frames."""
+        """Remove all keys. The method is idempotent. No record may be pending. The caller must then touch frames."""
         self.empty()
         self.rebuild((), ())
 

@@ -49,7 +49,7 @@ KERAS_OPTIMIZERS = _first("__name__", KERAS + ".optimizers.legacy.optimizer_v2",
 # ---- graphs and ops --------------------------------------------------------------------------------------
 
 def rewire(op: tf.Operation, position: int, tensor: tf.Tensor) -> None:
-    """Replace the input of ``op`` with the number ``position`` by ``tensor``."""
+    """Replace input ``position`` of ``op`` by ``tensor``."""
     op._update_input(position, tensor)
 
 
@@ -108,7 +108,7 @@ def reference_of(variable: tf.Variable) -> tf.Tensor:
 
 
 def op_of_assignment(value: Any) -> Any:
-    """Return the op of an assignment that TensorFlow has wrapped. Return other values unchanged."""
+    """If ``value`` wraps an assignment, return the op of the assignment; otherwise, return ``value``."""
     return value.op if isinstance(value, resource_variable_ops._UnreadVariable) else value
 
 
@@ -118,7 +118,7 @@ def function_in(graph: tf.Graph, name: str) -> Any:
 
 
 def graph_of_function(definition: Any) -> Any:
-    """Return the ``GraphDef`` of a ``FunctionDef``, without the functions that it calls."""
+    """Return the ``GraphDef`` of a ``FunctionDef``, without the functions that the ``FunctionDef`` calls."""
     convert = function_def_to_graph.function_def_to_graph_def
     has_option = "copy_functions" in inspect.signature(convert).parameters  # removed after TensorFlow 1.15
     graph_def, _ = convert(definition, copy_functions=False) if has_option else convert(definition)
@@ -132,7 +132,7 @@ def is_in_control_flow(graph: tf.Graph) -> bool:
 
 @contextlib.contextmanager
 def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
-    """Create the ops of the block in the same conditional or loop as ``op``."""
+    """Context manager that creates ops in the same conditional or loop as ``op``."""
     graph = op.graph
     before = op.graph._get_control_flow_context()
     graph._set_control_flow_context(op._get_control_flow_context())
@@ -181,7 +181,7 @@ def has_v2_behavior() -> bool:
 
 
 def is_in_graph_block() -> bool:
-    """Return True in the ``with`` block of a graph or session."""
+    """Return True inside a ``with`` block of a graph or session."""
     return not ops._default_graph_stack.is_cleared()
 
 
@@ -273,7 +273,7 @@ def settings_of(optimizer: tf.compat.v1.train.Optimizer, names: Sequence[str]) -
 
 
 def l2_of_ftrl(optimizer: tf.compat.v1.train.FtrlOptimizer) -> tf.Tensor:
-    """Return the L2 factor of an FTRL optimizer. TensorFlow 2.15 adds ``beta / (2 * learning_rate)``."""
+    """Return the L2 factor of an FTRL optimizer. TensorFlow 2.15 adds ``beta / (2 * learning_rate)`` to the factor."""
     name = "_adjusted_l2_regularization_strength_tensor"
     return getattr(optimizer, name) if hasattr(optimizer, name) else optimizer._l2_regularization_strength_tensor
 
@@ -330,7 +330,7 @@ def sparse_input(given: Any) -> tf.SparseTensor:
 
 @contextlib.contextmanager
 def custom_getter_of(layer: Any, getter: Callable[..., Any]) -> Iterator[None]:
-    """Set the custom getter of a layer's variable scope for the block."""
+    """Context manager that sets the custom getter of a layer's variable scope."""
     scope = layer._scope
     before = scope.custom_getter
     scope.set_custom_getter(getter)
@@ -342,7 +342,7 @@ def custom_getter_of(layer: Any, getter: Callable[..., Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def with_shape(variable: Any, shape: Sequence[int]) -> Iterator[None]:
-    """Override the result of a variable's ``get_shape`` in the block."""
+    """Context manager that overrides the result of a variable's ``get_shape``."""
     variable.get_shape = lambda: tf.TensorShape(shape)
     try:
         yield

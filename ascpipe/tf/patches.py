@@ -263,7 +263,7 @@ _sessions: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def apply_to_session(session: Any, run: Callable[..., Any], make_callable: Callable[..., Any]) -> None:
-    """Replace ``run`` and ``make_callable`` of a session. A run can then train several iterations."""
+    """Replace ``run`` and ``make_callable`` of a session. With the replacements, a run can train several iterations."""
     _sessions.add(session)
     session.run = run
     session.make_callable = make_callable

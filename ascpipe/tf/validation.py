@@ -223,7 +223,9 @@ def boolean(*, optional: bool = False) -> Rule:
 
 
 def wrong_type(name: str, value: Any, expected: str) -> ArgumentError:
-    """Return the error for an argument of the wrong type. The error message begins like Rec SDK's message."""
+    """Return the error for an argument of the wrong type. The error message begins with the same words as Rec SDK's
+    message.
+    """
     return ArgumentError("Invalid parameter type of parameter {}: {} is {}, expected {}".format(
         name, shown(value), type(value).__name__, expected))
 

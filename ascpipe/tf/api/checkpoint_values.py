@@ -70,8 +70,8 @@ def _require_no_rows(state: GraphState, path: Any, assignment_map: Mapping[str, 
 
 
 def _name_in_checkpoint(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:
-    """Return the checkpoint's name of a variable, according to one entry of the map, or None if the entry does not
-    apply to the variable.
+    """Return the name that an entry of the map assigns to a variable in the checkpoint. Return None if the entry does
+    not name the variable.
 
     Args:
         source: a name in the checkpoint, or a scope with a slash at the end.

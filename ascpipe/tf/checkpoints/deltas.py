@@ -71,7 +71,7 @@ def _obstacle(tip: Optional[Tip], directory: str, place: Place) -> Optional[str]
 
 
 def name_of(directory: str, base: str) -> str:
-    """Return the key that identifies a directory and base in the dict ``Pipeline.tips``.
+    """Return the key that identifies a directory and base name in the dict ``Pipeline.tips``.
 
     All paths of the same directory have the same key.
     """

@@ -1,5 +1,4 @@
-"""Thread of each rank other than 0. The thread executes requests of rank 0 to save, load or change the rank's shards of
-tables.
+"""Thread of a rank other than 0, which executes requests of rank 0 to save, load or change the rank's shards of tables.
 """
 import contextlib
 import functools

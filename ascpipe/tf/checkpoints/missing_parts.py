@@ -32,7 +32,7 @@ class MissingError(NoCheckpointError, tf.errors.NotFoundError, ValueError):
 
 
 def advise_allow_missing(missing: str) -> str:
-    """Return the advice to use ``allow_missing``. It applies to programs that call ``restore``."""
+    """Return the advice to use ``allow_missing``. This advice applies to programs that call ``restore``."""
     if not missing:
         return ("To convert variables to tables, use `ascpipe checkpoint from-tensorflow`. To start with empty tables, "
                 "list them in allow_missing. To restore only some variables, use a Saver with a var_list")

@@ -1,4 +1,4 @@
-"""Functions that read and change the rows of this rank during a hold. A single rank owns all rows."""
+"""Functions that read and change the rows of this rank during a hold. If there is only one rank, it owns all rows."""
 from typing import Iterator
 
 import numpy as np

@@ -120,7 +120,7 @@ def freeze_other_ranks(pipeline: Pipeline, table: str, *, frozen: bool) -> None:
 
 
 class RowRequests:
-    """Handlers of rank 0's requests to read and change rows, on another rank."""
+    """Handlers on a rank other than 0, which execute rank 0's requests to read and change rows."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -148,7 +148,7 @@ class RowRequests:
         return ""
 
     def _rows(self, number: int, request: Mapping[str, Any]) -> str:
-        """Return the rows of a range of keys."""
+        """Return the rows that were read for a range of keys."""
         read = self._read
         if read is None:
             raise CallOrderError("No rows of table {!r} were read. Nothing was changed. Read them again".format(
@@ -226,7 +226,7 @@ def _array(text: str, dtype: Any) -> np.ndarray:
 
 
 def _packed(found: TableRows) -> str:
-    """Encode the keys, rows, counts and timestamps as base64, and whether each key was found."""
+    """Encode as base64: keys, rows, counts, timestamps, and whether each key was found."""
     return base64.b64encode(b"".join(array.tobytes() for array in found[:5])).decode()
 
 

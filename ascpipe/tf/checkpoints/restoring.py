@@ -41,7 +41,7 @@ class Source(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """Differences between a checkpoint and a program's tables that are allowed in a restore.
+    """Allowed differences between a restored checkpoint and the tables of a program.
 
     Attributes:
         allow_unverified: True to accept a checkpoint without a manifest of ascpipe.

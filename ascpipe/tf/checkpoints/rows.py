@@ -16,7 +16,7 @@ from ascpipe.tf.validation import Choice, Integer, PathText, Text, boolean, chec
          slots=boolean(), counts=boolean(), where=Text(1, 1000, optional=True), dtype=Choice(FLOAT32, FLOAT16))
 def export_rows(checkpoint: str, table: str, to: str, *, format: str = PARQUET, slots: bool = False,  # noqa: A002
                 counts: bool = False, where: Optional[str] = None, dtype: str = FLOAT32) -> Exported:
-    """Write the rows of a table in a checkpoint to files, sorted by key.
+    """Export the rows of a checkpoint's table to files. The rows are sorted by key.
 
     When the directory exists, its files are complete. Keys without a row are not written.
 

@@ -142,7 +142,8 @@ class Saver(tf.compat.v1.train.Saver):
     @patches.SAVER_RESTORE.by
     def restore(self, sess: Any, save_path: str, allow_unverified: bool = False,
                 allow_missing: Collection[str] = (), rename: Optional[Mapping[str, str]] = None) -> None:
-        """Verify a checkpoint, and replace variables and tables with its contents between two training steps.
+        """Verify a checkpoint. Between two training steps, replace variables and tables with the contents of the
+        checkpoint.
 
         Batches that were read ahead are trained after the restore. If the graph only evaluates, the live tables do not
         change. ``sess`` then reads a copy of the checkpoint's rows, unless the live tables have the same state as the

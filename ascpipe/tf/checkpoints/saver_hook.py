@@ -92,8 +92,8 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
 
 @patches.SUPERVISOR_INIT.by
 def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
-    """Replacement for a Supervisor's constructor. It first checks that checkpoints can be saved in the Supervisor's
-    directory.
+    """Replacement for a Supervisor's constructor. The replacement first checks that checkpoints can be saved in the
+    Supervisor's directory.
 
     Otherwise, the error would be raised by the first save, ten minutes later in another thread.
     """

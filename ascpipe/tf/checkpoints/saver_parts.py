@@ -32,7 +32,7 @@ class SaverParts:
         return bool(self._saver._allow_empty)
 
     def allow_empty(self) -> None:
-        """Allow TensorFlow to build the saver even if it has no objects to save."""
+        """Allow TensorFlow to build the saver even if the saver has no objects to save."""
         self._saver._allow_empty = True
 
     @property

@@ -34,7 +34,7 @@ class Edit(NamedTuple):
 
 
 class TableCopy:
-    """Copy of the trained state of a table. The files are deleted together with the object.
+    """Copy of the trained state of a table. The files of the copy are deleted together with this object.
 
     Args:
         at: state of the table during a hold.

@@ -29,7 +29,7 @@ _RESTORING = "Restoring parameters from "  #: start of TensorFlow's log message
 
 @dataclasses.dataclass
 class _Asked:
-    """The items that a saver would save if ascpipe did not replace them. The object is stored on the saver.
+    """The items that a saver would save if ascpipe did not replace them. An attribute of the saver stores this object.
 
     Attributes:
         is_known: True if the saver was built after ``init``.
@@ -77,7 +77,7 @@ def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> N
 
 
 def complete(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> None:
-    """Rebuild a saver that was built without variables, so that it includes variables that were created later.
+    """Rebuild a saver that was built without variables. The rebuilt saver includes variables that were created later.
 
     Raises:
         ValueError: there are neither tables nor variables.
@@ -120,7 +120,7 @@ def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) ->
 
 @contextlib.contextmanager
 def logged_as(prefix: str) -> Iterator[None]:
-    """Make TensorFlow log ``prefix`` instead of the path from which it restores the verified files."""
+    """Make TensorFlow log ``prefix`` instead of the path from which TensorFlow restores the verified files."""
     thread = threading.get_ident()
 
     def rename(record: logging.LogRecord) -> bool:

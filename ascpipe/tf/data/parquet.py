@@ -25,7 +25,8 @@ class _Wanted(NamedTuple):
 
 
 def parquet_features(features: Optional[Mapping[str, Any]], paths: Sequence[str]) -> RecordFeatures:
-    """Return the features that a dict of specs describes. Their values are read from columns of Parquet files.
+    """Return the features that a dict of specs describes. The values of the features are read from columns of Parquet
+    files.
 
     Raises:
         FeatureError: a spec is not supported, or a file has no column with the name or type of a feature.

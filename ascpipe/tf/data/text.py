@@ -25,7 +25,8 @@ class _Field(NamedTuple):
 
 def text_features(features: Optional[Mapping[str, Any]], columns: Sequence[str], record_format: Format, path: str,
                   hexadecimal: Collection[str] = ()) -> RecordFeatures:
-    """Return the features that a dict of specs describes. Their values are read from fields of text files.
+    """Return the features that a dict of specs describes. The values of the features are read from fields of text
+    files.
 
     Args:
         features: name -> ``tf.io.FixedLenFeature`` with the shape ``[]``, or ``Hashed``. The names are names of fields.

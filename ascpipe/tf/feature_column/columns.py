@@ -224,7 +224,8 @@ def shared_embedding_columns(categorical_columns: Sequence[Any], dimension: int,
                              max_norm: Optional[float] = None, trainable: bool = True, *,
                              device_vocabulary_size: Optional[int] = None,
                              host_vocabulary_size: int = 0, pretrained: Optional[str] = None) -> List[Any]:
-    """Return columns that share a table, like ``tf.compat.v1.feature_column.shared_embedding_columns``.
+    """Return columns that share a table, as the columns of ``tf.compat.v1.feature_column.shared_embedding_columns``
+    share a variable.
 
     Other arguments are the same as in ``embedding_column``.
 
@@ -268,14 +269,18 @@ def linear_weights(categorical_column: Any, *, device_vocabulary_size: Optional[
 
 
 def sizes_given(column: Any, name: str) -> Optional[TableSizes]:
-    """Return the table sizes that the program passed for a variable of a column, or None if it passed no sizes."""
+    """Return the table sizes that the program passed for a variable of a column, or None if the program passed no
+    sizes.
+    """
     if isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn)):
         return column.table_sizes
     return _linear.get(column) if name == "weights" else None
 
 
 def requires_table(column: Any) -> bool:
-    """Return True if an embedding column was created by this module. The variable of such a column must be a table."""
+    """Return True if an embedding column was created by this module. A table must replace the variable of such a
+    column.
+    """
     return isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn))
 
 

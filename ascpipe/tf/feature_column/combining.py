@@ -32,7 +32,7 @@ def _safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: tf.SparseT
 
 def _combined(stand_in: StandIn, given: tf.SparseTensor, given_weights: Optional[tf.SparseTensor], combiner: str,
               max_norm: Optional[float]) -> tf.Tensor:
-    """Return one row per bag. The shape is the shape of the ids with the last dimension replaced by dim.
+    """Return one row per bag. The result has the shape of the ids, except that the last dimension is dim.
 
     As in TensorFlow, negative ids are ignored. Ids with weights <= 0 are also ignored, unless the combiner is "sum".
     """

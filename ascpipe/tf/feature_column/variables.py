@@ -47,7 +47,8 @@ def _create_variable(self: Any, feature_column: Any, name: str, shape: Any, *arg
 
 @patches.CREATE_LAYER_VARIABLE.by
 def _create_layer_variable(self: Any, feature_column: Any, name: str, shape: Any, *args: Any, **kwargs: Any) -> Any:
-    """Record that the variable of a large column is not replaced, because a layer of TensorFlow 2 creates it."""
+    """Record that the variable of a large column is not replaced, because a layer of TensorFlow 2 creates the variable.
+    """
     if name == EMBEDDINGS:
         plan = _Plan(feature_column, name, int(shape[0]), int(shape[1]), kwargs.get("initializer"))
         plan.leave("{}/{}/{}".format(self._layer.name, feature_column.name, name))

@@ -113,7 +113,9 @@ def describe(batch: Any) -> str:
 
 
 def missing(batch: Any, spec: FeatureSpec) -> str:
-    """Return a sentence for error messages. It contains the keys that were searched, and a similar key of the batch."""
+    """Return a sentence for error messages. The sentence contains the keys that were searched, and a similar key of the
+    batch.
+    """
     there = [key for candidate in _dicts(batch) for key in candidate
              if isinstance(key, str) and not key.endswith(TICKET_SUFFIX)]
     wanted = list(dict.fromkeys(spec.index_keys))

@@ -10,8 +10,8 @@ from ascpipe.tf.graph.graph_state import GraphState
 
 
 def note_ids(state: GraphState, table_name: str, tensors: Iterable[tf.Tensor]) -> None:
-    """Record tensors that must not be fed: the ids of a table in a batch, tensors from which they are computed, and the
-    ticket of the batch.
+    """Record tensors that must not be fed: the ids of a table in a batch, tensors from which these ids are computed,
+    and the ticket of the batch.
     """
     known = _tables_of(state)
     for tensor in tensors:

@@ -12,7 +12,7 @@ from ascpipe.tf.running import native
 @tf.RegisterGradient("AscLookup")
 @tf.RegisterGradient("AscRestoreRows")
 def _gradient_of_lookup(op: tf.Operation, *gradients: Any) -> List[Any]:
-    """Return the gradient of the table. For each row, it contains the sum of the gradients of all lookups.
+    """Return the gradient of the table. For each row, this gradient contains the sum of the gradients of all lookups.
 
     The gradients are added in the order in which the program created the lookups.
     """

@@ -237,7 +237,9 @@ def _dim(summing: tf.Operation) -> int:
 
 
 def _has_all_occurrences(summing: tf.Operation) -> bool:
-    """Return True if the only term of a sum is the gradient of bags. TensorFlow's gradient has the same rows."""
+    """Return True if the only term of a sum is the gradient of bags. TensorFlow's gradient has the same rows as this
+    sum.
+    """
     return summing.get_attr("k") == 1 and origin_of(summing.inputs[2]).type == "AscCombineRowsGrad"
 
 

@@ -24,7 +24,7 @@ def outside_scopes(graph: tf.Graph, scope: Optional[str] = None) -> Iterator[Non
 
 
 def origin_of(tensor: tf.Tensor) -> tf.Operation:
-    """Return the op that computed a tensor, ignoring ops that return their input unchanged."""
+    """Return the op that computed a tensor. Ops that return their input unchanged are skipped."""
     while tensor.op.type in _PASSING:
         tensor = tensor.op.inputs[0]
     return tensor.op

@@ -222,7 +222,7 @@ class Table:
         return pipeline.live_rows
 
     def _running(self) -> Optional[Pipeline]:
-        """Return the pipeline of this table if it is already running. Otherwise, return None."""
+        """Return the pipeline of this table if the pipeline is already running. Otherwise, return None."""
         process = Process.current()
         return process.pipeline if process.pipeline is not None and self.table_name in process.pipeline.tables else None
 

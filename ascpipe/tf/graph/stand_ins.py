@@ -9,7 +9,7 @@ from ascpipe.tf.graph.sparse_table import Table
 
 
 class StandIn(NamedTuple):
-    """A stand-in variable, which TensorFlow created instead of a large variable, and the table with the rows.
+    """A stand-in variable, which TensorFlow created instead of a large variable, and the table that contains the rows.
 
     Attributes:
         variable: float[0, dim], with the name and collections of the large variable.

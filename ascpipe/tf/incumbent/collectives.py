@@ -19,7 +19,9 @@ _HOROVOD_OPS = {"sum": "Sum", "prod": "Product", "max": "Max", "min": "Min"}
 
 
 def allreduce(tensor: Any, reduction: str = "sum", *args: Any, **kwargs: Any) -> tf.Tensor:
-    """Return the sum, product, maximum or minimum of a tensor over all ranks. The shape must be equal on all ranks."""
+    """Return the sum, product, maximum or minimum of a tensor over all ranks. The tensor must have the same shape on
+    all ranks.
+    """
     _REDUCTIONS.check("reduction", reduction)
     joined = horovod.joined()
     if joined is None:

@@ -116,7 +116,8 @@ class ConfigInitializer:
 
     @staticmethod
     def get_instance() -> "ConfigInitializer":
-        """Return the ``ConfigInitializer`` of the last ``init``. Raise ``EnvironmentError`` if ``init`` was not called.
+        """Return the ``ConfigInitializer`` that the last call of ``init`` created. Raise ``EnvironmentError`` if
+        ``init`` was not called.
         """
         process = Process.current()
         current = ConfigInitializer._current

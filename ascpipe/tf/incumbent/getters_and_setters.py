@@ -11,7 +11,8 @@ from ascpipe.tf.validation import Integer, Text, boolean, checked
 
 
 def get_rank_id() -> int:
-    """Return the rank of this process. Before ``init``, return the launcher's rank, or 0 if there is no launcher.
+    """Return the rank of this process. Before ``init``, return the rank from the launcher, or 0 if there is no
+    launcher.
 
     Most functions of this module raise ``EnvironmentError`` before ``init``. The exceptions are this function,
     ``get_rank_size``, ``get_device_id`` and ``is_asc_manager_initialized``.
@@ -22,7 +23,8 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """Return the number of ranks. Before ``init``, return the launcher's number, or 1 if there is no launcher."""
+    """Return the number of ranks. Before ``init``, return the number from the launcher, or 1 if there is no launcher.
+    """
     if Process.is_initialised():
         return Process.current().configuration.rank_size
     return ranks.get_rank_size() if ranks.launched() else 1

@@ -49,7 +49,7 @@ def initializers_of(iterator: tf.Operation) -> List[tf.Operation]:
 
 
 def extend_iterator(datasets: DatasetGraph, get_nexts: Sequence[tf.Operation], extend: Extend) -> Extension:
-    """Add tensors to the batches of an iterator, so that every ``get_next`` returns more tensors.
+    """Add tensors to the batches of an iterator, so that every ``get_next`` also returns these tensors.
 
     Args:
         datasets: datasets of the graph.

@@ -81,7 +81,7 @@ class _Slicer(tf.estimator.SessionRunHook):
 
 
 class LookupSubgraphSlicerHook(_Slicer):
-    """Hook that moves ops that compute ids, and that have one of the given types, completely into the dataset.
+    """Hook that moves ops of the given types completely into the dataset. Only ops that compute ids are moved.
 
     Ops that compute ids are always copied into the dataset. With this hook, all consumers of the selected ops read the
     outputs from the batch, so the outputs are computed only once. Names of moved ops begin with ``sliced/``. List this

@@ -40,7 +40,7 @@ class IdGraph(NamedTuple):
 
 
 def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGraph:
-    """Return the ops that compute the given tensors, including their control inputs.
+    """Return the ops that compute the given tensors, including ops that are control inputs.
 
     The search does not continue beyond tensors whose names are in ``given``.
     """
@@ -64,7 +64,7 @@ def id_graph(tensors: Iterable[tf.Tensor], given: Collection[str] = ()) -> IdGra
 
 
 def require_movable(graph: IdGraph, what: str) -> None:
-    """Raise ``ValueError`` if an op cannot run in a dataset. ``what`` is the subject of the message."""
+    """Raise ``ValueError`` if an op cannot run in a dataset. ``what`` is the subject of the error message."""
     refused = [op for op in graph.ops if _refusal_reason(op) is not None]
     if not refused:
         return

@@ -204,7 +204,7 @@ class _Accumulated(CustomizedOptimizer):
                         _scattered(self.get_slot(variable, GRADIENT_COUNT), "update", gradient.indices, none))
 
     def _sum_of_rows(self, variable: tf.Variable) -> tf.IndexedSlices:
-        """Return the gradient sum multiplied by the factor, for each row that had a gradient in the cycle."""
+        """For each row that had a gradient in the cycle, return the gradient sum multiplied by the factor."""
         total = self.get_slot(variable, GRADIENT_SUM)
         count = self.get_slot(variable, GRADIENT_COUNT)
         shape = tf.constant(variable.shape.as_list())
@@ -306,7 +306,7 @@ class _AccumulatedByAddress(OptimizerByAddress, _Accumulated):
             handles=tf.gather(self._handles[table.op.name], rows), rows=tf.concat(columns, axis=1), add=True)
 
     def _floats_before(self, table: tf.Variable) -> int:
-        """Return the number of floats before the sum in a home row.
+        """Return the number of floats before the gradient sum in a home row.
 
         These floats are the embedding and the optimizer state.
         """

@@ -298,6 +298,8 @@ def has_unique_indices(grad: tf.IndexedSlices) -> bool:
 
 
 def is_started(graph: tf.Graph) -> bool:
-    """Return whether the pipeline of a graph has started. The width of rows cannot be changed afterwards."""
+    """Return whether the pipeline of a graph has started. The width of rows cannot be changed after the start of the
+    pipeline.
+    """
     state = GraphState.known(graph)
     return state is not None and state.started

@@ -122,8 +122,8 @@ class BroadcastGlobalVariablesHook(tf.estimator.SessionRunHook):
 
 
 def warn_of_separate_training(graph: tf.Graph) -> None:
-    """Log a warning on rank 0 if no op combines the ranks' gradients of dense variables. These variables would differ
-    between ranks.
+    """Log a warning on rank 0 if no op combines the ranks' gradients of dense variables. The dense variables would then
+    differ between ranks.
 
     An op of Horovod other than a broadcast combines ranks, if the update of the variable depends on its result. A
     reduction of a metric combines nothing.

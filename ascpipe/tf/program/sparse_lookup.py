@@ -180,7 +180,7 @@ def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> 
 
 
 def _ids_in(batch: Any, spec: FeatureSpec) -> List[tf.Tensor]:
-    """Return the ids of a feature in a batch. The list is empty if the batch does not contain these ids.
+    """Return the ids of a feature in a batch. The list is empty if the batch contains no ids of the feature.
     """
     if batch is None:
         return []

@@ -103,7 +103,7 @@ def refuse_ids_of_loops(table: Table, ids: tf.Tensor) -> None:
 
 
 def do_merge_lookup(is_train: bool = True) -> None:
-    """Merge the lookups with ``modify_graph=True`` of each table in a channel of the default graph.
+    """For each table in a channel of the default graph, merge the lookups with ``modify_graph=True``.
 
     Call this function before ``tf.gradients``. ``compute_gradients`` and ``minimize`` of an optimizer call it for
     training. ``modify_graph_and_start_emb_cache`` calls it for evaluation. Lookups of FeatureSpecs and merged lookups

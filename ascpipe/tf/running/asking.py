@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class RefusedError(Exception):
-    """Another rank could not execute a request of rank 0, or makes no progress with the request."""
+    """Another rank has failed to execute a request of rank 0, or makes no progress with the request."""
 
     def __init__(self, rank: int, reason: str) -> None:
         super().__init__(rank, reason)

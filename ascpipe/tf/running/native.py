@@ -139,7 +139,7 @@ class NativePipeline:
         call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
 
     def record_reading(self, rank: int, size: int, spans: Piece) -> None:
-        """Between ``start`` and ``stop``, record the batches that this process reads in a span file."""
+        """Between ``start`` and ``stop``, write a span to a file for each batch that this process reads."""
         call("asc_pipeline_record_reading", rank, size, *spans)
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
@@ -193,7 +193,7 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def number(name: str, *arguments: Any) -> int:
-    """Call a function and return the int64 that it writes to its last parameter.
+    """Call a function, and return the int64 that the function writes to its last parameter.
 
     Do not pass this parameter in ``arguments``. Errors are the same as in ``call``.
     """

@@ -164,7 +164,9 @@ class Pipeline:
         self.rings[shape.number] = shape.number
 
     def share_ring(self, shape: StreamShape, ring: StreamShape) -> None:
-        """Connect a stream to another stream's ring in the same channel. The ring has at least the stream's tables."""
+        """Connect a stream to another stream's ring in the same channel. The ring must contain at least the tables of
+        the stream.
+        """
         places = [ring.tables.index(number) for number in shape.tables]
         parts = tuple(part if part == NO_TABLE else places[part] for part in shape.parts)
         self.native_side.share_stream(shape._replace(tables=ring.tables, parts=parts), ring.number)

@@ -53,7 +53,7 @@ class TableShape(NamedTuple):
 
     @property
     def expands(self) -> bool:
-        """Return whether this is an expansion table."""
+        """Return whether the table is an expansion table."""
         return self.device_rows == 0
 
 

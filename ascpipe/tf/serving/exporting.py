@@ -140,7 +140,7 @@ def _format(ops: str, dtype: Any, watch: Optional[str], every_s: float) -> Forma
 
 @contextlib.contextmanager
 def served_from(prefix: str, folder: str, files: Files, exported: Format) -> Iterator[None]:
-    """Context manager that works like ``serving_tables``, but takes the arguments of ``ServedTables`` and the format.
+    """Context manager that works like ``serving_tables``, but takes the arguments of ``ServedTables`` and a ``Format``.
     """
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.of(graph)

@@ -1,4 +1,4 @@
-"""Tables of exported graphs. Lookups of such a table read files that are written from a checkpoint.
+"""Tables of exported graphs. Lookups of an exported table read files that are written from a checkpoint.
 
 See docs/how-to/saved_models.md. ``exporting.py`` marks the graphs.
 """

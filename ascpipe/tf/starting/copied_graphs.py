@@ -1,4 +1,5 @@
-"""Checks that refuse copies of graphs. A copy contains ops of tables, but neither tables nor a pipeline."""
+"""Functions that raise an error for copies of graphs. A copy contains ops of tables, but neither tables nor a pipeline.
+"""
 import re
 from typing import Any
 

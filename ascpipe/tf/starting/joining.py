@@ -60,7 +60,7 @@ def join(pipeline: Pipeline, state: GraphState) -> None:
 
 
 def _require_empty(pipeline: Pipeline, begun: Set[int]) -> None:
-    """Raise ``NotBuiltYetError`` if a table has keys but no optimizer slots, because no earlier graph trains it.
+    """Raise ``NotBuiltYetError`` if a table has keys but no optimizer slots, because no earlier graph trains the table.
 
     ``begun`` contains the numbers of tables that the new graph trains and no earlier graph trains.
     """

@@ -62,7 +62,7 @@ def _refuse_restore(table: Table) -> None:
 
 
 def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:
-    """Make Horovod's broadcasts of the variables of a table fail.
+    """Make Horovod's broadcasts of a table's variables fail.
 
     A broadcast would copy the rows of one rank to all ranks.
     """

@@ -1,4 +1,4 @@
-"""Check that refuses moving averages of table variables.
+"""Check that raises an error for moving averages of table variables.
 
 The average would mix rows of different keys, because a row of a table variable belongs to different keys over time.
 """

@@ -1,4 +1,4 @@
-"""Ops that have special kernels on an Ascend card. Here, these ops are implemented with TensorFlow's ops."""
+"""Implementation, with TensorFlow's ops, of ops that have special kernels on an Ascend card."""
 from typing import Any, Optional
 
 import tensorflow as tf
