@@ -71,8 +71,9 @@ class RingScheduler(Stage):
                 self._listeners.ring()
 
     def _provide(self) -> int:
-        """Provide resources that tables lack. Return the number of tables for which another action was performed
-        instead."""
+        """Provide resources that tables lack. Return the number of actions that were performed because a resource was
+        not available.
+        """
         done = 0
         for table in np.flatnonzero(self._turns["lacks"] != LACKS_NOTHING).tolist():
             turn = self._turns[table]

@@ -1,4 +1,4 @@
-"""Columns of exported rows, and the files that contain them. The functions are pure."""
+"""Columns of exported rows, and the files that contain the columns. The functions are pure."""
 from typing import List, NamedTuple, Sequence
 
 import numpy as np

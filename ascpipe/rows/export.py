@@ -95,7 +95,7 @@ def exported(request: Request, progress: Optional[Progress] = None) -> Exported:
 
 
 def table_of(checkpoint: Checkpoint, table: str) -> TableSpec:
-    """Return the spec of a table. Raise ``CheckpointMismatchError`` if the checkpoint does not have the table."""
+    """Return the spec of a table. Raise ``CheckpointMismatchError`` if the checkpoint does not contain the table."""
     spec = checkpoint.tables.get(table)
     if spec is None:
         raise CheckpointMismatchError(checkpoint.prefix, table, "is not in it; it has {}".format(

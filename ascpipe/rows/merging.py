@@ -18,7 +18,7 @@ REPLACE = "replace"
 
 
 class There(NamedTuple):
-    """For each key of a source, in ascending order of the keys: whether and how the table contains the key.
+    """State of a source's keys in the table. Each array has one item per key, in ascending order of the keys.
 
     Attributes:
         has_row: bool[m], whether the table has a row for the key.

@@ -214,8 +214,8 @@ def _where(one: _File, group: int) -> str:
 
 
 def _chunks(file: Any, group: int) -> Iterator[Tuple[str, Chunk, Optional[str]]]:
-    """Yield name, column chunk and compression of each column in a row group. The compression is None unless the column
-    contains lists.
+    """Yield name, column chunk and compression of each column in a row group. The compression is None for columns that
+    do not contain lists.
     """
     metadata = file.metadata.row_group(group)
     for place in range(metadata.num_columns):

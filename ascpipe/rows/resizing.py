@@ -37,7 +37,7 @@ def spec_of_files(spec: TableSpec, dim: int) -> TableSpec:
 
 
 class ResizedRows(Source):
-    """Rows of another source, padded or truncated to the dimension of the table.
+    """Source that pads or truncates the rows of ``source`` to the dimension of the table.
 
     A row is padded with zeros. An optimizer slot as wide as a row is padded with its initial value.
 

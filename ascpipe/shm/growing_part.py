@@ -13,8 +13,8 @@ MIN_STEP_BYTES = 1 << 20
 
 
 def step(ready: int, wanted: int, limit: int, item_bytes: int) -> int:
-    """Return the number of items for which memory should be allocated. The number may exceed ``wanted``, so that few
-    allocations are necessary.
+    """Return the number of items for which memory should be allocated. The returned number may exceed ``wanted``, so
+    that few allocations are necessary.
 
     Args:
         ready: number of items that have memory.

@@ -130,7 +130,9 @@ def machine_room(meminfo: str) -> Optional[Room]:
 
 
 def group_rooms(places: Places) -> List[Optional[Room]]:
-    """Return the available memory under each limit of this process's control groups (v1 and v2) and their parents."""
+    """Return the available memory under the limits of this process's control groups (v1 and v2) and of the groups'
+    parents.
+    """
     return [_group_room(directory, ("memory.max", "memory.current") if unified else
                         ("memory.limit_in_bytes", "memory.usage_in_bytes"))
             for unified, directories in _groups(places) for directory in directories]

@@ -47,8 +47,8 @@ class PartView:
         self._fields[_PART_FIELDS[field]] = value
 
     def array(self, field: str, count: int) -> np.ndarray:
-        """Return the first ``count`` items of the array ``field``. Items are int64 for ids, unique and counts, and
-        int32 otherwise.
+        """Return the first ``count`` items of the array ``field``. The items of ids, unique and counts are int64; all
+        other items are int32.
         """
         start = self._frame + self[field]
         if field in _LONG_ARRAYS:
@@ -150,8 +150,8 @@ class RingView:
         return int(atomics.load_acquire_i64(self._finished, column))
 
     def store_finished(self, column: int, ticket: int) -> None:
-        """Store the last ticket that a table has finished. The caller must store the word of the table in the frame
-        afterwards.
+        """Store the last ticket that a table has finished. After this call, the caller must store the word of the table
+        in the frame.
         """
         atomics.store_release_i64(self._finished, column, ticket)
 

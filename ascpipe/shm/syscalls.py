@@ -92,7 +92,7 @@ def futex_wake(address: int) -> int:
 
 
 def futex_bump_and_wake(address: int) -> int:
-    """Add 1 to the word at ``address`` atomically in the kernel, then wake all threads that sleep on it.
+    """Add 1 to the word at ``address`` atomically in the kernel, then wake all threads that sleep on this word.
 
     The supervisor needs this call because it does not load numba and so has no compiled atomics.
     """

@@ -103,7 +103,7 @@ def is_reference(tensor: tf.Tensor) -> bool:
 
 
 def reference_of(variable: tf.Variable) -> tf.Tensor:
-    """Return the tensor that refers to a ref variable. The tensor is not a copy of the value."""
+    """Return the tensor that refers to a ref variable. This tensor is not a copy of the variable's value."""
     return variable._ref()
 
 

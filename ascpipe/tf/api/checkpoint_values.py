@@ -52,8 +52,8 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
 
 
 def _require_no_rows(state: GraphState, path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Find tables in a checkpoint that would not be loaded. Raise ``SaverError`` if the map contains a scope;
-    otherwise, log a warning.
+    """Find tables in a checkpoint that would not be loaded. Raise ``SaverError`` if ``assignment_map`` contains a
+    scope; otherwise, log a warning.
     """
     tables = warm_starting.left_out(state, path)
     if not tables:

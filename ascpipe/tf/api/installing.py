@@ -25,7 +25,7 @@ def install() -> None:
 @patches.FIRST_USES.by
 def _get_cell(self: Any, *labels: str) -> Any:
     """Replacement for ``BoolGauge.get_cell`` that applies the patches for Keras models or Estimators when a program
-    first uses such an object.
+    first uses a model or an Estimator.
 
     The methods of Keras models and Estimators call ``get_cell`` first.
     """

@@ -36,7 +36,8 @@ class Wanted(NamedTuple):
 
 @contextlib.contextmanager
 def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
-    """Context manager that creates an instance: it reads the keys and embeddings of tables into memory of this process.
+    """Context manager that creates an instance by reading the keys and embeddings of tables into memory of this
+    process.
 
     Yields: The number of the instance, for ``GraphState.attach``. A session that is attached within the block keeps the
     instance.

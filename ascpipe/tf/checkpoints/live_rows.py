@@ -20,7 +20,7 @@ class LiveRows(RowAccess):
         self._pipeline = pipeline
 
     def read(self, table: str, keys: Any) -> TableRows:
-        """Return the rows of ``keys``, in this order. Each row is read on the rank that owns it."""
+        """Return the rows of ``keys``, in the order of ``keys``. Each row is read on the rank that owns it."""
         self._require_rank_0("read")
         wanted, places = np.unique(checked_keys(keys), return_inverse=True)
         pipeline = self._pipeline

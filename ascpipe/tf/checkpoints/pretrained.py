@@ -99,7 +99,7 @@ def follow(pipeline: Pipeline, number: int, asked: Mapping[str, Any]) -> str:
 
 
 def _load(pipeline: Pipeline, paths: Mapping[str, str], attach: Callable[..., Any]) -> None:
-    """Replace the contents of tables with the rows of files. Rank 0 also requests the same load from the other ranks.
+    """Replace the contents of tables with the rows of files. Rank 0 also requests that the other ranks load the files.
     """
     if pipeline.rank != 0:
         attach()

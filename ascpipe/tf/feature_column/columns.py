@@ -278,8 +278,8 @@ def sizes_given(column: Any, name: str) -> Optional[TableSizes]:
 
 
 def requires_table(column: Any) -> bool:
-    """Return True if an embedding column was created by this module. A table must replace the variable of such a
-    column.
+    """Return True if an embedding column was created by this module. A table must replace the variable of each column
+    of this module.
     """
     return isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn))
 

@@ -54,7 +54,7 @@ class Table:
         return self.shape.dim
 
     def size(self) -> int:
-        """Return the number of keys that have a row. The number is 0 before the first run of a session.
+        """Return the number of keys that have a row. The number of keys is 0 before the first run of a session.
 
         The function waits until the last step is finished.
 

@@ -101,7 +101,7 @@ class TableLookup:
             self.with_gradient.append(place)
 
     def count_call(self, send_count: Optional[int]) -> None:
-        """Count a lookup, and keep the largest ``send_count``."""
+        """Count a lookup, and record the largest ``send_count`` of all lookups."""
         self.calls += 1
         if send_count is not None:
             self.send_count = max(send_count, self.send_count or 0)

@@ -1,4 +1,5 @@
-"""Initial rows for keys without a row. In a program without ascpipe, the variable contains these rows from the start.
+"""Initial rows for keys without a row. In a program without ascpipe, a variable contains the initial rows of all keys
+from the start.
 """
 import enum
 from typing import Any, Dict

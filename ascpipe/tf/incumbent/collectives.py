@@ -51,7 +51,7 @@ def allgather(tensor: Any, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tens
 
 
 def reduce_scatter(tensor: Any, reduction: str, rank_size: int, *args: Any, **kwargs: Any) -> tf.Tensor:
-    """Reduce a tensor over N ranks, and return the part of this rank.
+    """Reduce a tensor over N ranks, and return this rank's part of the result.
 
     The first dimension is divided into N equal parts. The op fails at run time if N does not divide the first
     dimension.

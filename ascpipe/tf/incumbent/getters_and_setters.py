@@ -23,7 +23,8 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """Return the number of ranks. Before ``init``, return the number from the launcher, or 1 if there is no launcher.
+    """Return the number of ranks. Before ``init``, return the number of ranks from the launcher, or 1 if there is no
+    launcher.
     """
     if Process.is_initialised():
         return Process.current().configuration.rank_size
@@ -115,7 +116,7 @@ def clear_channel(is_train_channel: bool = False) -> tf.Operation:
 
 
 def export_table_instances() -> Dict[Any, Table]:
-    """Return the tables of the default graph as a dict: variable of a table -> table."""
+    """Return a dict for the default graph: variable of a table -> table."""
     return ConfigInitializer.get_instance().sparse_embed_config.table_instance_dict
 
 

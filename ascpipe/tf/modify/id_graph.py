@@ -147,7 +147,7 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
 
 
 def _found(table: tf.Operation) -> tf.Tensor:
-    """Create an op that returns the session's lookup table with the same shared name."""
+    """Create an op that finds the session's lookup table by the shared name of ``table``."""
     attributes = {name: value for name, value in table.node_def.attr.items() if not name.startswith("_")}
     op = tf.compat.v1.get_default_graph().create_op(table.type, [], [tf.resource], attrs=attributes, name="table")
     return op.outputs[0]
@@ -197,7 +197,7 @@ class _Copies:
             definition.node.add().CopyFrom(node)
 
     def connect(self, definition: tf.compat.v1.GraphDef) -> None:
-        """Make all nodes read shared copies.
+        """Connect the inputs of all nodes to the copies that equal ops share.
 
         Call this method after all ops are added. ``add`` cannot do this for all inputs, because an op in a branch is
         created before the Switch ops that it reads.

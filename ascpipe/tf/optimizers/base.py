@@ -116,7 +116,7 @@ class CustomizedOptimizer(tf.compat.v1.train.Optimizer):
 
 
 class OptimizerByAddress(CustomizedOptimizer):
-    """Base class of the optimizers for expansion tables. These optimizers identify rows by handles.
+    """Base class of the optimizers for expansion tables. Optimizers for expansion tables identify rows by handles.
 
     A subclass lists this class before the optimizer class for tables without dynamic expansion. Optimizer slots are
     stored in the home row after the embedding. The slots have the same names and initial values as the slot variables
@@ -241,7 +241,7 @@ def require_expansion(function: str, instead: str) -> None:
 
 
 def refuse_expansion(function: str, instead: str) -> None:
-    """Raise ``OptimizerError`` if tables expand, because the rows of such tables are not in variables."""
+    """Raise ``OptimizerError`` if tables expand, because the rows of expansion tables are not in variables."""
     if Process.current().configuration.use_dynamic_expansion:
         raise OptimizerError("{} is not compatible with dynamic expansion mode, asc.init(use_dynamic_expansion=True), "
                              "whose tables have no variable. Use {}".format(function, instead))

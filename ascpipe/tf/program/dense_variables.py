@@ -197,6 +197,7 @@ def _packs(gradients: Sequence[Any]) -> List[List[int]]:
 
 
 def _shards(graph: tf.Graph) -> Set[str]:
-    """Return the names of variables that contain rows of tables, and of column variables that tables replace."""
+    """Return the names of variables that contain rows of tables, and the names of column variables that tables replace.
+    """
     state = GraphState.known(graph)
     return set() if state is None else names_of_variables(state.tables.values()).union(StandIns.of(state))

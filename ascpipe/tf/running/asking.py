@@ -281,8 +281,8 @@ def refuse(number: int, error: BaseException) -> None:
 
 
 def leave(cause: str) -> None:
-    """Announce the end of this rank, and wait for the other ranks. While it waits, this rank executes requests of rank
-    0.
+    """Announce the end of this rank, and wait for the other ranks. This rank executes requests of rank 0 during the
+    wait.
 
     Args:
         cause: cause of a failure of the program, for the errors of the other ranks, or "" for a normal end.

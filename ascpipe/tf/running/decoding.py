@@ -16,7 +16,8 @@ _Function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(RowGroupArguments))
 
 
 def register(library: ctypes.CDLL) -> None:
-    """Register the decoding function in the native library. When the interpreter exits, the function is unregistered.
+    """Register the decoding function in the native library. When the interpreter exits, the decoding function is
+    unregistered.
     """
     library.asc_read_decode_with(_decode, None, 0)
     # C++ threads must not call Python functions after the interpreter has ended. A forked child has no C++ threads.

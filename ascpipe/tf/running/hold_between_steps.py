@@ -199,7 +199,7 @@ class Hold:
         native.call("asc_table_freeze", self._number, table, int(frozen))
 
     def begin_save(self, tables: Sequence[int], log_bytes: int) -> int:
-        """Take a snapshot of tables (see ``frozen_tables``). Return the number of the save."""
+        """Take a snapshot of tables (see ``frozen_tables``). Return the number that identifies the save."""
         return native.number("asc_save_begin", self._number, len(tables), (ctypes.c_int * len(tables))(*tables),
                              log_bytes)
 

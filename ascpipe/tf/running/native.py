@@ -96,7 +96,7 @@ class NativePipeline:
              *_features(stream))
 
     def accumulate(self, table: int, steps: int) -> None:
-        """Set the cycle of a table to ``steps`` batches, starting with the next batch.
+        """Set the length of a table's cycles to ``steps`` batches, starting with the next batch.
 
         The last batch of a cycle needs the rows of all batches of the cycle.
         """

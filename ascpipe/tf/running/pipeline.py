@@ -35,7 +35,8 @@ def ring_messages(stream: StreamShape, ranks: int) -> List[messages.Stream]:
 
 
 class Tip(NamedTuple):
-    """Description of the newest save with a given directory and base name. This save is the parent of the next delta.
+    """Description of the newest save with a given directory and base name. The newest save is the parent of the next
+    delta.
 
     Attributes:
         prefix: prefix of the checkpoint.
@@ -138,7 +139,7 @@ class Pipeline:
         self.run_id = uuid.uuid4().hex
 
     def add_table(self, table: KnownTable, shape: TableShape, message: messages.Table) -> None:
-        """Add a table. The table may replace a table with the same name that was never trained.
+        """Add a table. The table may replace an untrained table with the same name.
 
         Args:
             shape: description of the table and its home rows for the native pipeline.

@@ -138,7 +138,7 @@ def _facts(known: KnownTable, table: Table) -> List[Fact]:
 
 
 def _training_facts(known: KnownTable, state: GraphState, table: Table) -> List[Fact]:
-    """Return the properties of a table that must be equal for training.
+    """Return the properties of a table that must be equal in all graphs that train the table.
 
     The seed is not included, because a restore may have changed it.
     """

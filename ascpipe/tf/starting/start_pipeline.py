@@ -255,7 +255,7 @@ def check_new_ops(graph: tf.Graph) -> None:
 
 
 def _warn_of_early_run(session: Any) -> None:
-    """Warn if lookups will fail because a session ran too early. Ops without lookups still work in this session."""
+    """Warn if lookups will fail because a session ran too early. Ops without lookups still work in the session."""
     state = GraphState.known(session.graph)
     if state is None:
         return

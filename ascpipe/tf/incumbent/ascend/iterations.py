@@ -56,7 +56,7 @@ class IterationPerLoop:
         return self._loop
 
     def load_iteration_per_loop_var(self, sess: Any, iterations_per_loop: int = 1) -> None:
-        """Set the number of iterations that the op trains per run of a session.
+        """Set the number of iterations that the created op trains per run of a session.
 
         Args:
             iterations_per_loop: int in [1, 2147483647].
