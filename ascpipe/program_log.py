@@ -7,7 +7,7 @@ from typing import Any
 from ascpipe.errors import EnvironmentVariableError
 
 NAME = "mx_rec"
-LEVEL = "MXREC_LOG_LEVEL"  #: environment variable
+LEVEL = "MXREC_LOG_LEVEL"  #: environment variable that contains the level
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL")
 

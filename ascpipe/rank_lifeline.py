@@ -16,7 +16,7 @@ from typing import Mapping, Optional
 from ascpipe.errors import RanksError
 
 PORT_VARIABLE = "ASCPIPE_LAUNCHER_PORT"  #: environment variable of ranks: port of the launcher
-_ADDRESS_VARIABLE = "HOROVOD_GLOO_RENDEZVOUS_ADDR"  # Horovod's launcher sets it to its own address
+_ADDRESS_VARIABLE = "HOROVOD_GLOO_RENDEZVOUS_ADDR"  # Horovod's launcher sets this variable to the launcher's address
 _CONNECT_S = 30.0
 _IDLE_S = 10  # a machine that does not answer is detected after _IDLE_S + _PROBES * _INTERVAL_S
 _INTERVAL_S = 5

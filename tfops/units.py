@@ -28,7 +28,7 @@ FILES = (*ONLY_FILES, "input")  #: folders of the sources of libascpipe_files.so
 WITHOUT_TENSORFLOW = ("core", "input", "peers", "step", *ONLY_FILES)
 #: Sources of the core that libascpipe_files.so needs.
 ALSO_FILES = ("core/bell.cc", "core/crc32c.cc", "core/memory_room.cc")
-WITH_INFO = "bridge/c_api.cc"  #: only this source contains the build info, so only its object changes with it
+WITH_INFO = "bridge/c_api.cc"  #: the only source that contains the build info and is recompiled after a change of it
 #: Units of each folder.
 COUNTS = {"bridge": 7, "core": 5, "disk": 2, "graph": 6, "input": 2, "ops": 5, "peers": 2, "step": 1}
 #: Sources that are not combined, because another library needs the object, the flags differ, or they compile slowly.

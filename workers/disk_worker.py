@@ -182,7 +182,9 @@ _FIGURES = [name for name, _ in DiskFigures._fields_ if name in structs.DISK.nam
 
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
-    """Return the functions that the main loop of the disk worker calls, for all tables with rows on disk."""
+    """Return the functions that the main loop of the disk worker calls. The functions handle all tables with rows on
+    disk.
+    """
     engine = RowEngine(_THREADS)
     served: Dict[int, DiskTable] = {}
     begin = structs.SESSION_DISKS_OFFSET

@@ -78,7 +78,7 @@ class KeyStage:
 
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
-    """Return the functions that the main loop of a key worker calls, for all rings of a trainer."""
+    """Return the functions that the main loop of a key worker calls. The functions handle all rings of a trainer."""
     trainer = attachment.bell(structs.BELL_TRAINER)
     spread = spread_of(attachment.hash_seed)
     stages: List[KeyStage] = []

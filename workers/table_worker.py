@@ -53,7 +53,8 @@ class _Served:
 
 
 def make_work(worker: Worker, attachment: Attachment) -> Work:
-    """Return the functions that the main loop of a table worker calls, for the tables of this worker."""
+    """Return the functions that the main loop of a table worker calls. The functions handle the tables of this worker.
+    """
     trainer = attachment.bell(structs.BELL_TRAINER)
     pump = attachment.bell(structs.BELL_PUMP)
     bells = Bells(trainer.ring, pump.ring_unless_pausing)

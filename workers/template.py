@@ -53,8 +53,8 @@ def serve(supervisor: socket.socket) -> None:
 
 
 def _load(supervisor: socket.socket) -> _Kinds:
-    """Load the code of the workers, with kernels from the location that the supervisor sends. Return the commands of
-    the workers.
+    """Load the code of the workers. Compiled kernels are loaded from the location that the supervisor sends. Return the
+    commands of the workers.
     """
     gc.disable()  # collections would need a sixth of the load time and free no memory
     import numpy  # noqa: F401  (workers need it; the import runs while the supervisor determines the location)

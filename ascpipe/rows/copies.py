@@ -70,7 +70,7 @@ class Copy:
                 self._progress(min(self._done, self._total), self._total)
 
     def positions(self, run_id: str) -> List[Position]:
-        """Return the training positions of the new checkpoint, by rank."""
+        """Return the training position of each rank in the new checkpoint, in the order of the ranks."""
         return [one._replace(run_id=run_id, tables={self.name_of(name): at for name, at in one.tables.items()})
                 for one in self.checkpoint.positions]
 

@@ -69,7 +69,7 @@ def check(file_format: str, dtype: str, path: str) -> None:
 
 
 def begin(file_format: str, files: Sequence[DigestFile], columns: Sequence[Column], rows: int) -> None:
-    """Write the headers of npy files, which precede the values.
+    """Write the headers of npy files. In each file, the header precedes the values.
 
     Args:
         files: the files of ``columns.files_of``.

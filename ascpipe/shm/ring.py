@@ -137,7 +137,7 @@ class RingView:
         return int(atomics.load_acquire_u32(self._words[column], number % structs.MAX_FRAMES))
 
     def store_word(self, number: int, column: int, word: int) -> None:
-        """Store the word that contains the state of a table in a frame, with a full fence."""
+        """With a full fence, store the word that contains the state of a table in a frame."""
         atomics.exchange_u32(self._words[column], number % structs.MAX_FRAMES, word)
 
     def replace_word(self, number: int, column: int, expected: int, word: int) -> bool:

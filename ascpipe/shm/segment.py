@@ -24,7 +24,7 @@ from ascpipe.shm import syscalls
 SHM_DIR = "/dev/shm"  # noqa: S108  (the kernel's folder of POSIX shared memory, not a temporary file)
 
 _NO_SEALS = -1  # result for a file that is not on a tmpfs
-_PLAIN_TMPFS = 1  # F_GET_SEALS of files in /dev/shm is F_SEAL_SEAL, because they cannot be sealed
+_PLAIN_TMPFS = 1  # F_GET_SEALS of files in /dev/shm is F_SEAL_SEAL, because these files cannot be sealed
 _NAME = re.compile(r"ascpipe\.[0-9a-f]{32}")
 
 

@@ -234,7 +234,7 @@ class Table:
         return View(self._rows, self._memory["changes_at"], self._row_of)
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
-        """Return the entry number of each key, or -1 for a key without an entry, as int32[n]."""
+        """Return int32[n]: the entry number of each key, or -1 for a key without an entry."""
         found = np.empty(len(keys), np.int32)
         find_keys(keys, len(keys), self._index.index, found)
         return found
@@ -255,7 +255,7 @@ class Table:
                         out_disk_slots, out_generations)
 
     def reset(self) -> None:
-        """Remove all keys. The method is idempotent. No record may be pending. The caller must then touch frames."""
+        """Remove all keys. The method is idempotent. No record may be pending. Frames must then be touched again."""
         self.empty()
         self.rebuild((), ())
 

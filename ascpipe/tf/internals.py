@@ -225,7 +225,7 @@ RefVariable = _first("RefVariable", "tensorflow.python.ops.ref_variable", variab
 # ---- datasets --------------------------------------------------------------------------------------------
 
 def dataset_of(variant: tf.Tensor, specs: Any) -> Any:
-    """Return a dataset with a given variant tensor and element specs, which may be nested."""
+    """Return a dataset with the given variant tensor and element specs. The specs may be nested."""
     return dataset_ops.DatasetV1Adapter(dataset_ops._VariantDataset(variant, specs))
 
 
@@ -263,7 +263,7 @@ def folder_of(builder: Any) -> str:
 
 def apply_repeated_as(kind: Any, optimizer: tf.compat.v1.train.Optimizer, grad: tf.IndexedSlices,
                       var: tf.Variable) -> Any:
-    """Apply a sparse gradient with repeated indices, with the method of the TensorFlow optimizer class ``kind``."""
+    """Apply a sparse gradient with repeated indices as the TensorFlow optimizer class ``kind`` does."""
     return kind._apply_sparse_duplicate_indices(optimizer, grad, var)
 
 

@@ -83,7 +83,7 @@ def continue_reading(pipeline: Pipeline, prefix: str, saved: Position, rings: Di
     for ring, source, start in sorted(_starts(pipeline, saved, rings), key=lambda each: bool(each[2].data)):
         if not has_started:
             pipeline.native_side.read_from(source, start)
-        pipeline.native_side.set_trained_position(ring, source, start)  # the last start of a ring wins
+        pipeline.native_side.set_trained_position(ring, source, start)  # the last start of a ring is valid
 
 
 def _starts(pipeline: Pipeline, saved: Position, rings: Dict[str, int]) -> List[Tuple[int, int, ReadPosition]]:

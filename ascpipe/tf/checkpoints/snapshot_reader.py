@@ -101,7 +101,7 @@ def _name_rows_by_entry(entries: np.ndarray) -> None:
 
 
 def _not_on_device(state: TableState) -> np.ndarray:
-    """Return the home row of each key that is not in the device table, as int32[n].
+    """Return int32[n]: the home row of each key that is not in the device table.
 
     These home rows are up to date.
     """

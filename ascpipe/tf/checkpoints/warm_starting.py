@@ -232,7 +232,7 @@ patches.SCAFFOLD_INIT_FN.by(property(_init_fn))
 
 
 def _by_path(paths: Any, *others: Any) -> Iterator[_Settings]:
-    """Yield the settings of each path. Raise ``ValueError`` if the lists have different lengths."""
+    """Yield the settings of each path. Raise ``ValueError`` if the arguments do not match the paths."""
     if not isinstance(paths, (list, tuple)):
         for name, value in zip(_PER_PATH[1:], others[1:]):
             if isinstance(value, (list, tuple)):

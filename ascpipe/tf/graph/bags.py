@@ -18,7 +18,7 @@ COMBINERS = ("sum", "mean", "sqrtn")
 
 
 class Bags(NamedTuple):
-    """Bags of ids, whose ids are stored consecutively.
+    """Bags of ids. The ids of all bags are stored consecutively.
 
     Attributes:
         values: [n], the ids of all bags.

@@ -125,7 +125,8 @@ def missing(batch: Any, spec: FeatureSpec) -> str:
 
 
 def with_default_row(rows: tf.Tensor, slots: tf.Tensor, restore: tf.Tensor, default_row: tf.Tensor) -> tf.Tensor:
-    """Return rows of a training lookup, with ``default_row`` at missing positions and for keys that are not admitted.
+    """Return the rows of a training lookup. Missing positions, and positions of keys that are not admitted, contain
+    ``default_row``.
 
     Args:
         rows: float[..., dim], rows that the lookup returned.

@@ -29,8 +29,7 @@ class Unseen(enum.Enum):
 
 def with_initial_rows(table: Table, rows: tf.Tensor, keys: tf.Tensor, slots: tf.Tensor,
                       restore: tf.Tensor) -> tf.Tensor:
-    """Return the rows of an evaluation lookup, with the initial row for each key without a row. The result has no
-    gradient.
+    """Return the rows of an evaluation lookup. Keys without a row get initial rows. The result has no gradient.
 
     Args:
         table: table of the rows. If its pipeline runs, the initial rows are the same as for new keys in the pipeline,

@@ -73,7 +73,7 @@ class _Slicer(tf.estimator.SessionRunHook):
                             for lookup, tensor in moved)
 
     def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
-        """Write the modified graph to the report."""
+        """Write the modified graph to the folder of the report."""
         tf.io.write_graph(session.graph.as_graph_def(), self._folder, "sliced_graph.pbtxt")
 
     def _slice(self, graph: tf.Graph, lookups: Sequence[TensorLookup]) -> Iterator[Tuple[TensorLookup, tf.Tensor]]:

@@ -53,7 +53,7 @@ class DistributedOptimizer(tf.compat.v1.train.Optimizer):
         self._joined = joined()
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> List[Tuple[Any, tf.Variable]]:
-        """Return the pairs (gradient, variable) of the wrapped optimizer, with averaged dense gradients."""
+        """Return the wrapped optimizer's pairs (gradient, variable). Gradients of dense variables are averaged."""
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         if self._joined is None:
             return pairs
@@ -151,7 +151,7 @@ def separate_variables(graph: tf.Graph) -> List[str]:
 
 
 def _reached(ops: List[tf.Operation]) -> Set[tf.Operation]:
-    """Return the ops that depend on the results of ``ops``, including ``ops``."""
+    """Return ``ops``, and all ops that depend on the results of ``ops``."""
     found: Set[tf.Operation] = set()
     waiting = list(ops)
     while waiting:

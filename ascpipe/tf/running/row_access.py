@@ -1,11 +1,12 @@
-"""Interface for access to rows of a running pipeline's tables, which ``checkpoints/live_rows.py`` implements."""
+"""Interface for access to rows of a running pipeline's tables. ``checkpoints/live_rows.py`` implements the interface.
+"""
 from typing import Any, Iterator, Mapping, NamedTuple, Optional
 
 import numpy as np
 
 
 class TableRows(NamedTuple):
-    """Keys of a table with their rows, in the state between two training steps.
+    """Keys and rows of a table in the state between two training steps.
 
     Attributes:
         keys: int64[n].

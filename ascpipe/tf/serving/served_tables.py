@@ -44,7 +44,8 @@ Files = Dict[str, Written]  #: table name -> files that were written for the tab
 
 
 class ServedTables(Served, abc.ABC):
-    """The tables of one checkpoint for one graph. The first lookup of a table writes the table's files.
+    """Tables of one checkpoint that the lookups of one graph read. The first lookup of a table writes the table's
+    files.
 
     A subclass determines the format of the files and the ops that read the files.
 

@@ -1,1 +1,1 @@
-"""Record of a program's losses, and changes to TensorFlow's optimizers, which then also train tables."""
+"""Record of a program's losses, and changes that enable TensorFlow's optimizers to train tables."""

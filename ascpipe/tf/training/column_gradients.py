@@ -1,4 +1,4 @@
-"""Gradients of feature columns with respect to rows of tables, which replace the variables of the columns."""
+"""Gradients with respect to rows of tables that replace variables of feature columns."""
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf

@@ -46,18 +46,18 @@ class NPURunConfig(tf.estimator.RunConfig):
 
 
 class CardConfig:
-    """Settings for an Ascend card, which have no effect."""
+    """Settings for an Ascend card. ascpipe ignores these settings."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
 
 class DumpConfig(CardConfig):
-    """Settings for tensor dumps by an Ascend card, which have no effect."""
+    """Settings for tensor dumps by an Ascend card. ascpipe ignores these settings."""
 
 
 class ProfilingConfig(CardConfig):
-    """Settings for profiling by an Ascend card, which have no effect."""
+    """Settings for profiling by an Ascend card. ascpipe ignores these settings."""
 
 
 class NPUEstimator(tf.estimator.Estimator):
