@@ -52,8 +52,8 @@ class Request(NamedTuple):
 
 
 def exported(request: Request, progress: Optional[Progress] = None) -> Exported:
-    """Write the rows of a table to files, sorted by key. The new directory becomes visible when all its files are
-    complete.
+    """Write the rows of a table to files. The rows are sorted by key. The new directory becomes visible when all its
+    files are complete.
 
     Args:
         progress: called after each block of rows.

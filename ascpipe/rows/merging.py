@@ -58,8 +58,7 @@ class Plan(NamedTuple):
         return int(belongs(keys, rank, ranks).sum())
 
     def no_longer_counted(self, rank: int, ranks: int) -> int:
-        """Return the number of a rank's keys that were only counted before the import, and to which the import adds a
-        row.
+        """Return the number of a rank's keys that were counted without a row before the import, and get a row.
         """
         return 0 if self.there is None else int(belongs(self.keys[self.there.is_counted], rank, ranks).sum())
 

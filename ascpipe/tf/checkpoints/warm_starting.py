@@ -322,7 +322,7 @@ def _is_slot_in(expression: str, state: GraphState, variable: str) -> bool:
 
 
 def _names(expression: str, variable: str, slot: str = "") -> bool:
-    """Return whether an expression matches the name of a variable.
+    """Return whether a regular expression matches the name of a variable.
 
     Names of partitioned variables with one part also match.
     """

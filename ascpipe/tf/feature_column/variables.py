@@ -171,7 +171,7 @@ class _Plan:
         return reason is None
 
     def leave(self, variable_name: str) -> None:
-        """Record that the variable of a layer of TensorFlow 2 is not replaced, if the program requests tables."""
+        """If the program requests tables, record that the variable of a layer of TensorFlow 2 is not replaced."""
         columns = Columns.of(Process.current()) if Process.is_initialised() else None
         if columns is not None and columns.choice is not None and self.buckets >= columns.choice.min_buckets:
             columns.told.setdefault(variable_name, "its layer is a layer of TensorFlow 2; use "

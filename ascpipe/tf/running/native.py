@@ -44,7 +44,7 @@ def register_ops() -> None:
 
 
 def begin_program() -> None:
-    """Notify the native library of a call of ``init``, if the library is loaded.
+    """If the native library is loaded, notify it of a call of ``init``.
 
     The call passes the API names that the library uses in error messages.
     """
