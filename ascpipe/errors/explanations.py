@@ -12,7 +12,7 @@ from ascpipe.errors.usage_explanations import EXPECTED, NOTHING, UNTRAINED, USAG
 _LOST = "Training since the last checkpoint is lost."
 _WHOLE = _LOST + " No batch was applied partially."
 _RESTART = "Restart the program from its last checkpoint."
-_AGAIN = "Start a named daemon again (`ascpipe start`). Then restart the program from its last checkpoint."
+_AGAIN = "Start a named daemon again (`ascpipe start`). " + _RESTART
 _RESTART_RANKS = "restart all ranks from the last checkpoint."
 _INTACT = "Tables and other checkpoints are unchanged."
 _SESSION = "The session is not affected."
@@ -34,8 +34,8 @@ _OTHERS: Dict[str, Explanation] = {
         "Read the worker's log (`ascpipe logs --worker WORKER`). If a program was training, restart it from its "
         "last checkpoint."),
     "E122": Explanation(
-        "A table worker died of a signal other than SIGKILL, or exited without an error report. It may have damaged "
-        "the tables, so the daemon discards them.", _LOST, _RESTART),
+        "A table worker died of a signal other than SIGKILL, or exited without an error report. The worker may have "
+        "damaged the tables, so the daemon discards the tables.", _LOST, _RESTART),
     "E123": Explanation(
         "A step waited for its batch longer than `wait_timeout_s`.",
         "The step did not run, and its batch is skipped. The session continues.",
@@ -51,12 +51,12 @@ _OTHERS: Dict[str, Explanation] = {
         "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory.", _WHOLE,
         "Raise the memory limit of the cgroup (container, `MemoryMax=`), or use smaller tables and rings. " + _RESTART),
     "E199": Explanation(
-        "The daemon has a later version of ascpipe, whose error code is unknown to this version.",
+        "The daemon has a later version of ascpipe, and sent an error code that this version does not know.",
         "The message says what was changed.",
         "Install the same version for the program and the daemon, then restart the daemon."),
     "E204": Explanation(
         "A process forked from the trainer ran an op of the pipeline.", _SESSION,
-        "Run the op in the trainer, or start the other process with multiprocessing's `spawn`."),
+        "Run the op in the trainer, or start the process with multiprocessing's `spawn`."),
     "E205": Explanation(
         "A session ran a lookup, but the pipeline of its graph was not started, was shut down, or was started "
         "after the first run of this session.", NOTHING,
@@ -69,18 +69,18 @@ _OTHERS: Dict[str, Explanation] = {
         "Close the earlier session, or create a new session to continue training there."),
     "E210": Explanation(
         "The daemon already serves another trainer.", _SESSION,
-        "Wait for the other trainer, start another daemon with `--name`, or unset ASCPIPE_NAME to use a private "
-        "daemon."),
+        "Wait until the other trainer exits, start another daemon with `--name`, or unset ASCPIPE_NAME to use a "
+        "private daemon."),
     "E211": Explanation(
         "A daemon with the requested name is already running.", _SESSION,
-        "Stop that daemon with `ascpipe stop --name`, or choose another `--name`."),
+        "Stop the running daemon with `ascpipe stop --name`, or choose another `--name`."),
     "E212": Explanation(
         "No daemon with the requested name runs, or several daemons run and no name was given.", NOTHING,
         "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, pass another name, or unset "
         "ASCPIPE_NAME. Program and daemon must have the same XDG_RUNTIME_DIR."),
     "E213": Explanation(
         "A daemon or worker failed to start.", NOTHING,
-        "The message has the reason or names the log. `ascpipe doctor` checks the requirements."),
+        "The message states the reason or names the log. `ascpipe doctor` checks the requirements."),
     "E214": Explanation(
         "A directory is not safe or cannot be used. Run directories must have mode 0700, and other users must not be "
         "able to write to folders of compiled kernels.", NOTHING,
@@ -97,13 +97,13 @@ _OTHERS: Dict[str, Explanation] = {
         "The daemon refused a request, because the sender is not the registered trainer, or belongs to another "
         "user.", _SESSION, "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
     "E218": Explanation(
-        "The daemon runs but did not answer in time. A signal may have stopped it, the machine may be overloaded, "
-        "or the daemon has an earlier version that does not support the request.", _SESSION,
+        "The daemon runs but did not answer in time. A signal may have stopped the daemon, the machine may be "
+        "overloaded, or the daemon may have an earlier version that does not support the request.", _SESSION,
         "Continue a stopped daemon with `kill -CONT PID`. End a daemon of an earlier version with `kill PID`. The "
         "file `owner.json` in the run directory contains the PID."),
     "E219": Explanation(
         "The daemon cannot execute a request, such as a second start, in its current state.", _SESSION,
-        "The message says what is required first."),
+        "The message says what is required before the request."),
     "E220": Explanation(
         "Trainer and daemon have different versions of ascpipe, whose shared-memory layouts differ.", NOTHING,
         "Install the same version for trainer and daemon, then restart the daemon."),
@@ -131,12 +131,13 @@ _OTHERS: Dict[str, Explanation] = {
         "Run `pip uninstall ascpipe-mx-rec`, remove the other package, or use separate environments "
         "(docs/how-to/install.md)."),
     "E228": Explanation(
-        "The log of evicted and deleted keys cannot be written. Before training, the daemon does not start. "
-        "During training, lines are lost.", "The keys are evicted or deleted, and training continues.",
+        "The log of evicted and deleted keys cannot be written. If this happens before training, the daemon does not "
+        "start. During training, lines of the log are lost.",
+        "The keys are evicted or deleted, and training continues.",
         "Free space on the disk of `eviction_log`, choose another file, or remove the setting."),
     "E229": Explanation(
         "The dashboard cannot be served, because its port cannot be opened.", NOTHING,
-        "Choose another `dashboard_port`, or another `--port` of `ascpipe dashboard`. 0 chooses a free port."),
+        "Choose another `dashboard_port`, or another `--port` of `ascpipe dashboard`. Port 0 chooses a free port."),
     "E230": Explanation(
         "A control message does not match the schema and was dropped.", _SESSION,
         "Check whether the sender has another version of ascpipe, and read the sender's log."),
@@ -147,8 +148,8 @@ _OTHERS: Dict[str, Explanation] = {
         "The other process (trainer or daemon) did not send or receive a control message in time.", _SESSION,
         "Read the daemon's log (`ascpipe logs`)."),
     "E233": Explanation(
-        "`ascpipe plan --program` runs a program until it starts its pipeline. The program ended before this start, "
-        "or took longer than `--timeout`.", NOTHING,
+        "The program of `ascpipe plan --program` did not start its pipeline. It ended earlier, or took longer than "
+        "`--timeout`.", NOTHING,
         "Check that `ascpipe run` trains the program. For a program with feature columns, pass `--columns`."),
     "E234": Explanation(
         "`ascpipe report` or `ascpipe tune` has no record of the run, or the record is damaged or has fewer than "
@@ -175,8 +176,8 @@ _OTHERS: Dict[str, Explanation] = {
     "E252": Explanation(
         "The loss depends on rows of a table, but no optimizer of the graph updates the table. TensorFlow's "
         "optimizers do not find tables, because tables are not among `tf.trainable_variables()`.", UNTRAINED,
-        "Use an optimizer of `asc.optimizers`. Add `asc.table_variables()` to a list of variables that the "
-        "program passes to the optimizer. To freeze a table, look it up with `trainable=False` "
+        "Use an optimizer of `asc.optimizers`. If the program passes a list of variables to the optimizer, add "
+        "`asc.table_variables()` to the list. To freeze a table, look it up with `trainable=False` "
         "(docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
         "The program uses a table in a way that only a TensorFlow variable supports. Examples are a dense "
@@ -185,8 +186,8 @@ _OTHERS: Dict[str, Explanation] = {
         "`import_meta_graph`, cannot read tables.", UNTRAINED,
         "The message names the op and the alternative (docs/how-to/tables_and_variables.md)."),
     "E301": Explanation(
-        "A plan, entry or row number in shared memory is invalid, because a process overwrote it. With several "
-        "ranks, a message of another rank may be damaged.", "The step or save failed. " + _LOST, _RESTART),
+        "A plan, entry or row number in shared memory is invalid, because a process overwrote it. With several ranks, "
+        "the cause may also be a damaged message of another rank.", "The step or save failed. " + _LOST, _RESTART),
     "E302": Explanation(
         "A segment of shared memory cannot be created, or has an unexpected type, size or owner.", NOTHING,
         "If trainer and daemon have different versions, install the same version, then restart the daemon."),
@@ -195,12 +196,12 @@ _OTHERS: Dict[str, Explanation] = {
         "The abandoned exchange updated no table of this rank. " + _LOST,
         "Find the rank that is stopped, late or busy, and read its output. Then " + _RESTART_RANKS),
     "E311": Explanation(
-        "A step failed after the ranks had exchanged rows, but before they had exchanged gradients. Some tables "
-        "may already contain the updates of this step.", "Nothing more can be trained or saved. " + _LOST,
-        "Correct the cause, which the message has for each rank, and then " + _RESTART_RANKS),
+        "A step failed after the ranks had exchanged rows, but before they had exchanged gradients. Some tables may "
+        "already contain the updates of this step.", "The session can no longer train or save. " + _LOST,
+        "Correct the cause that the message names for each rank, and then " + _RESTART_RANKS),
     "E312": Explanation(
         "The exchange with other ranks ended, because a rank exited or was killed.", _LOST,
-        "The launcher names the rank. Correct the cause, and then " + _RESTART_RANKS),
+        "The launcher names the rank that failed. Correct the cause, and then " + _RESTART_RANKS),
     "E313": Explanation(
         "Ranks differ in versions, tables, optimizers, thresholds, the program's collectives, or the positions of "
         "their files.", "This step trained nothing. " + _LOST,
@@ -210,15 +211,15 @@ _OTHERS: Dict[str, Explanation] = {
         "operations.", "This step changed no table.", "All ranks must train, evaluate and skip the same batches."),
     "E320": Explanation(
         "A table is full: it has no free row on the device, host or disk for keys of a batch.",
-        "This table is unchanged. Other tables may have created rows for the batch and counted its keys. With one "
-        "rank, the batch then counts as trained. Updates that do not depend on this table may have run. The "
-        "session continues with the next batch.",
+        "This table is unchanged. In other tables, rows may have been created and keys counted for the batch. With "
+        "one rank, the batch counts as trained. Updates that do not depend on this table may have run. The session "
+        "continues with the next batch.",
         "Save a checkpoint if the session is still open. Increase the argument that the message names, such as "
         "`device_vocabulary_size`, and restart the program from the checkpoint. Alternatively, exclude rare keys "
         "with `access_threshold`, or evict old keys."),
     "E321": Explanation(
         "There is no free shared memory for new entries or rows of a table.",
-        "This table is unchanged. The other effects are the same as for E320.",
+        "This table is unchanged. All other effects are described for E320.",
         "Increase the memory of the machine or container (Docker: `--memory`, `--shm-size`), or make the table "
         "smaller. `ascpipe plan` estimates the memory of a table."),
     "E322": Explanation(
@@ -234,7 +235,7 @@ _OTHERS: Dict[str, Explanation] = {
         "Sort a SparseTensor with `tf.sparse.reorder`. Each id needs one weight with the same index."),
     "E401": Explanation(
         "There is too little memory for rings or tables.", NOTHING,
-        "Reduce `--ring-bytes` or table sizes (see `ascpipe plan`), or raise the limit (Docker: `--memory`, "
+        "Reduce `--ring-bytes` or table sizes (see `ascpipe plan`), or raise the memory limit (Docker: `--memory`, "
         "`--shm-size`)."),
     "E402": Explanation(
         "A setting has an invalid value, or its name is unknown.", NOTHING,
@@ -248,7 +249,8 @@ _OTHERS: Dict[str, Explanation] = {
     "E421": Explanation(
         "A row on disk could not be read for an evaluation or a save.",
         "The evaluation or save failed. Training and earlier checkpoints are unchanged.",
-        "Check the disk, then evaluate or save again. If this fails, restart the program from a checkpoint."),
+        "Check the disk, then evaluate or save again. If the row still cannot be read, restart the program from a "
+        "checkpoint."),
     "E422": Explanation(
         "A row that a step needs could not be read from disk.", _LOST,
         "Check the disk that the message names, then restart the program from a checkpoint."),
@@ -272,7 +274,7 @@ _OTHERS: Dict[str, Explanation] = {
         "The checkpoint does not exist.", NOTHING,
         "Pass `DIR/BASE-STEP` as returned by `save()`. `ascpipe checkpoint list DIR` lists checkpoints."),
     "E521": Explanation(
-        "The path of a checkpoint is refused. The path has control characters or a scheme, is a symbolic link, or is "
+        "The path of a checkpoint was refused. The path has control characters or a scheme, is a symbolic link, or is "
         "in a system directory.", NOTHING, "Use another path."),
     "E522": Explanation(
         "A checkpoint is damaged.", NOTHING, "Restore another checkpoint, or a backup of this checkpoint."),
@@ -300,10 +302,10 @@ _OTHERS: Dict[str, Explanation] = {
         NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),
     "E528": Explanation(
         "There is not enough memory to verify or read a checkpoint. The checkpoint may be intact.", NOTHING,
-        "Raise the limit (cgroup or `ulimit -v`), or use a machine with more memory."),
+        "Raise the memory limit (cgroup or `ulimit -v`), or use a machine with more memory."),
     "E529": Explanation(
-        "The rows of a table were not exported. The directory exists, cannot be written, or a value does not fit "
-        "the type of the files.", NOTHING, "Pass the path of a new directory (docs/how-to/rows_in_and_out.md)."),
+        "The rows of a table were not exported. The directory exists or is not writable, or a value does not fit the "
+        "type of the files.", NOTHING, "Pass the path of a new directory (docs/how-to/rows_in_and_out.md)."),
     "E530": Explanation(
         "Rows of files cannot be imported: a column is missing, rows have another dimension than the table, a key "
         "occurs twice, or a value is not finite.", NOTHING,

@@ -18,7 +18,7 @@ class Explanation(NamedTuple):
 
 NOTHING = "Nothing was changed."
 UNTRAINED = "Nothing was trained."
-EXPECTED = "The message has the value and what is expected instead."
+EXPECTED = "The message states the actual and the expected value."
 
 USAGE: Dict[str, Explanation] = {
     "E259": Explanation(
@@ -27,7 +27,7 @@ USAGE: Dict[str, Explanation] = {
         "An argument of a function has a value or type that is not allowed.", NOTHING, EXPECTED),
     "E261": Explanation(
         "A function was called with an argument that it does not have, or without a required argument.", NOTHING,
-        "The message suggests an argument with a similar name if there is one."),
+        "The message suggests an argument with a similar name if one exists."),
     "E262": Explanation(
         "`asc.init()` was not called before another function, was called twice, or was called while TensorFlow "
         "has the behavior of TensorFlow 2.", NOTHING,
@@ -54,16 +54,17 @@ USAGE: Dict[str, Explanation] = {
         "function must return the whole result of the insert function."),
     "E267": Explanation(
         "A lookup does not match its table, its graph, or the other lookups of the table.", NOTHING,
-        "Pass a FeatureSpec, or a tensor of ids. All its ids must come from one iterator."),
+        "Pass a FeatureSpec, or a tensor of ids. All ids of a lookup must come from one iterator."),
     "E268": Explanation(
-        "A table cannot be created. An argument is wrong, or a table with the same name in another graph has "
-        "different properties.", NOTHING, "All graphs of a program use the same tables (docs/how-to/tables.md)."),
+        "A table cannot be created. An argument is wrong, or a table with the same name in another graph has different "
+        "properties.", NOTHING,
+        "Create a table with the same arguments in all graphs of a program (docs/how-to/tables.md)."),
     "E269": Explanation(
         "The initializer of a table cannot compute the values of new rows. The shape is wrong, a value is not "
         "finite, or a parameter is known only when the graph runs.", NOTHING,
-        "Use an initializer with constant parameters. Its values must have the shape of a row."),
+        "Use an initializer with constant parameters that returns values of the row's shape."),
     "E270": Explanation(
-        "An optimizer or its slot variables cannot train a table.", UNTRAINED,
+        "A table does not support an optimizer, or the slot variables of the optimizer.", UNTRAINED,
         "Use one optimizer for each table: an optimizer of `asc.optimizers`, or an optimizer of TensorFlow that "
         "supports tables (docs/how-to/tables_and_variables.md)."),
     "E271": Explanation(
@@ -83,8 +84,9 @@ USAGE: Dict[str, Explanation] = {
     "E275": Explanation(
         "A graph for serving uses tables in a way that a SavedModel does not support, or the dtype of an export "
         "cannot represent a row.", NOTHING,
-        "Call `asc.serving_tables()` in a graph without tables. Look up rows and export inside the `with` block. "
-        "With `ops=\"stock\"`, the graph must have no ops of ascpipe (docs/how-to/saved_models.md)."),
+        "Call `asc.serving_tables()` in a graph without tables. Look up rows, and export the model, inside the `with` "
+        "block of this call. With `ops=\"stock\"`, the graph must have no ops of ascpipe "
+        "(docs/how-to/saved_models.md)."),
     "E276": Explanation(
         "The installed TensorFlow lacks a function or class that ascpipe must replace.", NOTHING,
         "Install a supported version of TensorFlow (docs/how-to/install.md)."),
