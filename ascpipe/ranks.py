@@ -83,17 +83,17 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """Return the number of ranks. Raise the errors of ``get_rank_id``."""
+    """Return the number of ranks. Raise the same errors as ``get_rank_id``."""
     return _number("size")
 
 
 def get_local_rank_size() -> int:
-    """Return the number of ranks on this machine. Raise the errors of ``get_rank_id``."""
+    """Return the number of ranks on this machine. Raise the same errors as ``get_rank_id``."""
     return _number("local_size")
 
 
 def get_device_id() -> int:
-    """Return the rank modulo the number of ranks on this machine. Raise the errors of ``get_rank_id``."""
+    """Return the rank modulo the number of ranks on this machine. Raise the same errors as ``get_rank_id``."""
     return _number("rank") % max(1, _number("local_size"))
 
 

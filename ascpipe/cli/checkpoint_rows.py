@@ -14,8 +14,8 @@ _table = click.option("--table", required=True, metavar="TABLE", help="Name of t
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.command("export", help="Write the rows of a table of CHECKPOINT, DIR/BASE-STEP, into a new directory, in the "
-                              "order of the keys. The directory appears when it is complete.")
+@click.command("export", help="Write the rows of a table into a new directory, ordered by key. CHECKPOINT is "
+                              "DIR/BASE-STEP. The directory appears when it is complete.")
 @click.argument("checkpoint", metavar="CHECKPOINT")
 @_table
 @click.option("--to", required=True, metavar="DIR", type=click.Path(), help="Directory to create.")
@@ -24,8 +24,8 @@ as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSO
 @click.option("--slots", is_flag=True, help="Also write the optimizer slots.")
 @click.option("--counts", is_flag=True, help="Also write the occurrence count and the timestamp of each key.")
 @click.option("--where", default=None, metavar="CONDITION",
-              help="Rows to write, such as 'count>=10'. Compares key, count or timestamp with a number; `and` joins "
-                   "comparisons.")
+              help="Rows to write, such as 'count>=10'. A condition compares key, count or timestamp with a number; "
+                   "`and` joins comparisons.")
 @click.option("--dtype", default="float32", show_default=True, type=click.Choice(["float32", "float16"]),
               help="Type of the floats in the files.")
 @as_json_option
@@ -44,14 +44,14 @@ def export_command(checkpoint: str, as_json: bool, **given: Any) -> None:
     shown({"directory": request.to, **manifest.described(found)}, [line], as_json=as_json)
 
 
-@click.command("import", help="Write a new checkpoint that has the content of CHECKPOINT, DIR/BASE-STEP, and rows of "
-                              "FROM: the directory of an export, Parquet, npy or TSV files. CHECKPOINT is not changed.")
+@click.command("import", help="Write a new checkpoint with the content of CHECKPOINT, DIR/BASE-STEP, and the rows of "
+                              "FROM. FROM is the directory of an export, or Parquet, npy or TSV files. "
+                              "CHECKPOINT is not changed.")
 @click.argument("source", metavar="FROM")
 @click.option("--into", required=True, metavar="CHECKPOINT", help="Checkpoint to start from.")
 @_table
 @click.option("--merge", default="replace", show_default=True, type=click.Choice(["keep", "replace"]),
-              help="Row of a key that the table already has: keep the row of CHECKPOINT, or replace it by the row of "
-                   "FROM.")
+              help="For a key that the table already has: keep the row of CHECKPOINT, or use the row of FROM.")
 @click.option("--pad", is_flag=True, help="Append zeros to rows that are shorter than the rows of the table.")
 @click.option("--truncate", is_flag=True,
               help="Drop the last floats of rows that are longer than the rows of the table.")
@@ -69,8 +69,8 @@ def import_command(source: str, as_json: bool, **given: Any) -> None:
         as_json=as_json)
 
 
-@click.command("rename", help="Write a new full checkpoint that has the content of CHECKPOINT, DIR/BASE-STEP, in which "
-                              "tables have other names. CHECKPOINT is not changed.")
+@click.command("rename", help="Write a new full checkpoint with the content of CHECKPOINT, DIR/BASE-STEP, and new "
+                              "names of tables. CHECKPOINT is not changed.")
 @click.argument("checkpoint", metavar="CHECKPOINT")
 @click.argument("names", metavar="OLD=NEW...", nargs=-1, required=True)
 @click.option("--to", default=None, metavar="DIR/BASE-STEP",

@@ -17,7 +17,7 @@ from ascpipe.logs import counted
               help="Name of the table of the variable.")
 @click.option("--keys", multiple=True, metavar="KIND",
               help="Key of a row: identity or hash_bucket (the number of the row), or vocabulary:FILE (the line of the "
-                   "file). Once for all variables, or once for each.  [default: identity]")
+                   "file). One value for all variables, or one value per variable.  [default: identity]")
 @click.option("--partition-strategy", type=click.Choice(["div", "mod"]), default=None,
               help="Argument of embedding_lookup for variables with several parts.")
 @click.option("--to", required=True, metavar="DIR/BASE-STEP", help="Name of the new checkpoint.")
@@ -54,8 +54,8 @@ def from_command(checkpoint: str, names: Tuple[str, ...], tables: Tuple[str, ...
 @click.option("--variable", "names", multiple=True, required=True, metavar="NAME",
               help="Name of the variable of the table.")
 @click.option("--rows", multiple=True, type=click.IntRange(1, 1 << 31), metavar="N",
-              help="Number of rows of the variable; rows without a key become zeros. Once for each table. Default: the "
-                   "largest key plus 1, and each row needs a key.")
+              help="Number of rows of the variable; rows without a key become zeros. One value per table. Default: the "
+                   "largest key plus 1; then each row needs a key.")
 @click.option("--to", required=True, metavar="DIR/BASE-STEP", help="Name of the new checkpoint.")
 @as_json_option
 def to_command(checkpoint: str, tables: Tuple[str, ...], names: Tuple[str, ...], rows: Tuple[int, ...], to: str,

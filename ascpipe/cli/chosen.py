@@ -13,7 +13,7 @@ from ascpipe.names import RunDir
 
 name_option = click.option(
     "--name", default=None,
-    help="Name of the daemon. Default: $ASCPIPE_NAME. If it is not set: 'default', or the only running daemon.")
+    help="Name of the daemon. Default: $ASCPIPE_NAME, otherwise 'default', otherwise the only running daemon.")
 
 
 def is_named(name: Optional[str]) -> bool:

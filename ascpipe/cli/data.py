@@ -20,7 +20,8 @@ _SHOWN_VALUES = 8  # maximum number of values per feature in the text of `head`
 _SHOWN_BYTES = 40  # maximum length of a string in this text
 
 _files = click.argument("files", metavar="FILE...", nargs=-1, required=True)
-_header = click.option("--header", is_flag=True, help="The first record of each text file has the names of its fields.")
+_header = click.option("--header", is_flag=True, help="The first record of each text file contains the names of the "
+                                                      "fields.")
 _no_quotes = click.option("--no-quotes", is_flag=True, help="Quotes have no meaning in text files: each line is a "
                                                             "record.")
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -63,10 +64,10 @@ def index(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
         click.echo(json.dumps({"files": shown}, indent=2))
 
 
-@command.command("head", help="Show the first records, and the feature specs that read them, or the types of fields.")
+@command.command("head", help="Show the first records, and the feature specs or field types that describe them.")
 @_files
 @click.option("--records", default=3, show_default=True, type=click.IntRange(1, 100000),
-              help="Number of records, of all files together.")
+              help="Total number of records.")
 @_header
 @_no_quotes
 @_as_json
@@ -153,21 +154,21 @@ def check(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
 
 
 @command.command("convert", help="Convert TFRecord, CSV, TSV or Parquet files into one file of another format. The "
-                                 "output appears when it is complete. It replaces an existing file only with --force.")
+                                 "output appears when it is complete. An existing file is replaced only with --force.")
 @click.argument("files", metavar="IN...", nargs=-1, required=True)
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--to", default=None, type=click.Choice(["tfrecord", "csv", "tsv", "parquet"]),
-              help="Format of the output. Default: the format that its name has.")
+              help="Format of the output. Default: the format that matches the name of OUT.")
 @click.option("--format", "kind", default=None, type=click.Choice(["tfrecord", "csv", "tsv", "parquet", "criteo"]),
-              help="Format of the input; criteo: the tab-separated Criteo logs. Default: it is recognized.")
+              help="Format of the input; criteo means tab-separated Criteo logs. Default: the format is recognized.")
 @_header
 @_no_quotes
 @click.option("--columns", default=None, metavar="NAME,...",
               help="Fields or features to convert, in the order of the output. NAME:TYPE also sets the type of a field "
-                   "of text: int32, int64, float32, string or hex. Without --header, one name per field.")
+                   "of text: int32, int64, float32, string or hex. Without --header, pass one name per field.")
 @click.option("--no-output-header", is_flag=True, help="Write no names of fields into text output.")
 @click.option("--compression", default=None, type=click.Choice(["gzip", "none"]),
-              help="Compression of the output. Default: gzip if its name ends in .gz.")
+              help="Compression of the output. Default: gzip if OUT ends in .gz.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")
 @_as_json
 def convert(as_json: bool, **given: Any) -> None:

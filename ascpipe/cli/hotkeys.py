@@ -15,8 +15,8 @@ _SAMPLED_S = 3.0  # default duration of the sample if the table does not count o
 @click.argument("table")
 @click.option("-n", "--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Number of keys.")
 @click.option("--sample", "seconds", type=click.FloatRange(0.1, 3600), default=None, metavar="SECONDS",
-              help="Count the ids of batches in flight for this time. Default: show the table's counts; without "
-                   "counts, sample for 3 s.")
+              help="Count the ids of the batches in flight during this time. Default: the table's counts, or a sample "
+                   "of 3 s if the table has no counts.")
 @name_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(table: str, count: int, seconds: Optional[float], name: Optional[str], as_json: bool) -> None:

@@ -16,8 +16,8 @@ _OF_LOSSES = ("time", "batch", "last_seen", "why")  # fields of a loss in --json
 _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned by"]
 
 
-@click.command("inspect", help="Show the count, the last batch and the row location of each key, and when it was "
-                               "evicted or deleted (eviction_log).",
+@click.command("inspect", help="Show the count, the last batch and the row location of each key, and the time of its "
+                               "eviction or deletion (eviction_log).",
                short_help="Show counts and row locations of keys.",
                context_settings={"ignore_unknown_options": True})  # keys may be negative
 @click.argument("table")

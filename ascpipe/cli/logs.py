@@ -26,7 +26,7 @@ _ENDING = ".log"
 @click.option("--worker", default=None, metavar="WORKER",
               help="Print the log of this worker, such as key-0, table-0, disk-0 or template-0.")
 @click.option("-n", "--lines", type=click.IntRange(min=0), default=None,
-              help="Number of last lines to print. Default: all lines.")
+              help="Number of lines from the end of the log. Default: all lines.")
 @click.option("-f", "--follow", is_flag=True, help="Print new lines until the daemon exits or Ctrl-C.")
 @click.option("--failed", is_flag=True, help="List the logs of private daemons whose session failed.")
 @click.option("--json", "as_json", is_flag=True, help="With --failed: print JSON.")

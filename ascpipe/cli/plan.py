@@ -52,15 +52,16 @@ class Shape(NamedTuple):
 @click.option("--device-rows", type=click.IntRange(min=1), default=None,
               help="device_vocabulary_size. Default: all keys.")
 @click.option("--host-rows", type=click.IntRange(min=0), default=None,
-              help="host_vocabulary_size. Default: 0 if all keys are on the device, otherwise all keys not on disk.")
+              help="host_vocabulary_size. Default: 0 if all keys are on the device, otherwise the number of keys that "
+                   "are not on disk.")
 @click.option("--ssd-rows", type=click.IntRange(min=0), default=0, show_default=True, help="ssd_vocabulary_size.")
 @click.option("--program", type=click.Path(exists=True, dir_okay=False, readable=True), default=None, metavar="SCRIPT",
-              help="Plan all tables of this program instead of one table. The program runs until its pipeline would "
-                   "start. Arguments of the program follow the options, after --.")
+              help="Plan all tables of this program instead of one table. The program runs up to the start of its "
+                   "pipeline. Arguments of the program follow the options, after --.")
 @click.option("--ranks", type=click.IntRange(1, 4095), default=1, show_default=True,
               help="With --program: number of training processes on this machine.")
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=600.0, show_default=True, metavar="SECONDS",
-              help="With --program: maximum time until the pipeline would start.")
+              help="With --program: maximum time until the start of the pipeline.")
 @column_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)

@@ -50,7 +50,7 @@ def show(program: str, args: Sequence[str], columns: str, ranks: int, timeout_s:
         args: arguments of the program.
         columns: settings of feature columns, as in ``program.py``.
         ranks: number of training processes on this machine.
-        timeout_s: maximum time until the pipeline would start.
+        timeout_s: maximum time until the start of the pipeline.
 
     Raises:
         ProgramPlanError: the program did not reach the start of its pipeline.

@@ -10,10 +10,10 @@ from ascpipe.control import run_record
 @click.command("report", help="Write a report of a run as one HTML file; without --html and --json, list the runs.",
                short_help="Write a report of a run as an HTML file.")
 @click.argument("run", required=False, metavar="[RUN]")
-@click.option("--last", is_flag=True, help="Take the newest run.")
+@click.option("--last", is_flag=True, help="Use the newest run.")
 @click.option("--html", "path", type=click.Path(dir_okay=False, writable=True), default=None, metavar="FILE",
-              help="HTML file to write. It loads nothing from other files or hosts.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+              help="HTML file to write. The file loads nothing from other files or hosts.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures of the run as JSON.")
 def command(run: Optional[str], last: bool, path: Optional[str], as_json: bool) -> None:
     """Read the record that the daemon has written, and write the statistics of the run."""
     from ascpipe.report.advice import advice_of

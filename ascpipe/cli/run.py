@@ -31,24 +31,25 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set this variable for their
 @click.command("run", context_settings={"allow_interspersed_args": False},
                help="Run the Python program SCRIPT. Stand-ins replace missing packages of an Ascend server.")
 @click.option("--ranks", type=RankCountType(), default="1", show_default=True, metavar="N or MIN:MAX",
-              help="Number of training processes. With MIN:MAX, as many as the hosts can run.")
+              help="Number of training processes. With MIN:MAX, ascpipe starts as many as the hosts can run.")
 @click.option("--hosts", default=None, metavar="HOST:N,...",
               help="Machines and their numbers of ranks. Default: this machine.")
 @click.option("--hosts-script", type=click.Path(exists=True, dir_okay=False), default=None,
-              help="Program that prints the available machines, one HOST:N per line. It runs before each start.")
+              help="Program that prints the available machines, one HOST:N per line. The program runs before each "
+                   "start.")
 @click.option("--mpi", is_flag=True, help="Use MPI and mpirun instead of gloo and horovodrun.")
 @click.option("--restarts", type=click.IntRange(min=0), default=0, show_default=True,
-              help="How many times all ranks may be restarted after a failure.")
+              help="Maximum number of restarts of all ranks after a failure.")
 @click.option("--daemon", "daemon", default=None, metavar="NAME",
               help="Running daemon to use. Each rank of a machine needs its own daemon, such as "
                    "'NAME-{local_rank}'.")
 @click.option("--dashboard", is_flag=True,
-              help="Serve a page that shows the training in a browser. The program prints its address.")
+              help="Serve a page that shows the training in a browser. The program prints the address of the page.")
 @column_options
 @click.option("--take-over", is_flag=True,
               help="With --columns: continue from checkpoints that the program wrote without ascpipe.")
 @click.option("--pretrained", multiple=True, metavar="VARIABLE=PATH",
-              help="With --columns: files with the initial rows of the table of a variable. Repeatable.")
+              help="With --columns: files with initial rows of the table that replaces a variable. Repeatable.")
 @config_option
 @click.argument("script", type=click.Path(exists=True, dir_okay=False, readable=True))
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)

@@ -45,10 +45,10 @@ class Recorded(NamedTuple):
               help="Use all daemons of this user that record spans, for example the daemons of all ranks.")
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
-              help="TensorFlow timeline to add. The output omits activity of ascpipe before and after this timeline, "
-                   "except for 0.1 s.")
+              help="TensorFlow timeline to add. Activity of ascpipe more than 0.1 s before or after this timeline is "
+                   "omitted.")
 @click.option("--last", "seconds", type=click.FloatRange(0.001, 86400), default=None, metavar="SECONDS",
-              help="Write only the last seconds of the activity of ascpipe. Default: all that is recorded.")
+              help="Write only this many seconds at the end of ascpipe's activity. Default: all recorded activity.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], seconds: Optional[float],
             as_json: bool) -> None:

@@ -22,7 +22,7 @@ from ascpipe.names import RunDir
 
 @click.command("top", help="Show a live view of a daemon; q or Ctrl-C quits.")
 @name_option
-@click.option("--once", is_flag=True, help="Print all figures of one second, also to a file or a pipe.")
+@click.option("--once", is_flag=True, help="Print all figures of one second. The output may be a file or a pipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per second, like `ascpipe stats --json`.")
 @click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True, help="Order of the tables.")
 @click.option("--filter", "query", default="", metavar="TEXT", help="Show only tables whose names contain TEXT.")

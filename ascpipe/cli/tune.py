@@ -10,7 +10,7 @@ from ascpipe.logs import one_line
 @click.command("tune", help="Print what to change for the next run, with the expected gain. The default is the newest "
                             "run.", short_help="Print changes for the next run.")
 @click.argument("run", required=False, metavar="[RUN]")
-@click.option("--last", is_flag=True, help="Take the newest run.")
+@click.option("--last", is_flag=True, help="Use the newest run.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(run: Optional[str], last: bool, as_json: bool) -> None:
     """Print the recommendations from a run's report."""

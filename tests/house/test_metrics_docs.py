@@ -30,8 +30,8 @@ def lines():
         if metric.name in PARTS:
             title, common = PARTS[metric.name]
             labels = " and ".join(map("`{}`".format, common))
-            with_labels = ", with the label{} {}".format("s" * (len(common) > 1), labels) if common else ""
-            yield from ("", "{}{}:".format(title, with_labels), "", "| name | meaning |", "|---|---|")
+            labelled = "Metrics of {} have the label{} {}".format(title.lower(), "s" * (len(common) > 1), labels)
+            yield from ("", "{}:".format(labelled if common else title), "", "| name | meaning |", "|---|---|")
         assert metric.labels[:len(common)] == common, metric.name
         names = ", ".join(map("`{}`".format, (metric.name, *metric.labels[len(common):])))
         yield "| {} | {} |".format(names, metric.text)

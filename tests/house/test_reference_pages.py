@@ -30,13 +30,15 @@ def settings_page():
     """Each setting with its default and what it means."""
     text = (tree.ROOT / "ascpipe/defaults.toml").read_text()
     lines = ["# Settings", "",
-             "This page is generated from `ascpipe/defaults.toml`. A value is read from the first source that has one:",
+             "This page is generated from `ascpipe/defaults.toml`. A setting has the value of the first source that "
+             "contains the setting:",
              "",
              "1. the command line", "2. the environment variable `ASCPIPE_` + the name in capitals",
              "3. the file in `$ASCPIPE_CONFIG`", "4. the defaults below", "",
-             "`ascpipe config show --origin` shows the origin of each value. Bytes may have a unit: `128MiB`, `1GB`. "
+             "`ascpipe config show --origin` shows the origin of each value. Numbers of bytes may have a unit: "
+             "`128MiB`, `1GB`. "
              "The default of a setting marked *Expert* is suitable for nearly every program. Measure before you change "
-             "it. See [operations](../how-to/operations.md#settings).", ""]
+             "such a setting. See [operations](../how-to/operations.md#settings).", ""]
     for comment, name, value in re.findall(r"^((?:# .+\n)+)(\w+) = (.+)$", text, re.M):
         lines += ["## `{}`".format(name), "", "Default: `{}`.".format(value), ""]
         lines += [with_links(" ".join(line[2:] for line in comment.splitlines())), ""]
@@ -51,7 +53,8 @@ def paths_page():
     import ascpipe.tf as asc
     plain = {id(getattr(asc, name)): name for name in asc.__all__}
     lines = ["# Paths of `mx_rec`", "",
-             "Programs of Rec SDK import these names. Each name has a summary, or the equivalent name of `ascpipe.tf`. "
+             "Programs of Rec SDK import these names. Each name is followed by a summary, or by the equivalent "
+             "name of `ascpipe.tf`. "
              "See [from-mx_rec.md](../how-to/from-mx_rec.md).", ""]
     module, before, equal = None, {}, []
     for here, _, name in sorted(line.rpartition(".") for line in API if line.startswith("mx_rec.")):

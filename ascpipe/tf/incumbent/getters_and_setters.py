@@ -111,7 +111,7 @@ def is_asc_manager_initialized() -> bool:
 
 @checked(is_train_channel=boolean())
 def clear_channel(is_train_channel: bool = False) -> tf.Operation:
-    """Return a no-op. In Rec SDK, the op resets a counter of the channel. ascpipe has no such counter."""
+    """Return a no-op. In Rec SDK, the op resets a channel's counter, which does not exist in ascpipe."""
     return tf.no_op(name="clear_channel_{}".format(int(not is_train_channel)))
 
 
@@ -121,7 +121,7 @@ def export_table_instances() -> Dict[Any, Table]:
 
 
 def get_table_instance(variable: Any) -> Table:
-    """Return the table to which a variable of the default graph belongs. Raise ``KeyError`` for other variables."""
+    """Return the table to which a variable of the default graph belongs. Raise ``KeyError`` if there is none."""
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance(variable)
 
 

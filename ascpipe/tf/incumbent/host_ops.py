@@ -26,7 +26,7 @@ class HostOps:
 
     @staticmethod
     def clear_channel(channel_id: int = 0, name: Any = None) -> tf.Operation:
-        """Return a no-op. In Rec SDK, the op resets a counter of the channel. ascpipe has no such counter."""
+        """Return a no-op. In Rec SDK, the op resets a channel's counter, which does not exist in ascpipe."""
         return tf.no_op(name=name or "clear_channel_{}".format(channel_id))
 
     @staticmethod
@@ -96,7 +96,7 @@ class HostOps:
 
 
 def import_host_pipeline_ops(so_name: str = "") -> HostOps:
-    """Return the host ops.
+    """Return an object with the host ops of Rec SDK that ascpipe provides.
 
     ascpipe does not provide all host ops of Rec SDK. Calling a missing op raises an error.
 

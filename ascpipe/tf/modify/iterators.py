@@ -45,7 +45,7 @@ def get_target_batch(is_training: bool) -> Any:
 
 @checked(is_training=boolean())
 def get_initializer(is_training: bool) -> Optional[tf.Operation]:
-    """Return the op that initializes the iterators of a channel of a modified graph.
+    """Return the op that initializes a channel's iterators in a modified graph.
 
     The function uses the default graph. If the default graph was not modified, it uses the graph that was modified
     last.

@@ -196,7 +196,7 @@ def init(*use_mpi: bool, **kwargs: Any) -> None:
 
 
 def terminate_config_initializer() -> None:
-    """Shut down the pipeline. Afterwards, ``init`` may be called again. A second call only logs a warning."""
+    """Shut down the pipeline. Afterwards, ``init`` may be called again. A second shutdown only logs a warning."""
     process = Process.take_current()
     atexit.unregister(terminate_config_initializer)
     if process is None:
