@@ -31,7 +31,7 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set this variable for their
 @click.command("run", context_settings={"allow_interspersed_args": False},
                help="Run the Python program SCRIPT. Stand-ins replace missing packages of an Ascend server.")
 @click.option("--ranks", type=RankCountType(), default="1", show_default=True, metavar="N or MIN:MAX",
-              help="Number of training processes. With MIN:MAX, ascpipe starts as many as the hosts can run.")
+              help="Number of training processes. With MIN:MAX, ascpipe starts as many ranks as the hosts can run.")
 @click.option("--hosts", default=None, metavar="HOST:N,...",
               help="Machines and their numbers of ranks. Default: this machine.")
 @click.option("--hosts-script", type=click.Path(exists=True, dir_okay=False), default=None,

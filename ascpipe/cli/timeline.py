@@ -48,7 +48,7 @@ class Recorded(NamedTuple):
               help="TensorFlow timeline to add. Activity of ascpipe more than 0.1 s before or after this timeline is "
                    "omitted.")
 @click.option("--last", "seconds", type=click.FloatRange(0.001, 86400), default=None, metavar="SECONDS",
-              help="Write only this many seconds at the end of ascpipe's activity. Default: all recorded activity.")
+              help="Write only the last SECONDS of ascpipe's activity. Default: all recorded activity.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(given: Tuple[str, ...], of_all: bool, output: str, merge: Optional[str], seconds: Optional[float],
             as_json: bool) -> None:

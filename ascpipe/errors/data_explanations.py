@@ -40,8 +40,8 @@ DATA: Dict[str, Explanation] = {
         "Correct the features. `ascpipe data head FILE` prints the specs of the file, and `ascpipe data check` "
         "finds features with different types. `on_bad_record=\"skip\"` skips records without the features" + _WHERE),
     "E338": Explanation(
-        "The function `transform` of `asc.data.read` raised an error or returned a wrong value. It must return a dict "
-        "of arrays with one element per record, of the same types for every batch.", _STEP,
+        "The function `transform` of `asc.data.read` raised an error or returned a wrong value. The function must "
+        "return a dict of arrays with one element per record, of the same types for every batch.", _STEP,
         "Correct the function" + _WHERE),
     "E339": Explanation(
         "Training data cannot be read or converted for a reason that has no other code.", _STEP,

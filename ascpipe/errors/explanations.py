@@ -148,8 +148,8 @@ _OTHERS: Dict[str, Explanation] = {
         "The other process (trainer or daemon) did not send or receive a control message in time.", _SESSION,
         "Read the daemon's log (`ascpipe logs`)."),
     "E233": Explanation(
-        "The program of `ascpipe plan --program` did not start its pipeline. It ended earlier, or took longer than "
-        "`--timeout`.", NOTHING,
+        "The program of `ascpipe plan --program` did not start its pipeline. The program ended earlier, or took longer "
+        "than `--timeout`.", NOTHING,
         "Check that `ascpipe run` trains the program. For a program with feature columns, pass `--columns`."),
     "E234": Explanation(
         "`ascpipe report` or `ascpipe tune` has no record of the run, or the record is damaged or has fewer than "
@@ -219,7 +219,7 @@ _OTHERS: Dict[str, Explanation] = {
         "with `access_threshold`, or evict old keys."),
     "E321": Explanation(
         "There is no free shared memory for new entries or rows of a table.",
-        "This table is unchanged. All other effects are described for E320.",
+        "This table is unchanged. For all other effects, see E320.",
         "Increase the memory of the machine or container (Docker: `--memory`, `--shm-size`), or make the table "
         "smaller. `ascpipe plan` estimates the memory of a table."),
     "E322": Explanation(

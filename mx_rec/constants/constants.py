@@ -47,7 +47,7 @@ class MxRecMode(BaseEnum):
 
 
 class ApplyGradientsStrategy(BaseEnum):
-    """Strategy for gradients of duplicate keys in older versions of Rec SDK. ascpipe always sums these gradients."""
+    """Strategy for gradients of duplicate keys in older versions of Rec SDK. ascpipe always sums the gradients."""
 
     DIRECT_APPLY = "direct_apply"
     SUM_SAME_ID_GRADIENTS_AND_APPLY = "sum_same_id_gradients_and_apply"

@@ -82,7 +82,7 @@ def other_kinds():
     part = re.search(r"^## Programs of other kinds\n(.*?)^## What stays", FROM_TENSORFLOW, re.M | re.S).group(1)
     for section in re.split(r"^### ", part, flags=re.M)[1:]:
         heading, text = section.split("\n", 1)
-        yield heading, programs(text), re.findall(r"^It prints `(.*?)`", text, re.M)
+        yield heading, programs(text), re.findall(r"^The program prints `(.*?)`", text, re.M)
 
 
 BY_HEADING = {heading: blocks for heading, blocks, _ in other_kinds()}

@@ -121,7 +121,7 @@ def export_table_instances() -> Dict[Any, Table]:
 
 
 def get_table_instance(variable: Any) -> Table:
-    """Return the table to which a variable of the default graph belongs. Raise ``KeyError`` if there is none."""
+    """Return the table of a variable of the default graph. Raise ``KeyError`` if the variable has no table."""
     return ConfigInitializer.get_instance().sparse_embed_config.get_table_instance(variable)
 
 

@@ -96,7 +96,7 @@ class HostOps:
 
 
 def import_host_pipeline_ops(so_name: str = "") -> HostOps:
-    """Return an object with the host ops of Rec SDK that ascpipe provides.
+    """Return an object with the host ops of Rec SDK.
 
     ascpipe does not provide all host ops of Rec SDK. Calling a missing op raises an error.
 
