@@ -55,7 +55,7 @@ def from_command(checkpoint: str, names: Tuple[str, ...], tables: Tuple[str, ...
               help="Name of the variable of the table.")
 @click.option("--rows", multiple=True, type=click.IntRange(1, 1 << 31), metavar="N",
               help="Number of rows of the variable; rows without a key become zeros. One value per table. Default: the "
-                   "largest key plus 1; then each row needs a key.")
+                   "largest key plus 1, if each row has a key.")
 @click.option("--to", required=True, metavar="DIR/BASE-STEP", help="Name of the new checkpoint.")
 @as_json_option
 def to_command(checkpoint: str, tables: Tuple[str, ...], names: Tuple[str, ...], rows: Tuple[int, ...], to: str,

@@ -166,7 +166,7 @@ def check(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
 @click.option("--columns", default=None, metavar="NAME,...",
               help="Fields or features to convert, in the order of the output. NAME:TYPE also sets the type of a field "
                    "of text: int32, int64, float32, string or hex. Without --header, pass one name per field.")
-@click.option("--no-output-header", is_flag=True, help="Write no names of fields into text output.")
+@click.option("--no-output-header", is_flag=True, help="Do not write field names into text output.")
 @click.option("--compression", default=None, type=click.Choice(["gzip", "none"]),
               help="Compression of the output. Default: gzip if OUT ends in .gz.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists.")

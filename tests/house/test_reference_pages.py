@@ -33,7 +33,7 @@ def settings_page():
              "This page is generated from `ascpipe/defaults.toml`. A setting has the value of the first source that "
              "contains the setting:",
              "",
-             "1. the command line", "2. the environment variable `ASCPIPE_` + the name in capitals",
+             "1. the command line", "2. the environment variable: `ASCPIPE_` and the setting's name in capitals",
              "3. the file in `$ASCPIPE_CONFIG`", "4. the defaults below", "",
              "`ascpipe config show --origin` shows the origin of each value. Numbers of bytes may have a unit: "
              "`128MiB`, `1GB`. "
