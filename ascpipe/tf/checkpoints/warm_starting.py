@@ -84,18 +84,16 @@ class _Wanted(Rule):
          var_name_to_prev_var_name=Instance(dict, list, tuple, optional=True), allow_unverified=boolean())
 def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var_name_to_vocab_info: Any = None,
                var_name_to_prev_var_name: Any = None, *, allow_unverified: bool = False) -> Load:
-    """Initialize the default graph from checkpoints of another training run. Call this function like
-    ``tf.train.warm_start``.
+    """Initialize the default graph from checkpoints of another training run, like ``tf.train.warm_start``.
 
     Dense variables get new initializers. The returned function ``load`` loads the tables. Call ``load`` with the
-    session after the initializers and before the first batch. The best way is ``Scaffold(init_fn=lambda _, session:
-    load(session))``, because TensorFlow does not call ``init_fn`` if training continues from a checkpoint.
+    session after the initializers; a training step raises E263 before. The best way is ``Scaffold(init_fn=lambda _,
+    session: load(session))``, because TensorFlow does not call ``init_fn`` if training continues from a checkpoint.
 
     Args:
         ckpt_to_initialize_from: a checkpoint ``dir/base-step``, a directory, or a list of such paths. For a directory,
-            its newest checkpoint is used. If several paths of a list contain the same variable or table, the last one
-            is used. With a list, the other arguments must be lists of the same length, but ``var_name_to_vocab_info``
-            and ``var_name_to_prev_var_name`` may also be None.
+            its newest checkpoint is used. If several paths of a list contain the same variable or table, the last path
+            counts. With a list, other arguments must be lists of the same length; the last two may also be None.
         vars_to_warm_start: selection of variables and tables. A regular expression selects trainable variables and
             tables by the start of their names. A list may contain table names and regular expressions for all
             variables. A list may also contain variables, including variables of tables. None selects only variables
