@@ -93,7 +93,7 @@ def warm_start(ckpt_to_initialize_from: Any, vars_to_warm_start: Any = ".*", var
     Args:
         ckpt_to_initialize_from: a checkpoint ``dir/base-step``, a directory, or a list of such paths. For a directory,
             its newest checkpoint is used. If several paths of a list contain the same variable or table, the last path
-            counts. With a list, other arguments must be lists of the same length; the last two may also be None.
+            counts. With a list, other arguments must be lists of the same length; the two maps may also be None.
         vars_to_warm_start: selection of variables and tables. A regular expression selects trainable variables and
             tables by the start of their names. A list may contain table names and regular expressions for all
             variables. A list may also contain variables, including variables of tables. None selects only variables
