@@ -12,6 +12,7 @@ SLEEPS = {
     "tests/support/programs/deaths.py": "a trainer that is slow, a daemon that is stopped for seconds",
     "tests/tf/test_read_sessions.py": "counts threads again, and interrupts a process at any moment",
     "tests/fault/test_read_kills.py": "kills a process at any moment",
+    "tests/ranks/test_read_kills.py": "kills a rank at any moment",
     "tests/support/programs/reading.py": "kills a worker at any moment of a step",
     "tests/fault/test_slow_trainers.py": "measures processes that wait for another one",
     "tests/support/programs/leaving.py": "lets a signal come while a call is under way",
