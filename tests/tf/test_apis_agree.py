@@ -98,12 +98,12 @@ EXCEPTIONS: Dict[str, Difference] = {
         lambda program: not is_linear(program),
         lambda api, wanted: wanted._replace(form="distinct")
         if api == COLUMNS or api == ASC and wanted.program.pooling == "bags" else wanted,
-        (PAGE, "With `lookup_sparse` and feature columns, such an op receives a row for each distinct id of a lookup, "
-               "as in TensorFlow.")),
+        (PAGE, "With `lookup_sparse` and feature columns, an op on the gradient receives a row for each distinct id of "
+               "a lookup, as in TensorFlow.")),
     "ops on gradients read the sum of each key in mx_rec, as in Rec SDK": Difference(
         lambda program: not is_linear(program), of(MX_REC, lambda wanted: wanted._replace(form="sums")),
         (PAGE, "one sum per key instead: - There are several ranks. A warning is logged for each table. - The program "
-               "uses `mx_rec`, as in Rec SDK")),
+               "uses `mx_rec`, which behaves like Rec SDK.")),
     "only tables of columns are represented in tf.trainable_variables()": Difference(
         lambda program: program.way in OF_TRAINABLE and not program.frozen and not moves_all_rows(program),
         only_columns_train,
