@@ -216,7 +216,8 @@ def test_a_function_that_fails_later_is_an_error_of_its_batch(path, change, text
 
 
 def test_no_batch_is_an_error_of_read(path):
-    with tf.Graph().as_default(), pytest.raises(tf.errors.InvalidArgumentError, match="E334: The data has 50 records"):
+    with tf.Graph().as_default(), pytest.raises(
+            tf.errors.InvalidArgumentError, match="E334: The data has 50 records.*The data is in " + re.escape(path)):
         asc.data.read(path, {"user": SPECS["user"]}, 100, drop_remainder=True, transform=doubled)
 
 

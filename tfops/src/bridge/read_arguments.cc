@@ -244,6 +244,14 @@ void OpenRowGroups(const ReadArguments& arguments, ReadSettings* settings) {
   settings->readers = 1;  // each reader would decode all row groups
 }
 
+// Returns a sentence that names the first file, for error messages.
+std::string NamesFiles(const ReadArguments& arguments) {
+  const bool is_parquet = !arguments.parquet_files.empty();
+  const std::size_t files = is_parquet ? arguments.parquet_files.size() : arguments.sources.size();
+  const std::string& first = is_parquet ? arguments.parquet_files.front().path : arguments.sources.front().path;
+  return files == 1 ? Text("The data is in ", first) : Text("The first of the ", files, " files is ", first);
+}
+
 }  // namespace
 
 Status ReadArgumentsOf(OpKernelConstruction* construction, ReadArguments* arguments) {
@@ -268,7 +276,8 @@ Status OpenRead(const ReadArguments& arguments, std::shared_ptr<const ReadSettin
   } else {
     OpenRowGroups(arguments, opened.get());
   }
-  TF_RETURN_IF_ERROR(ToStatus(BatchPlan::Check(opened->plan)));
+  const CoreStatus plan = BatchPlan::Check(opened->plan);
+  if (!plan.ok()) return ToStatus(CoreStatus(plan.code(), Text(plan.text(), ". ", NamesFiles(arguments))));
   *settings = opened;
   return OkStatus();
 }
