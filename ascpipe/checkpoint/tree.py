@@ -59,6 +59,17 @@ class Records(NamedTuple):
     manifest: Manifest
     pair: Pair
 
+    @property
+    def bytes(self) -> int:
+        """Return the total size of the files of the checkpoint, without its records."""
+        return (sum(piece.file_bytes for _, _, piece in self.manifest.arrays())
+                + sum(file.size for file in self.pair.dense.values()))
+
+    @property
+    def kind(self) -> str:
+        """Return ``full`` or ``delta``."""
+        return "full" if self.manifest.parent is None else "delta"
+
 
 class Tree:
     """Open directory of the sparse part of a checkpoint.

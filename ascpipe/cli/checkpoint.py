@@ -108,7 +108,6 @@ def show(prefix: str, as_json: bool) -> None:
 
 def summary(looked: "Looked") -> Dict[str, Any]:
     """Return the entry of a checkpoint in ``list --json``."""
-    from ascpipe.cli.found_checkpoints import saved_bytes
 
     about: Dict[str, Any] = {
         "checkpoint": looked.place.prefix, "state": looked.state,
@@ -118,8 +117,8 @@ def summary(looked: "Looked") -> Dict[str, Any]:
     if looked.records is not None:
         manifest = looked.records.manifest
         parent = manifest.parent
-        about.update(kind="full" if parent is None else "delta", parent=None if parent is None else parent.stem,
-                     step=manifest.step, saved_at=_time(manifest.saved_at), bytes=saved_bytes(looked.records),
+        about.update(kind=looked.records.kind, parent=None if parent is None else parent.stem,
+                     step=manifest.step, saved_at=_time(manifest.saved_at), bytes=looked.records.bytes,
                      tables=len(manifest.tables), rows=sum(spec.rows for spec in manifest.tables),
                      ranks=len(manifest.slices))
     return about

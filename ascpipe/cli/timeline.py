@@ -145,8 +145,8 @@ def events_of_exchanges(recorded: trainer_spans.RecordedExchanges) -> List[Dict[
     """Return an event that names a rank in the trace viewer, followed by one event per exchange of the rank."""
     return [_named(recorded.pid, "exchanges of rank {}".format(recorded.rank))] + [_event(
         recorded.pid, span, "{} {}".format(span.kind, span.ticket) if span.ticket else span.kind,
-        {name: getattr(span, name) for name in (
-            "kind", "sequence", "stream", "ticket", "bytes_sent", "bytes_received", "waited_us", "last")})
+        {"rank": recorded.rank, **{name: getattr(span, name) for name in (
+            "kind", "sequence", "stream", "ticket", "bytes_sent", "bytes_received", "waited_us", "last")}})
         for span in recorded.spans]
 
 

@@ -3,9 +3,10 @@
 The first line of a file describes the run. Each other line is a sample: the fields of an answer to ``status`` that
 change. The file is JSON lines, so that a killed daemon leaves all samples but the last one.
 """
+import contextlib
 import json
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Sequence
 
 from ascpipe.control.saves import Save
 from ascpipe.directories import user_state
@@ -91,8 +92,27 @@ def thinned(lines: Sequence[str]) -> List[str]:
 def names() -> List[str]:
     """Return the names of all records, newest first."""
     base = base_dir()
-    files = [entry for entry in (os.scandir(base) if os.path.isdir(base) else []) if entry.name.endswith(SUFFIX)]
-    return [entry.name[:-len(SUFFIX)] for entry in sorted(files, key=lambda entry: -entry.stat().st_mtime)]
+    found = []
+    for entry in os.scandir(base) if os.path.isdir(base) else []:
+        if entry.name.endswith(SUFFIX):
+            with contextlib.suppress(FileNotFoundError):  # another daemon has just removed it
+                found.append((entry.stat().st_mtime, entry.name[:-len(SUFFIX)]))
+    return [name for _, name in sorted(found, reverse=True)]
+
+
+def superseded(known: Sequence[str], most: int, running: Collection[str]) -> List[str]:
+    """Return the names of the records to remove, so that ``most`` records are kept.
+
+    The newest record of each running daemon is kept in addition, because the daemon may still write it.
+
+    Args:
+        known: names of all records, newest first.
+        most: number of records to keep.
+        running: names of running daemons.
+    """
+    daemons = [name.rpartition("-")[0] for name in known]
+    return [name for place, name in enumerate(known)
+            if place >= most and (daemons[place] not in running or daemons[place] in daemons[:place])]
 
 
 def read(name: str) -> Record:

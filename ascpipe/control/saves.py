@@ -2,11 +2,14 @@
 import json
 import logging
 import os
-from typing import Any, List, NamedTuple
+from typing import Any, List, NamedTuple, Optional
 
 from ascpipe.names import RunDir
 
 MOST_SAVES = 32  #: older entries are removed
+FULL = "full"
+DELTA = "delta"
+KINDS = (FULL, DELTA, "")  #: kinds of checkpoints; the last one is unknown
 _MOST_BYTES = 1 << 18
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -20,11 +23,15 @@ class Save(NamedTuple):
         prefix: absolute path ``directory/base-step``.
         at: time at which the checkpoint was complete, in seconds since 1970.
         seconds: duration of the save.
+        bytes: size of its files, or None if it is unknown.
+        kind: ``full``, ``delta``, or an empty string if it is unknown.
     """
 
     prefix: str
     at: float
     seconds: float
+    bytes: Optional[int] = None
+    kind: str = ""
 
 
 def note(run: RunDir, save: Save) -> None:
@@ -50,10 +57,11 @@ def read(run: RunDir) -> List[Save]:
             found = json.loads(file.read(_MOST_BYTES))
     except (OSError, ValueError):
         return []
-    return [Save(str(one[0]), float(one[1]), float(one[2])) for one in found if _is_valid(one)] \
+    return [Save(str(one[0]), float(one[1]), float(one[2]), *one[3:]) for one in found if _is_valid(one)] \
         if isinstance(found, list) else []
 
 
 def _is_valid(entry: Any) -> bool:
-    return (isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str)
-            and all(isinstance(number, (int, float)) for number in entry[1:]))
+    return (isinstance(entry, list) and len(entry) == 5 and isinstance(entry[0], str)
+            and all(isinstance(number, (int, float)) for number in entry[1:3])
+            and (entry[3] is None or type(entry[3]) is int) and entry[4] in KINDS)

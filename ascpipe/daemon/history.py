@@ -4,6 +4,7 @@ The event loop only takes the samples. A thread writes them, so a file system th
 event loop. A file has at most ``MOST`` samples. When it is full, every second sample is removed, and the interval
 doubles. The files of the last ``recorded_runs`` runs are kept.
 """
+import contextlib
 import json
 import logging
 import os
@@ -16,6 +17,7 @@ from typing import Any, Callable, Dict, List, Optional
 from ascpipe import __version__, names
 from ascpipe.config import Settings
 from ascpipe.control import run_record, saves
+from ascpipe.control.client import running_daemons
 from ascpipe.directories import refusing, user_state
 from ascpipe.errors import AscpipeError
 from ascpipe.names import RunDir
@@ -158,9 +160,17 @@ def _create(path: str, head: str, most: int) -> None:
         os.makedirs(os.path.dirname(user_state()), mode=0o700, exist_ok=True)
         names.make_private_dir(user_state())
         names.make_private_dir(base)
-    for old in run_record.names()[most - 1:]:
-        os.unlink(os.path.join(base, old + run_record.SUFFIX))
+    for old in run_record.superseded(run_record.names(), most - 1, _running()):
+        with contextlib.suppress(FileNotFoundError):  # another daemon has just removed it
+            os.unlink(os.path.join(base, old + run_record.SUFFIX))
     _write(path, [head + "\n"])
+
+
+def _running() -> List[str]:
+    try:
+        return running_daemons()
+    except AscpipeError:  # the directory of run directories is damaged
+        return []
 
 
 def _append(path: str, line: str) -> None:

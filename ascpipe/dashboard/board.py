@@ -7,15 +7,16 @@ import time
 from typing import Any, Deque, Dict, List, Optional, Tuple
 
 from ascpipe.control import messages, saves
-from ascpipe.control.client import ask, running_daemons
+from ascpipe.control.client import ask
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.control.web import Server
 from ascpipe.dashboard.history import TICK_S, History
 from ascpipe.dashboard.lookups import Lookups, arguments_of_timeline
+from ascpipe.dashboard.ranks import Ranks
 from ascpipe.dashboard.site import NotThereError, Query, Site, as_json, parameters
 from ascpipe.dashboard.snapshot import Look, pids_of, point, snapshot
 from ascpipe.errors import AscpipeError
-from ascpipe.names import RunDir, run_dir
+from ascpipe.names import RunDir
 
 LOOKS = 4  #: queries for each point of the history; shares of time have a resolution of 100 / ``KEPT_LOOKS`` %
 KEPT_LOOKS = 11  #: answers from which rates are computed, of about five seconds
@@ -23,8 +24,6 @@ ASK_S = 1.0  #: timeout for an answer of the daemon
 MOST_VIEWERS = 32  #: maximum number of open pages
 MOST_PEERS = 16  #: maximum number of other connections
 TIMELINE_S = 2.0  #: seconds of activity that the page shows
-_MOST_RANKS = 16  # further ranks of this machine are not shown
-_ASK_RANK_S = 0.1
 _HOT_KEYS = "20"
 _FRESH_S = {"/hotkeys": 10.0, "/timeline": 5.0, "/checkpoints": 2.0, "/verify": 3600.0}  # maximum age of outputs
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -39,12 +38,14 @@ class Board:
         run: run directory of the daemon.
         listener: listening socket of a loopback address, which ``close`` closes.
         token: secret of the page's address.
+        history: earlier points, to which points are added.
     """
 
-    def __init__(self, run: RunDir, listener: socket.socket, token: str) -> None:
+    def __init__(self, run: RunDir, listener: socket.socket, token: str, history: Optional[History] = None) -> None:
         self._run = run
-        self._history = History()
+        self._history = History() if history is None else history
         self._lookups = Lookups()
+        self._ranks = Ranks(run.name)
         self._looks: Deque[Look] = collections.deque(maxlen=KEPT_LOOKS)
         self._silent = "The daemon has not answered yet."
         self._look_at = time.monotonic()
@@ -112,32 +113,21 @@ class Board:
             return
         shown = snapshot(self._looks)
         overview, tables = point(self._looks, shown)
-        self._history.add(now, shown["rates"]["bottleneck"], overview, tables)
-        self._publish({"silent": "", "time": now, "point": overview, "ranks": self._ranks(
-            shown["status"]), "saves": [dict(save._asdict()) for save in saves.read(self._run)], **shown})
+        ranks = self._ranks.look([look.status for look in self._looks])
+        self._history.add(now, shown["rates"]["bottleneck"], overview, tables,
+                          {one["rank"]: one["rates"] or {} for one in ranks})
+        self._publish({"silent": "", "time": now, "point": overview, "ranks": ranks,
+                       "saves": [dict(save._asdict()) for save in saves.read(self._run)], **shown})
 
     def _publish(self, told: Dict[str, Any]) -> None:
         self._event = _event(told)
         self._server.publish(self._event)
 
-    def _ranks(self, status: Dict[str, Any]) -> List[Dict[str, Any]]:
-        """Return the exchange statistics of all ranks on this machine. Each rank has its own daemon."""
-        mine = status["exchanges"]
-        if mine is None:
-            return []
-        found = [{**mine, "daemon": self._run.name}]
-        for name in [name for name in running_daemons() if name != self._run.name][:_MOST_RANKS]:
-            try:
-                theirs = ask(run_dir(name), messages.Status(), _ASK_RANK_S)["exchanges"]
-            except AscpipeError:  # the daemon exits, or is busy
-                continue
-            if theirs is not None and theirs["ranks"] == mine["ranks"] and theirs["rank"] != mine["rank"]:
-                found.append({**theirs, "daemon": name})
-        return sorted(found, key=lambda one: int(one["rank"]))
-
     # ---- sources of the page
 
     def _history_of(self, query: Query) -> Optional[bytes]:
+        if "ranks" in query:
+            return as_json(self._history.ranks())
         if "table" not in query:
             return as_json(self._history.overview())
         found = self._history.table(query["table"])
@@ -153,7 +143,8 @@ class Board:
             "hotkeys", "--name", self._run.name, "--count", _HOT_KEYS, "--json", "--", table])
 
     def _timeline(self, query: Query) -> Optional[bytes]:
-        return self._output("/timeline", arguments_of_timeline(self._run.name, TIMELINE_S))
+        return self._output("/timeline", arguments_of_timeline(
+            [self._run.name, *self._ranks.recording], TIMELINE_S))
 
     def _checkpoints(self, query: Query) -> Optional[bytes]:
         known = saves.read(self._run)

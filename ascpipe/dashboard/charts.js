@@ -34,7 +34,8 @@ function short(value) {
 const percent = (value) => value === null || value === undefined ? "-" : (100 * value).toFixed(1) + " %";
 const clock = (time) => new Date(1000 * time).toLocaleTimeString();
 
-// Line chart of series over time, with a table behind it. `series`: [{name, label}]; `format`: value -> text;
+// Line chart of series over time, with a table behind it. `series`: [{name, label, points: whether to draw all points}];
+// `format`: value -> text;
 // `words`: names of the values of a chart of words, which are then 0, 1, ...
 class Chart {
   constructor(parent, title, series, format, words) {
@@ -71,7 +72,7 @@ class Chart {
       width: this.place.clientWidth || 320, height: HEIGHT, scales: {y}, cursor: {y: false},
       axes: [axis(), axis(Object.assign({values: (plot, values) => text(values)}, splits))],
       series: [{label: "time"}, ...this.series.map((one, index) => ({
-        label: one.label, stroke: color(index), width: 2, points: {show: this.words ? true : undefined, size: 3},
+        label: one.label, stroke: color(index), width: 2, points: {show: this.words || one.points ? true : undefined, size: one.points ? 7 : 3},
         paths: this.words ? uPlot.paths.stepped({align: 1}) : undefined,
         value: (plot, value) => this.format(value)}))],
     }, this.data, this.place);

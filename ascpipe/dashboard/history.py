@@ -1,16 +1,19 @@
 """Class ``History``, which keeps the statistics of the last hour for the charts of the dashboard."""
 import math
 from array import array
+from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 TICK_S = 2.0  #: seconds between two points
 POINTS = 1800  #: maximum number of points, an hour
 MOST_TABLES = 64  #: further tables have no history
+MOST_RANKS = 17  #: further ranks have no history
 
 #: series of the whole training, by name: numbers per second, shares from 0 to 1, or numbers of batches
 OVERVIEW = ("steps", "ids", "records", "step_waits", "device_hit_rate", "host_hit_rate", "rows_in", "rows_out",
-            "rows_read", "rows_written", "depth", "sent_bytes", "received_bytes", "rank_waits")
+            "rows_read", "rows_written", "depth")
 OF_TABLE = ("ids", "device_hit_rate", "rows_in", "keys")  #: series of each table
+OF_RANK = ("steps", "sent_bytes", "waited")  #: series of each rank of this machine
 
 Values = Mapping[str, Optional[float]]
 
@@ -33,9 +36,9 @@ class _Columns:
 
 
 class History:
-    """Points of the last hour. Memory is bounded, because the numbers of points, tables and series are limited.
+    """Points of the last hour. Memory is bounded, because the numbers of points, tables, ranks and series are limited.
 
-    With 64 tables, there are 14 + 64 * 4 series of 1800 values of 4 bytes, which take 2 MB.
+    With 64 tables and 17 ranks, there are 11 + 64 * 4 + 17 * 3 series of 1800 values of 4 bytes, which take 2.3 MB.
     """
 
     def __init__(self) -> None:
@@ -43,11 +46,13 @@ class History:
         self._words: List[str] = []
         self._overview = _Columns(OVERVIEW, 0)
         self._tables: Dict[str, _Columns] = {}
+        self._ranks: Dict[int, _Columns] = {}
 
     def __len__(self) -> int:
         return len(self._times)
 
-    def add(self, time_s: float, bottleneck: str, overview: Values, tables: Mapping[str, Values]) -> None:
+    def add(self, time_s: float, bottleneck: str, overview: Values, tables: Mapping[str, Values],
+            ranks: Mapping[int, Values] = MappingProxyType({})) -> None:
         """Add a point, and remove points that are older than one hour.
 
         Args:
@@ -55,6 +60,7 @@ class History:
             bottleneck: word for the bottleneck, or an empty string if the daemon does not answer.
             overview: values of ``OVERVIEW``. Missing values and None are gaps.
             tables: values of ``OF_TABLE``, by name of the table.
+            ranks: values of ``OF_RANK``, by rank.
         """
         self._times.append(time_s)
         del self._times[:-POINTS]
@@ -65,6 +71,11 @@ class History:
                 self._tables[name] = _Columns(OF_TABLE, len(self._times) - 1)
         for name, columns in self._tables.items():
             columns.add(tables.get(name, {}))
+        for rank in ranks:
+            if rank not in self._ranks and len(self._ranks) < MOST_RANKS:
+                self._ranks[rank] = _Columns(OF_RANK, len(self._times) - 1)
+        for rank, columns in self._ranks.items():
+            columns.add(ranks.get(rank, {}))
 
     def overview(self) -> Dict[str, Any]:
         """Return lists of equal length: ``time`` (seconds since 1970), ``bottleneck`` (one word per point) and
@@ -78,6 +89,12 @@ class History:
         columns = self._tables.get(name)
         return None if columns is None else {
             "time": [round(time, 3) for time in self._times], "series": columns.series()}
+
+    def ranks(self) -> Dict[str, Any]:
+        """Return ``time`` and ``series`` of all ranks. The name of a series is ``steps 0`` for the steps of rank 0."""
+        return {"time": [round(time, 3) for time in self._times],
+                "series": {"{} {}".format(name, rank): values for rank, columns in sorted(self._ranks.items())
+                           for name, values in columns.series().items()}}
 
     def _forget_one(self, present: Mapping[str, Values]) -> bool:
         """Remove the history of a table that no longer exists. Return False if all tables still exist."""

@@ -145,6 +145,7 @@ def _error(text: str) -> bytes:
     return json.dumps({"error": text}).encode()
 
 
-def arguments_of_timeline(name: str, seconds: float) -> List[str]:
-    """Return the arguments of the ``ascpipe timeline`` command that writes the last ``seconds`` of recorded spans."""
-    return ["timeline", "--name", name, "--last", "{:g}".format(seconds), "--output", OUTPUT]
+def arguments_of_timeline(names: Sequence[str], seconds: float) -> List[str]:
+    """Return the arguments of the ``ascpipe timeline`` command that writes the last ``seconds`` of spans of daemons."""
+    return ["timeline", *(word for name in names for word in ("--name", name)), "--last", "{:g}".format(seconds),
+            "--output", OUTPUT]

@@ -3,8 +3,8 @@
 
 const token = new URLSearchParams(location.search).get("token") || "";
 const POINTS = 1800;
-const state = {last: null, history: {time: [], bottleneck: [], series: {}}, table: null, tableHistory: null, saves: "",
-               checkpoints: [], verified: {}, charts: [], tableCharts: []};
+const state = {last: null, history: null, early: [], table: null, tableHistory: null, charts: [],
+               tableCharts: []};
 
 // ---- data
 
@@ -32,47 +32,6 @@ function addPoint(history, time, point, word) {
     const value = point[name];
     history.series[name] = [...history.series[name].slice(drop), value === undefined ? null : value];
   }
-}
-
-// ---- checkpoints
-
-function age(time) {
-  const passed = Date.now() / 1000 - time;
-  if (passed < 120) return passed.toFixed(0) + " s ago";
-  return passed < 7200 ? (passed / 60).toFixed(0) + " min ago" : (passed / 3600).toFixed(1) + " h ago";
-}
-
-function showCheckpoints(told) {
-  const text = JSON.stringify(told.saves);
-  if (text !== state.saves) {
-    state.saves = text;
-    fetched("checkpoints").then((found) => { state.checkpoints = found; if (state.last) showCheckpoints(state.last); },
-      (error) => { byId("checkpoints-text").textContent = String(error.message); });
-  }
-  byId("checkpoints-text").textContent = told.saves.length ? "Checkpoints that this session has saved, the newest first." :
-    "This session has saved no checkpoint.";
-  const known = Object.fromEntries(state.checkpoints.map((one) => [one.checkpoint, one]));
-  const of = (save, name) => known[save.prefix] && known[save.prefix][name] !== null ? known[save.prefix][name] : null;
-  fill("checkpoints-table", "Checkpoints", [
-    ["checkpoint", (save) => save.prefix], ["saved", (save) => age(save.at)], ["duration", (save) => seconds(save.seconds)],
-    ["MiB", (save) => of(save, "bytes") === null ? "-" : mib(of(save, "bytes"))],
-    ["rows", (save) => whole(of(save, "rows"))], ["kind", (save) => of(save, "kind") || "-", true],
-    ["files", (save) => of(save, "state") || (state.checkpoints.length ? "deleted" : "-"), true],
-    ["verified", (save, cell) => state.verified[save.prefix] || (of(save, "state") ?
-      button(cell, "Verify", () => verify(save.prefix)) : "-"), true],
-  ], [...told.saves].reverse(), (save) => save.prefix);
-}
-
-async function verify(prefix) {
-  state.verified[prefix] = "reading ...";
-  showCheckpoints(state.last);
-  try {
-    const found = await fetched("verify", {checkpoint: prefix});
-    state.verified[prefix] = found.length && found[0].verified ? "ok" : "BAD: " + ((found[0] || {}).problem || "not found");
-  } catch (error) {
-    state.verified[prefix] = error.message;
-  }
-  showCheckpoints(state.last);
 }
 
 // ---- one table
@@ -132,6 +91,7 @@ async function readTimeline() {
     for (const event of spans) rows.get(event.pid).spans.push([(event.ts - begin) / 1e6, event.dur / 1e6, event.name]);
     const found = [...rows.values()];
     timeline.show(found);
+    showWaits(spans, begin);
     const end = found.reduce((last, row) => row.spans.reduce((so, one) => Math.max(so, one[0] + one[1]), last), 0);
     text.textContent = "The activity of workers and ranks in the last " + end.toFixed(1) + " s. Numbers are batches. Drag to zoom.";
     fill("timeline-table", "Activity in this time", [
@@ -160,10 +120,24 @@ function charts() {
     new Chart(place, "Rows moved per second", [{name: "rows_in", label: "in"}, {name: "rows_out", label: "out"},
       {name: "rows_read", label: "read"}, {name: "rows_written", label: "written"}], short),
     new Chart(place, "Batches ready", [{name: "depth", label: "batches"}], short)];
-  const ranks = byId("ranks-charts");
-  state.charts.push(
-    new Chart(ranks, "Bytes per second", [{name: "sent_bytes", label: "sent"}, {name: "received_bytes", label: "received"}], short),
-    new Chart(ranks, "Waits for other ranks", [{name: "rank_waits", label: "share of time"}], percent));
+  saveCharts();
+}
+
+// Add a point to the charts. Points that arrive before the history are kept until it is there.
+function keep(time, point, word) {
+  if (state.history === null) {
+    state.early.push([time, point, word]);
+    return;
+  }
+  addPoint(state.history, time, point, word);
+  showHistory();
+}
+
+function begin(history) {
+  state.history = history;
+  for (const point of state.early) addPoint(history, ...point);
+  state.early = [];
+  showHistory();
 }
 
 function showHistory() {
@@ -177,8 +151,7 @@ function show(told) {
   byId("state").className = told.silent ? "silent" : "";
   if (told.silent) {
     byId("state").textContent = told.silent;
-    addPoint(state.history, told.time, {}, "");
-    showHistory();
+    keep(told.time, {}, "");
     return;
   }
   const isFirst = state.last === null;
@@ -191,15 +164,17 @@ function show(told) {
   if (byId("bottleneck").textContent !== told.rates.bottleneck) byId("bottleneck").textContent = told.rates.bottleneck;
   byId("bottleneck").title = told.limit;
   for (const panel of [showOverview, showWarnings, showTables, showWorkers, showRanks, showCheckpoints]) panel(told);
-  addPoint(state.history, told.time, told.point, told.rates.bottleneck);
-  showHistory();
+  keep(told.time, told.point, told.rates.bottleneck);
   const mine = told.rates.tables.find((one) => one.table === state.table);
   if (state.tableHistory && mine) {
     const keys = status.tables.find((one) => one.name === state.table).keys;
     addPoint(state.tableHistory, told.time, Object.assign({keys}, mine), "");
     for (const chart of state.tableCharts) chart.show(state.tableHistory.time, state.tableHistory.series);
   }
-  if (isFirst) readTimeline();
+  if (isFirst) {
+    performance.mark("figures"); // the bench measures the time until here
+    readTimeline();
+  }
 }
 
 async function start() {
@@ -207,22 +182,23 @@ async function start() {
   for (const [id, press] of [
     ["timeline-read", readTimeline], ["zoom-in", () => timeline.zoom(0.5, 0)], ["zoom-out", () => timeline.zoom(2, 0)],
     ["earlier", () => timeline.zoom(1, -0.5)], ["later", () => timeline.zoom(1, 0.5)], ["zoom-all", () => timeline.all()],
-    ["hot-again", () => readHotKeys(state.table)]]) byId(id).addEventListener("click", press);
+    ["hot-again", () => readHotKeys(state.table)], ["waits-read", readTimeline]]) byId(id).addEventListener("click", press);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    for (const chart of [...state.charts, ...state.tableCharts, timeline]) chart.draw();
+    for (const chart of [...state.charts, ...state.tableCharts, ...ranks.charts, ...checkpoints.charts, timeline]) chart.draw();
   });
-  try {
-    state.history = await fetched("history");
-  } catch (error) {
-    byId("state").textContent = error.message;
-    return;
-  }
   const events = new EventSource("events?" + new URLSearchParams({token}));
   events.onmessage = (event) => show(JSON.parse(event.data));
   events.onerror = () => {
     byId("state").className = "silent";
     byId("state").textContent = "The connection to the dashboard is lost. The page tries again.";
   };
+  try {
+    begin(await fetched("history")); // beside the events, so that the first figures do not wait for it
+  } catch (error) {
+    events.close();
+    byId("state").textContent = error.message;
+    return;
+  }
 }
 
 start();

@@ -128,16 +128,3 @@ function showWorkers(told) {
     ["full", (one) => seconds(one.full_s)], ["program waits", (one) => seconds(one.waited_s)],
   ], told.status.reading ? [told.status.reading] : [], () => "reading");
 }
-
-function showRanks(told) {
-  byId("ranks-text").textContent = told.ranks.length ? "Ranks of this machine. Others waited longest for rank " +
-    told.ranks[0].slowest + ": " + seconds(told.ranks[0].slowest_s) + "." : "This training has one rank.";
-  byId("ranks-charts").hidden = !told.ranks.length;
-  fill("ranks-table", "Exchanges of each rank", [
-    ["rank", (one) => one.rank + " of " + one.ranks], ["exchanges", (one) => whole(one.exchanges)],
-    ["MiB sent", (one) => mib(one.bytes_sent)], ["MiB received", (one) => mib(one.bytes_received)],
-    ["in exchanges", (one) => seconds(one.time_s)], ["waited for others", (one) => seconds(one.waited_s)],
-    ["now", (one) => one.does + (one.since_s === null ? "" : " for " + seconds(one.since_s)), true],
-    ["daemon", (one) => one.daemon, true],
-  ], told.ranks, (one) => String(one.rank));
-}

@@ -29,6 +29,8 @@ _HEADERS = (
 _FILES = {
     "/page.js": (os.path.join(HERE, "page.js"), _JS),
     "/panels.js": (os.path.join(HERE, "panels.js"), _JS),
+    "/ranks.js": (os.path.join(HERE, "ranks.js"), _JS),
+    "/checkpoints.js": (os.path.join(HERE, "checkpoints.js"), _JS),
     "/charts.js": (os.path.join(HERE, "charts.js"), _JS),
     "/page.css": (os.path.join(HERE, "page.css"), _CSS),
     "/page.svg": (os.path.join(HERE, "page.svg"), "image/svg+xml"),

@@ -55,7 +55,6 @@ def point(looks: Sequence[Look], shown: Mapping[str, Any]) -> Tuple[Dict[str, Op
                                               "rows_in", "rows_out", "rows_read", "depth")}
     overview["rows_written"] = told["rows_written"]
     overview["records"] = None if reading is None else reading["records"]
-    overview.update(_exchange_rates(looks[0].status, looks[-1].status))
     keys = {table["name"]: table["keys"] for table in shown["status"]["tables"]}
     return overview, {table["table"]: {name: keys.get(table["table"]) if name == "keys" else table[name]
                                        for name in OF_TABLE} for table in told["tables"]}
@@ -84,13 +83,3 @@ def _processes(looks: Sequence[Look]) -> List[Dict[str, Any]]:
 
 def _share(before: Optional[float], after: Optional[float], seconds: float) -> Optional[float]:
     return None if before is None or after is None or seconds <= 0 else (after - before) / seconds
-
-
-def _exchange_rates(before: Status, after: Status) -> Dict[str, Optional[float]]:
-    old = before["exchanges"]
-    new = after["exchanges"]
-    seconds = after["uptime_s"] - before["uptime_s"]
-    if old is None or new is None or seconds <= 0 or before["trainer"] != after["trainer"]:
-        return {}
-    return {name: max(0.0, new[field] - old[field]) / seconds for name, field in (
-        ("sent_bytes", "bytes_sent"), ("received_bytes", "bytes_received"), ("rank_waits", "waited_s"))}

@@ -1,12 +1,14 @@
 """Statistics of a recorded run, computed with the functions of ``ascpipe stats``."""
 import collections
-from typing import Any, Dict, List, Mapping, Optional
+import contextlib
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ascpipe.control import run_record
 from ascpipe.errors import RecordError
 from ascpipe.figures.rates import NOTHING, bottleneck, busy, rates
 from ascpipe.figures.reading import reading_rates
 from ascpipe.logs import one_line
+from ascpipe.report.ranks import last_exchanges, of_one_run, rank_figures
 
 _WINDOW = 5  # number of samples from which a bottleneck is computed, as in one interval of `ascpipe stats`
 
@@ -31,8 +33,25 @@ def record_of(name: Optional[str], last: bool) -> run_record.Record:
     return record
 
 
-def figures_of(record: run_record.Record) -> Dict[str, Any]:
-    """Return the statistics that ``report.page`` and ``report.advice_of`` need. The function is pure."""
+def other_records(record: run_record.Record) -> List[run_record.Record]:
+    """Return the readable records that may belong to other ranks of a run. A run with one rank has no such records."""
+    found: List[run_record.Record] = []
+    if last_exchanges(record) is None:
+        return found
+    for name in run_record.names():
+        if name != record.name:
+            with contextlib.suppress(ValueError, OSError):  # it is damaged, or was removed
+                found.append(run_record.read(name))
+    return [other for other in found if other.samples]
+
+
+def figures_of(record: run_record.Record, others: Sequence[run_record.Record] = ()) -> Dict[str, Any]:
+    """Return the statistics that ``report.page`` and ``report.advice_of`` need. The function is pure.
+
+    Args:
+        record: record of the run.
+        others: records that may belong to other ranks of the run.
+    """
     samples = record.samples
     first = samples[0]
     last = samples[-1]
@@ -52,7 +71,9 @@ def figures_of(record: run_record.Record) -> Dict[str, Any]:
         "bottlenecks": _bottlenecks(samples), "awake": busy(samples),
         "tables": [_table(name, samples, whole) for name in sorted(table["name"] for table in last["tables"])],
         "checkpoints": [{"checkpoint": save.prefix, "at": round(save.at - first["time"], 1),
-                         "seconds": round(save.seconds, 2)} for sample in samples for save in sample["saves"]],
+                         "seconds": round(save.seconds, 2), "bytes": save.bytes, "kind": save.kind}
+                        for sample in samples for save in sample["saves"]],
+        "ranks": rank_figures(of_one_run(record, others)),
         "reading": reading_rates(first, last), "restarts": sum(worker["restarts"] for worker in workers),
         "failure": last["failure"], "settings": settings, "workers": settings["workers"],
         "table_workers": settings["table_workers"], "cores": record.head["machine"]["cores"]}

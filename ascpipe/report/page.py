@@ -1,12 +1,13 @@
 """HTML page of a report: one file that contains no scripts and loads no other files."""
 import html
 import json
-from typing import Any, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ascpipe.report.advice import Advice
 from ascpipe.report.charts import bars, line_chart
 
 _MOST_CHARTS = 40  # tables with a chart; further tables are only in the list
+_MOST_RANKS = 16  # at most this many ranks have a chart
 _MOST_CHECKPOINTS = 50  # the list contains at most this many checkpoints, newest first
 _STYLE = """
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -45,12 +46,33 @@ def page(title: str, figures: Mapping[str, Any], advice: Sequence[Advice]) -> st
              for table in figures["tables"]])]
     for table in figures["tables"][:_MOST_CHARTS]:
         parts.append(line_chart("Rows of {}".format(table["name"]), table["growth"], "rows"))
-    parts += ["<h2>Checkpoints</h2>", *_checkpoints(figures["checkpoints"]),
+    parts += ["<h2>Ranks</h2>", *_ranks(figures["ranks"]),
+              "<h2>Checkpoints</h2>", *_checkpoints(figures["checkpoints"]),
               "<h2>Errors</h2>", "<p>{}</p>".format(html.escape(figures["failure"] or "The run had no error.")),
               "<h2>Settings</h2>", "<pre>{}</pre>".format(html.escape(json.dumps(figures["settings"], indent=1)))]
     return ("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><meta name=\"viewport\" "
             "content=\"width=device-width\"><style>{}</style></head><body>{}</body></html>\n").format(
                 html.escape(title), _STYLE, "\n".join(parts))
+
+
+def _ranks(figures: Optional[Mapping[str, Any]]) -> List[str]:
+    """Return the parts of the page about the ranks of a run."""
+    if figures is None:
+        return ["<p>The run had one rank.</p>"]
+    ranks = figures["ranks"]
+    parts = [
+        "<p>The run had {} ranks, of which {} have a record on this machine. Other ranks waited longest for rank {}: "
+        "{:,.1f} s.</p>".format(figures["count"], len(ranks), figures["slowest"], figures["slowest_s"]),
+        bars("Share of time in which a rank waited for other ranks",
+             [("rank {}".format(rank["rank"]), rank["waited"]) for rank in ranks]),
+        _table(["rank", "steps/s", "kB sent/s", "kB received/s", "in exchanges", "waited", "daemon"], [
+            [str(rank["rank"]), "{:,.2f}".format(rank["steps"]),
+             *("{:,.1f}".format(rank[name] / 1e3) for name in ("sent_bytes", "received_bytes")),
+             *("{:.1f} %".format(100 * rank[name]) for name in ("exchanging", "waited")), rank["daemon"]]
+            for rank in ranks])]
+    return parts + [line_chart("Waits of rank {}".format(rank["rank"]),
+                               [(at, 100 * share) for at, share in rank["waits"]], "% of the time")
+                    for rank in ranks[:_MOST_RANKS]]
 
 
 def _checkpoints(saves: Sequence[Mapping[str, Any]]) -> List[str]:
@@ -61,9 +83,20 @@ def _checkpoints(saves: Sequence[Mapping[str, Any]]) -> List[str]:
         "<p>The run saved {:,} checkpoints. A save took {:.1f} s on average.</p>".format(
             len(saves), sum(save["seconds"] for save in saves) / len(saves)),
         line_chart("Duration of saves", [(save["at"], save["seconds"]) for save in saves], "s"),
-        _table(["newest checkpoints", "complete after", "duration"],
-               [[save["checkpoint"], "{:,.0f} s".format(save["at"]), "{:.1f} s".format(save["seconds"])]
-                for save in reversed(saves[-_MOST_CHECKPOINTS:])])]
+        *(line_chart("Size of {} checkpoints".format(kind), points, "MB") for kind, points in _sizes(saves).items()),
+        _table(["newest checkpoints", "kind", "complete after", "duration", "MB"],
+               [[save["checkpoint"], save["kind"] or "-", "{:,.0f} s".format(save["at"]),
+                 "{:.1f} s".format(save["seconds"]), "-" if save["bytes"] is None else "{:,.1f}".format(
+                     save["bytes"] / 1e6)] for save in reversed(saves[-_MOST_CHECKPOINTS:])])]
+
+
+def _sizes(saves: Sequence[Mapping[str, Any]]) -> Dict[str, List[Tuple[float, float]]]:
+    """Return points (seconds, MB) by kind of checkpoint. Checkpoints of unknown size are left out."""
+    found: Dict[str, List[Tuple[float, float]]] = {}
+    for save in saves:
+        if save["bytes"] is not None:
+            found.setdefault(save["kind"], []).append((save["at"], save["bytes"] / 1e6))
+    return found
 
 
 def advice_list(advice: Sequence[Advice]) -> str:

@@ -17,11 +17,12 @@ import time
 from typing import Any, Dict, Iterator, List
 from unittest import mock
 
-from bench import processes, usual_model, usual_sides, workloads
+from bench import processes, usual_sides, workloads
 from bench.goals import SHARE, Goal
 from bench.harness import Case, Contenders, median, repeated
 from bench.programs import Program
-from bench.usual_model import OURS, PREFETCH, Setting
+from bench.usual_model import OURS, Setting
+from bench.usual_monitored import monitored
 
 SETTINGS = {"4x512": Setting(OURS, tables=4, rows=512, keys=20000),
             "26x1024": Setting(OURS, tables=26, rows=1024, keys=20000)}
@@ -29,7 +30,6 @@ STEPS = {"4x512": 1000, "26x1024": 200}  #: steps of a turn, which lasts some se
 EVERY_S = 1.0
 _WITH = "with metrics"
 _WITHOUT = "without"
-_LABEL = "label"
 
 
 @contextlib.contextmanager
@@ -39,7 +39,10 @@ def prepare(variant: str) -> Iterator[Contenders]:
     steps = workloads.sized(STEPS[variant], 3)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, ASCPIPE_METRICS_PORT=str(port)))
-        switch, step = stack.enter_context(_training(setting, folder))
+        from bench.sessions import tf  # the daemon, which the training starts, reads the variable above
+
+        switch = _switch(tf, folder)
+        step = stack.enter_context(monitored(setting, [switch]))
         scraper = stack.enter_context(Program([sys.executable, "-m", "bench.scraping_peer", str(port), str(EVERY_S)]))
         pids = processes.of_pipeline()
         clock = processes.cpu_clock([pid for of_kind in pids.values() for pid in of_kind])
@@ -88,35 +91,6 @@ def prepare(variant: str) -> Iterator[Contenders]:
         lead = repeated(step, workloads.sized(usual_sides.LEAD, 2))
         clocks = dict.fromkeys(passed, lambda: time.process_time() + clock())
         yield Contenders(steps, {_WITH: watched, _WITHOUT: plain}, dict.fromkeys(passed, lead), clocks, notes=notes)
-
-
-@contextlib.contextmanager
-def _training(setting: Setting, folder: str) -> Iterator[Any]:
-    """Yield a hook that can be switched on and off, and a step."""
-    from bench.sessions import running_pipeline, tf
-    from mx_rec.core.asc.feature_spec import FeatureSpec
-    from mx_rec.core.asc.helper import get_asc_insert_func
-    from mx_rec.core.asc.manager import start_asc_pipeline
-    from mx_rec.core.embedding import sparse_lookup
-
-    with tf.Graph().as_default(), running_pipeline():
-        features, labels = usual_model.batches(setting)
-        specs = [FeatureSpec(name, table_name=name) for name in usual_model.names(setting)]
-        dataset = tf.data.Dataset.from_tensor_slices({**features, _LABEL: labels}).repeat()
-        iterator = tf.data.make_initializable_iterator(
-            dataset.map(get_asc_insert_func(specs, is_training=True)).prefetch(PREFETCH))
-        batch = iterator.get_next()
-        columns = [sparse_lookup(table, spec, batch=batch, is_train=True)
-                   for table, spec in zip(usual_model.tables(tf, setting), specs)]
-        loss = usual_model.loss_of(tf, columns, batch[_LABEL])
-        train = usual_model.update_tables(tf, setting, loss, tf.train.get_or_create_global_step())
-        start_asc_pipeline()
-        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
-        switch = _switch(tf, folder)
-        with tf.train.MonitoredSession(hooks=[switch]) as session:
-            session.run(train)
-            yield switch, lambda: session.run([loss, train])
-        tf.summary.FileWriterCache.clear()
 
 
 def _switch(tf: Any, folder: str) -> Any:

@@ -48,7 +48,7 @@ def test_settings_and_types_are_in_the_package_and_no_sources_of_the_ops(built):
     assert {name for name in built if not name.endswith(".py")} == {
         "ascpipe/defaults.toml", "ascpipe/kernels/library.c", "ascpipe/py.typed",
         *("ascpipe/dashboard/" + name for name in (
-            "charts.js", "page.css", "page.html", "page.js", "page.svg", "panels.js")),
+            "charts.js", "checkpoints.js", "page.css", "page.html", "page.js", "page.svg", "panels.js", "ranks.js")),
         *("ascpipe/dashboard/uplot/" + path.name for path in (tree.ROOT / "ascpipe/dashboard/uplot").glob("*"))}
 
 

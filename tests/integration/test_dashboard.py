@@ -3,6 +3,7 @@ import json
 import os
 import re
 import time
+import urllib.parse
 
 import pytest
 
@@ -21,6 +22,14 @@ pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_progra
 NEEDS_CHROMIUM = pytest.mark.skipif(browser.CHROMIUM is None, reason="no chromium (Debian: apt-get install chromium)")
 PANELS = ["overview", "warnings", "tables", "workers", "ranks", "timeline", "checkpoints"]
 CHARTS = os.path.exists(os.path.join(os.path.dirname(browser.__file__), "../../ascpipe/dashboard/uplot/digest"))
+NEEDED = {"/page.css", "/page.js", "/page.svg", "/panels.js", "/charts.js", "/uplot.css", "/uplot.js", "/ranks.js",
+          "/checkpoints.js", "/history", "/events", "/checkpoints"}  # requests for the first figures, each once
+REQUESTS = """
+(() => {
+  const figures = performance.getEntriesByName("figures")[0].startTime;
+  return performance.getEntriesByType("resource").filter((one) => one.startTime < figures).map((one) => one.name);
+})()
+"""
 ROWS = """
 (() => {
   const table = document.getElementById(%s);
@@ -68,7 +77,9 @@ def test_every_panel_has_the_figures_of_status(chromium, daemon, tmp_path):
     with trained_by("watched") as program:
         page = opened(chromium, daemon)
         page.until("document.querySelectorAll('#timeline-table tbody tr').length > 1")  # read while it trains
-        saves.note(daemon.run, saves.Save(prefix, time.time(), 1.25))  # the start of a session removes older ones
+        earlier = saves.Save(str(tmp_path / "base-800"), time.time() - 60, 0.5, 1 << 20, saves.DELTA)
+        saves.note(daemon.run, earlier)  # the start of a session removes older ones
+        saves.note(daemon.run, saves.Save(prefix, time.time(), 1.25, 3 << 20, saves.FULL))
         program.pause()
         told = status()
         page.until("state.last.status.uptime_s > {}".format(told["uptime_s"]))
@@ -99,9 +110,14 @@ def test_every_panel_has_the_figures_of_status(chromium, daemon, tmp_path):
         page.until("document.querySelectorAll('#checkpoints-table button').length")
         page.run("document.querySelector('#checkpoints-table button').click()")
         page.until("/ok$/.test(document.querySelector('#checkpoints-table tbody tr').textContent)")
-        checkpoint, = rows(page, "checkpoints-table")
-        assert (checkpoint["checkpoint"], checkpoint["duration"], checkpoint["rows"], checkpoint["files"]) == (
-            prefix, "1.3 s", "20", "complete")
+        newest, older = rows(page, "checkpoints-table")
+        assert (newest["checkpoint"], newest["duration"], newest["rows"], newest["files"], newest["MiB"],
+                newest["kind"]) == (prefix, "1.3 s", "20", "complete", "3.0", "full")
+        assert (older["checkpoint"], older["duration"], older["MiB"], older["kind"], older["files"]) == (
+            earlier.prefix, "0.5 s", "1.0", "delta", "deleted")
+        durations, sizes = page.run("checkpoints.charts.map((chart) => chart.data)")
+        assert durations[0] == sizes[0] == [save.at for save in saves.read(daemon.run)]
+        assert durations[1] == [0.5, 1.25] and sizes[1:] == [[None, 3 << 20], [1 << 20, None]]
 
         assert {row["process"] for row in rows(page, "timeline-table")} == {"key worker 0", "table worker 0"}
         assert "one rank" in page.run("document.getElementById('ranks-text').textContent")
@@ -109,6 +125,7 @@ def test_every_panel_has_the_figures_of_status(chromium, daemon, tmp_path):
             assert len(page.run("document.getElementById('{}').innerText".format(panel))) > 20, panel
         if CHARTS:
             assert page.run("document.querySelectorAll('#overview-charts canvas, #timeline-chart canvas').length") == 8
+            assert page.run("document.querySelectorAll('#checkpoints-charts canvas').length") == 2
         page.until("document.querySelectorAll('#overview-charts details').length === 7")
         page.run("document.querySelectorAll('#overview-charts details')[0].open = true")
         assert float(page.until("document.querySelector('#overview-charts details td') && "
@@ -116,6 +133,23 @@ def test_every_panel_has_the_figures_of_status(chromium, daemon, tmp_path):
         program.go_on()
         batches = expected["batches"]
         page.until("state.last.status.tables[0].batches > {}".format(batches))  # more events arrive
+        assert page.errors == []
+
+
+@NEEDS_CHROMIUM
+def test_the_first_figures_need_few_requests_and_no_history(chromium, daemon):
+    with trained_by("watched"):
+        page = opened(chromium, daemon)
+        asked = [urllib.parse.urlsplit(name) for name in page.run(REQUESTS)]
+        base = urllib.parse.urlsplit(names.dashboard_of(daemon.run))
+        assert {one.netloc for one in asked} == {base.netloc}
+        assert {one.path for one in asked} <= NEEDED and len(asked) <= len(NEEDED)
+        page.until("state.history !== null && state.early.length === 0")
+        page.run("(() => { state.test = state.history; state.history = null; })()")  # as if the history were slow
+        page.until("state.early.length > 0")
+        page.run("begin(state.test)")
+        times = page.run("state.history.time")
+        assert times == sorted(set(times)) and len(times) >= 2
         assert page.errors == []
 
 

@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ascpipe import names
 from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.retention import complete_checkpoints, is_delta
+from ascpipe.cli.checkpoint import summary
+from ascpipe.cli.found_checkpoints import look_at
+from ascpipe.control import saves
 from ascpipe.tf import Saver, trained_batches
 from ascpipe.tf.checkpoints import saver_hook
+from ascpipe.tf.checkpoints.saving import wait_for_save
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.util.initialize import trigger_evict
@@ -87,6 +92,21 @@ def contents(prefix):
 def some_batches(count, seed, keys=40):
     dice = np.random.RandomState(seed)
     return [batch(*dice.randint(0, keys, 6), time=100 + 10 * step) for step in range(count)]
+
+
+def test_each_save_is_noted_with_its_size_and_kind_for_the_dashboard(tmp_path):
+    with started(some_batches(6, 1), tmp_path) as run:
+        run.train(2)
+        prefixes = [run.save()]
+        run.train(1)
+        prefixes += [run.delta(), run.delta(background=True)]
+        wait_for_save()
+        noted = saves.read(names.run_dir(Process.current().running_pipeline().link.name))
+        listed = [summary(look_at(prefix)) for prefix in prefixes]
+    assert [save.prefix for save in noted] == list(dict.fromkeys(prefixes))
+    about = {one["checkpoint"]: (one["bytes"], one["kind"]) for one in listed}
+    assert [(save.bytes, save.kind) for save in noted] == [about[save.prefix] for save in noted]
+    assert {save.kind for save in noted} == {"full", "delta"} and all(save.bytes > 0 for save in noted)
 
 
 @pytest.mark.parametrize("tier", some(TIERS, "disk", "expansion"))

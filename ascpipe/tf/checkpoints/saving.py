@@ -5,13 +5,11 @@ import os
 import time
 from typing import Any, Callable, ContextManager, Dict, List, NamedTuple, Optional, Sequence, Union
 
-from ascpipe import names
 from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TableSpec
 from ascpipe.checkpoint.errors import NotSavedError
 from ascpipe.checkpoint.retention import complete_checkpoints
 from ascpipe.checkpoint.slice_writer import SliceWriter
 from ascpipe.checkpoint.writer import CheckpointWriter
-from ascpipe.control import saves
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
@@ -19,6 +17,7 @@ from ascpipe.shm import memory
 from ascpipe.tf import internals
 from ascpipe.tf.checkpoints import deltas, table_rows
 from ascpipe.tf.checkpoints.positions import position
+from ascpipe.tf.checkpoints.recorded_saves import note
 from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables, frozen_tables
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
@@ -55,7 +54,7 @@ class Checkpoints:
     def note(self, pipeline: Pipeline, prefix: str, seconds: float) -> None:
         """Record a complete checkpoint, ``directory/base-step``, and the duration of the save in seconds."""
         self.last_saved = prefix
-        saves.note(names.run_dir(pipeline.link.name), saves.Save(prefix, time.time(), seconds))
+        note(pipeline.link.name, prefix, seconds)
 
 
 class SavedPart(NamedTuple):

@@ -30,7 +30,7 @@ def test_an_exchange_is_an_event_in_a_row_of_its_rank():
     named, first, second = timeline.events_of_exchanges(exchanges(1))
     assert (named["pid"], named["args"]) == (71, {"name": "ascpipe exchanges of rank 1"})
     assert (first["ph"], first["pid"], first["ts"], first["dur"], first["name"]) == ("X", 71, 5000.0, 3.0, "forward 9")
-    assert first["args"] == {"kind": "forward", "sequence": 11, "stream": 2, "ticket": 9, "bytes_sent": 100,
+    assert first["args"] == {"rank": 1, "kind": "forward", "sequence": 11, "stream": 2, "ticket": 9, "bytes_sent": 100,
                              "bytes_received": 200, "waited_us": 1, "last": 0}
     assert (second["name"], second["args"]["last"]) == ("ask", None)
 

@@ -116,6 +116,19 @@ def test_the_last_runs_are_kept():
     assert run_record.names() == ["unit-5", "unit-4", "unit-3"]
 
 
+@pytest.mark.parametrize("known, most, running, expected", [
+    (["a-1", "b-2", "c-3"], 2, [], ["c-3"]), (["a-1", "b-2", "c-3"], 2, ["c"], []),
+    (["a-9", "b-2", "a-1", "a-0"], 1, ["a", "b"], ["a-1", "a-0"]), (["a-1"], 5, [], []),
+    (["rank-0-7", "rank-1-8", "rank-0-3"], 0, ["rank-0", "rank-1"], ["rank-0-3"])])
+def test_old_records_are_removed_but_not_those_of_running_daemons(known, most, running, expected):
+    assert run_record.superseded(known, most, running) == expected
+
+
+def test_a_record_that_another_daemon_removes_at_the_same_time_is_no_error(monkeypatch):
+    monkeypatch.setattr(run_record, "superseded", lambda known, most, running: ["unit-5"])
+    assert len(recorded(3).samples) == 4
+
+
 def test_a_killed_daemon_leaves_all_samples_but_the_last_one():
     recorded(5)  # five samples and the last one
     path = os.path.join(run_record.base_dir(), "unit-7.jsonl")

@@ -9,7 +9,7 @@ from ascpipe import names
 from ascpipe.control import saves
 from ascpipe.control.saves import Save
 from ascpipe.control.web import Request
-from ascpipe.dashboard import board
+from ascpipe.dashboard import board, ranks
 from ascpipe.errors import NoAnswerError
 from tests.support.statuses import status
 
@@ -36,8 +36,9 @@ def daemons(monkeypatch, tmp_path):
     made = Daemons()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     os.makedirs(names.run_dir("unit").path)
-    monkeypatch.setattr(board, "ask", made.ask)
-    monkeypatch.setattr(board, "running_daemons", made.running)
+    for module in (board, ranks):
+        monkeypatch.setattr(module, "ask", made.ask)
+    monkeypatch.setattr(ranks, "running_daemons", made.running)
     return made
 
 
@@ -83,17 +84,60 @@ def test_a_daemon_that_does_not_answer_leaves_a_gap_and_its_reason(shown, daemon
     assert looked(shown)["silent"] == ""
 
 
-def test_the_ranks_of_this_machine_come_in_their_order(shown, daemons):
+def with_ranks(daemons):
+    """The daemon is rank 1 of 4; ranks 0 and 3 are on this machine, too."""
     mine = daemons.told["unit"]["exchanges"]
     mine.update(rank=1, ranks=4)
     daemons.told["first"] = status("first", exchanges={**mine, "rank": 0})
-    daemons.told["last"] = status("last", exchanges={**mine, "rank": 3})
+    daemons.told["last"] = status("last", exchanges={**mine, "rank": 3}, trace={"since_ns": 5})
+    return daemons
+
+
+def later(told, seconds=2.0, **counted):
+    """The answer some seconds later, in which counters of exchanges and the trained steps of a ring have grown."""
+    steps = counted.pop("steps", 0)
+    exchanges = {**told["exchanges"], **{name: told["exchanges"][name] + more for name, more in counted.items()}}
+    rings = [{**ring, "trained": ring["trained"] + steps} for ring in told["rings"]]
+    return {**told, "uptime_s": told["uptime_s"] + seconds, "exchanges": exchanges, "rings": rings}
+
+
+def test_the_ranks_of_this_machine_come_in_their_order(shown, daemons):
+    with_ranks(daemons)
+    mine = daemons.told["unit"]["exchanges"]
     daemons.told["alone"] = status("alone", exchanges=None)
     daemons.told["silent"] = None
     daemons.told["other"] = status("other", exchanges={**mine, "rank": 2, "ranks": 8})
-    assert [(one["rank"], one["daemon"]) for one in looked(shown)["ranks"]] == [(0, "first"), (1, "unit"), (3, "last")]
+    found = looked(shown)["ranks"]
+    assert [(one["rank"], one["daemon"]) for one in found] == [(0, "first"), (1, "unit"), (3, "last")]
+    assert [one["rates"] for one in found] == [None, None, None]  # rates need two answers
     daemons.told["unit"]["exchanges"] = None
     assert looked(shown)["ranks"] == []
+
+
+def test_each_rank_has_rates_and_a_history_of_its_own(shown, daemons):
+    with_ranks(daemons)
+    looked(shown)
+    for name, counted in (("first", {"bytes_sent": 4000, "steps": 20}), ("unit", {"waited_s": 0.5, "steps": 20}),
+                          ("last", {"waited_s": 1.0, "time_s": 1.5})):
+        daemons.told[name] = later(daemons.told[name], **counted)
+    rates = {one["rank"]: one["rates"] for one in looked(shown)["ranks"]}
+    nothing = {"steps": 0.0, "sent_bytes": 0.0, "received_bytes": 0.0, "exchanging": 0.0, "waited": 0.0}
+    assert rates == {0: {**nothing, "steps": 10.0, "sent_bytes": 2000.0}, 1: {**nothing, "steps": 10.0, "waited": 0.25},
+                     3: {**nothing, "waited": 0.5, "exchanging": 0.75}}
+    history = get(shown, "/history", "ranks=all")[1]
+    assert len(history["time"]) == 2 and history["series"]["sent_bytes 0"] == [None, 2000.0]
+    assert history["series"]["waited 3"] == [None, 0.5] and len(history["series"]) == 9
+    daemons.told["first"] = {**daemons.told["first"], "trainer": {"pid": 1, "since": "noon", "run": 45}}
+    assert looked(shown)["ranks"][0]["rates"] is None  # another run
+
+
+def test_the_timeline_has_the_ranks_that_record_spans(shown, daemons, monkeypatch):
+    with_ranks(daemons)
+    looked(shown)
+    asked = []
+    monkeypatch.setattr(shown._lookups, "output", lambda arguments, fresh_s: asked.append(arguments))
+    get(shown, "/timeline")
+    assert asked[0][:5] == ["timeline", "--name", "unit", "--name", "last"]
 
 
 @pytest.mark.parametrize("path, query", [

@@ -48,3 +48,20 @@ def test_tables_beyond_the_limit_have_a_history_only_when_others_have_gone(still
     made.add(2.0, "", {}, {name: {"keys": 1} for name in [*names[0 if still_there else 1:], "new"]})
     assert (made.table("new") is None) == still_there
     assert (made.table(names[0]) is None) == (not still_there)
+
+
+def test_ranks_have_series_of_their_own_and_gaps_where_they_are_absent():
+    made = filled(2)
+    made.add(2.0, "step", {}, {}, {1: {"steps": 5.0}, 0: {"waited": 0.5}})
+    made.add(3.0, "step", {}, {}, {0: {"waited": 0.25}})
+    told = made.ranks()
+    assert told["time"] == [0.0, 1.0, 2.0, 3.0]
+    assert told["series"]["steps 1"] == [None, None, 5.0, None]
+    assert told["series"]["waited 0"] == [None, None, 0.5, 0.25]
+    assert len(told["series"]) == 2 * len(history.OF_RANK)
+
+
+def test_ranks_beyond_the_limit_have_no_history():
+    made = History()
+    made.add(0.0, "", {}, {}, {rank: {"steps": 1.0} for rank in range(history.MOST_RANKS + 3)})
+    assert len(made.ranks()["series"]) == history.MOST_RANKS * len(history.OF_RANK)

@@ -20,7 +20,6 @@ def looks(**replaced):
         for key in ("hits", "misses", "loads", "ids", "batches", "trained", "fetches", "spills"):
             if key in part:
                 part[key] += 10
-    after["exchanges"]["bytes_sent"] += 4096
     after.update(replaced)
     return [snapshot.Look(before, {500: 1.0, 700: 3.0}), snapshot.Look(after, {500: 1.5, 600: 9.0, 700: 3.2})]
 
@@ -52,7 +51,6 @@ def test_a_point_has_the_series_of_the_history():
     overview, tables = snapshot.point(seen, shown)
     assert set(overview) == set(OVERVIEW)
     assert overview["steps"] == shown["rates"]["steps"] == 5.0
-    assert overview["sent_bytes"] == 2048.0 and overview["received_bytes"] == 0.0
     assert set(tables) == {"user", 'a "table"'} and all(set(one) == set(OF_TABLE) for one in tables.values())
     assert tables["user"]["keys"] == shown["status"]["tables"][0]["keys"]
 
@@ -60,7 +58,6 @@ def test_a_point_has_the_series_of_the_history():
 def test_one_look_is_enough():
     shown = snapshot.snapshot(looks()[:1])
     assert shown["rates"]["steps"] == 0.0
-    assert snapshot.point(looks()[:1], shown)[0].get("sent_bytes") is None
 
 
 def told(**replaced):

@@ -1,0 +1,31 @@
+"""Function ``note``, which records a complete checkpoint for the dashboard and reports."""
+import contextlib
+import logging
+import time
+
+from ascpipe import names
+from ascpipe.checkpoint.errors import CheckpointError
+from ascpipe.checkpoint.tree import open_tree
+from ascpipe.control import saves
+from ascpipe.control.saves import Save
+
+_log = logging.getLogger(__name__)
+
+
+def note(daemon: str, prefix: str, seconds: float) -> None:
+    """Record a checkpoint that is complete now. Size and kind are unknown if its records cannot be read.
+
+    Args:
+        daemon: name of the daemon.
+        prefix: absolute path ``directory/base-step``.
+        seconds: duration of the save.
+    """
+    now = time.time()
+    try:
+        with contextlib.closing(open_tree(prefix)) as tree:
+            records = tree.records()
+        save = Save(prefix, now, seconds, records.bytes, records.kind)
+    except CheckpointError as error:
+        _log.debug("the size of %s is unknown: %s", prefix, error)
+        save = Save(prefix, now, seconds)
+    saves.note(names.run_dir(daemon), save)
