@@ -58,6 +58,11 @@ def add_control_input(op: tf.Operation, before: tf.Operation) -> None:
     op._add_control_input(before)
 
 
+def waiting_for(op: tf.Operation) -> Sequence[tf.Operation]:
+    """Return the ops that have an op as a control input."""
+    return op._control_outputs
+
+
 def add_outputs(op: tf.Operation, specs: Sequence[tf.TensorSpec]) -> None:
     """Add outputs to an op. The attributes of the op must already contain the number and types of the outputs."""
     op._add_outputs([spec.dtype for spec in specs], [spec.shape for spec in specs])
@@ -92,8 +97,7 @@ def newest_order(graph: tf.Graph) -> int:
 @functools.lru_cache(maxsize=None)
 def _id_offset() -> int:
     """Return the id of a graph's newest op minus the graph's version: 0 in TensorFlow 1.15, 1 in TensorFlow 2.15."""
-    graph = tf.Graph()
-    with graph.as_default():
+    with tf.Graph().as_default() as graph:
         return int(tf.no_op()._id - graph.version)
 
 
@@ -162,9 +166,8 @@ def outermost(graph: tf.Graph) -> tf.Graph:
 
 def captured_by(graph: tf.Graph) -> List[tf.Tensor]:
     """Return the tensors that a function body captures from the enclosing graph."""
-    if isinstance(graph, func_graph.FuncGraph):
-        return list(graph.external_captures)
-    return list(getattr(graph, "extra_inputs", ()))
+    is_new = isinstance(graph, func_graph.FuncGraph)
+    return list(graph.external_captures if is_new else getattr(graph, "extra_inputs", ()))
 
 
 def is_differentiable(op: tf.Operation) -> bool:
@@ -196,10 +199,7 @@ def is_in_layer_of_keras() -> bool:
 
 
 def stored_on(owner: Any, name: str, make: Callable[[], Kept]) -> Kept:
-    """Return the object in the attribute ``_ascpipe_<name>`` of ``owner``. ``owner`` keeps the object alive.
-
-    The first call creates the object with ``make``.
-    """
+    """Return the object in the attribute ``_ascpipe_<name>`` of ``owner``. The first call creates it with ``make``."""
     attribute = "_ascpipe_" + name
     if not hasattr(owner, attribute):
         setattr(owner, attribute, make())

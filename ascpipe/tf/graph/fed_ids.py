@@ -26,7 +26,7 @@ def refuse_fed_ids(graph: tf.Graph, arguments: Sequence[Any]) -> None:
     Args:
         arguments: arguments of the call with which a session runs a step. A dict contains the fed values.
     """
-    for name in _fed(arguments):
+    for name in fed_tensors(arguments):
         state = GraphState.known(graph)
         table = None if state is None else _tables_of(state).get(name)
         if table is not None:
@@ -44,9 +44,18 @@ def _tables_of(state: GraphState) -> Dict[str, str]:
     return internals.stored_on(state, "fed_ids", dict)
 
 
-def _fed(arguments: Sequence[Any]) -> Iterator[str]:
+def fed_tensors(arguments: Sequence[Any]) -> Iterator[str]:
+    """Yield the names of the tensors that a run feeds.
+
+    Args:
+        arguments: arguments of the call with which a session runs a step. A dict contains the fed values.
+    """
     for each in arguments:
         if isinstance(each, dict):
             for output in each:
-                yield "{}:{}".format(tf.compat.as_text(session_module.tf_session.TF_OperationName(output.oper)),
-                                     output.index)
+                yield "{}:{}".format(op_name(output.oper), output.index)
+
+
+def op_name(operation: Any) -> str:
+    """Return the name of an operation of the C API of TensorFlow."""
+    return str(tf.compat.as_text(session_module.tf_session.TF_OperationName(operation)))

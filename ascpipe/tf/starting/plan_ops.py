@@ -13,6 +13,7 @@ from ascpipe.tf.graph.optimizer_slots import OptimizerSlot, optimizer_slots
 from ascpipe.tf.graph.rewiring import outside_scopes, repoint
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.table_lookup import TableLookup
+from ascpipe.tf.graph.whole_writes import note_variables
 from ascpipe.tf.program.table_changes import eviction_op
 from ascpipe.tf.running import native
 
@@ -42,6 +43,7 @@ def complete_graph(state: GraphState) -> None:
         # With this flag, the variable shares the memory of its initial value, which is the table. A copy would be
         # outdated after another graph has trained the table.
         internals.set_flag(table.variable.initializer, "_grappler_relax_allocator_constraints", value=True)
+    note_variables(state)
     # The eviction op is built here, because a managed session finalizes the graph.
     eviction_op(state)
     state.attachment = _attachment(state)

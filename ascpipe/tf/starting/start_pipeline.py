@@ -25,6 +25,7 @@ from ascpipe.tf.graph.fed_ids import refuse_fed_ids
 from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.occurrences import read_occurrences
+from ascpipe.tf.graph.whole_writes import refuse_whole_writes
 from ascpipe.tf.program.dense_variables import warn_of_separate_training
 from ascpipe.tf.program.tensor_lookups import decide_unseen
 from ascpipe.tf.running import horovod, native, op_errors
@@ -222,6 +223,7 @@ def _do_call(self: Any, *arguments: Any) -> Any:
         if Process.is_initialised():
             require_no_copy(self.graph)
             refuse_fed_ids(self.graph, arguments)
+            refuse_whole_writes(self.graph, arguments)
         _warn_of_early_run(self)
         started = pretrained.starts(self.graph)
         pending = pending_loads.sizes(self.graph)

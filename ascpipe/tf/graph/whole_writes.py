@@ -1,0 +1,112 @@
+"""Check that raises an error if a run writes the variable of a table, or a slot variable, as a whole.
+
+Such a write knows no keys. It sets only the rows that are on the device, and the row of another key if keys have moved.
+"""
+from typing import Any, Dict, Iterable, Iterator, List, Sequence, Set, Tuple
+
+import tensorflow as tf
+
+from ascpipe.errors import TableUseError
+from ascpipe.tf import internals
+from ascpipe.tf.graph.fed_ids import fed_tensors, op_name
+from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import name_of
+
+_LOAD = ("the value of {!r} was fed to its initializer, for example by variable.load(). The value has rows without "
+         "their keys, and the variable may contain rows of other keys now. Nothing was run. To keep and restore rows, "
+         "use a Saver, or table.read(keys) and table.assign(keys, rows)")
+_RESET = ("this run would initialize its slot variable {!r}, but not the table. Only the rows on the device would be "
+          "reset, not the other rows. Nothing was run. To reset slots, call table.assign(keys, rows, slots); the "
+          "initializer of {!r} removes all rows with their slots")
+
+#: Name of an initializer, or of an op that runs it -> pairs of a table and the name of the initialized variable.
+_Leads = Dict[str, Set[Tuple[str, str]]]
+
+
+class _Writes:
+    """Initializers of the tables of a graph.
+
+    Attributes:
+        values: name of the tensor that an initializer assigns -> table and name of the variable.
+        initializers: op and pair of a table and the name of the variable. The list has tables and slot variables whose
+            rows are not all on the device.
+    """
+
+    def __init__(self) -> None:
+        self.values: Dict[str, Tuple[str, str]] = {}
+        self.initializers: List[Tuple[tf.Operation, Tuple[str, str]]] = []
+        self._leads: _Leads = {}
+        self._order = -1
+
+    def leads(self, graph: tf.Graph) -> _Leads:
+        """Return the ops that run initializers. Ops may have been added to the graph since the last call."""
+        if self.initializers and self._order != internals.newest_order(graph):
+            self._leads = {}
+            for initializer, pair in self.initializers:
+                for op in _ops_behind(initializer):
+                    self._leads.setdefault(op.name, set()).add(pair)
+            self._order = internals.newest_order(graph)
+        return self._leads
+
+
+def note_variables(state: GraphState) -> None:
+    """Record the initializers of all tables of a graph, and of their slot variables, when the slots are known."""
+    writes = _of(state)
+    writes.values, writes.initializers = {}, []
+    for name, table in state.tables.items():
+        slots = [slot.variable for slot in state.slots.get(name, ()) if slot.variable is not None]
+        for variable in (table.variable, *slots):
+            writes.values[variable.initializer.inputs[1].name] = (name, variable.op.name)
+            if slots and table.shape.home_rows > 0:
+                writes.initializers.append((variable.initializer, (name, variable.op.name)))
+
+
+def refuse_whole_writes(graph: tf.Graph, arguments: Sequence[Any]) -> None:
+    """Raise ``TableUseError`` if a run feeds the value of a table's variable, or initializes slot variables alone.
+
+    A table without rows may be initialized in any way, because its slots have their initial values.
+
+    Args:
+        arguments: arguments of the call with which a session runs a step. A dict contains the fed values, and lists
+            contain the fetches and targets.
+    """
+    state = GraphState.known(graph)
+    if state is None or not state.started:
+        return
+    writes = _of(state)
+    for tensor in fed_tensors(arguments):
+        if tensor in writes.values:
+            name, variable = writes.values[tensor]
+            raise TableUseError(name_of(state, state.tables[name]), _LOAD.format(variable))
+    leads = writes.leads(graph)
+    pairs = {pair for op in _ops_run(arguments) for pair in leads.get(op, ())} if leads else set()
+    of_tables = {name for name, variable in pairs if state.tables[name].variable.op.name == variable}
+    for name, variable in sorted(pairs):
+        table = state.tables[name]
+        if name not in of_tables and table.size() > 0:
+            raise TableUseError(name_of(state, table), _RESET.format(variable, table.variable.op.name))
+
+
+def _of(state: GraphState) -> _Writes:
+    return internals.stored_on(state, "whole_writes", _Writes)
+
+
+def _ops_run(arguments: Sequence[Any]) -> Iterator[str]:
+    """Yield the names of the ops that a run fetches."""
+    for each in arguments:
+        for fetched in each if isinstance(each, list) else ():
+            yield op_name(getattr(fetched, "oper", fetched))
+
+
+def _ops_behind(op: tf.Operation) -> Iterable[tf.Operation]:
+    """Return an op and all ops that run after it in each run that contains them."""
+    found = {op}
+    waiting = [op]
+    while waiting:
+        first = waiting.pop()
+        behind = [*internals.waiting_for(first), *(user for output in first.outputs for user in output.consumers())]
+        for user in behind:
+            if user not in found:
+                found.add(user)
+                waiting.append(user)
+    return found
