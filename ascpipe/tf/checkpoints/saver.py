@@ -30,6 +30,8 @@ from ascpipe.tf.validation import Having, IntegerScalar, Names, PathText, Text, 
 
 _log = logging.getLogger(__name__)
 
+_LEFT_OUT = ("a Saver restores all tables, also %s, which its var_list does not contain. To restore only a variable, "
+             "call variable.load(tf.train.load_variable(path, variable.op.name), session)")
 _SESSION = Having("a session", "run", "graph")
 _NAMES = Having("a dict from names to names", "keys", "items")
 _RULES_OF_SAVE = {"save_path": PathText(1, 1024), "latest_filename": Text(1, 50, optional=True),
@@ -194,6 +196,10 @@ class Saver(tf.compat.v1.train.Saver):
             with tensorflow_part.logged_as(given):
                 patches.SAVER_RESTORE.plain(self, sess, save_path)
             return
+
+        others = tensorflow_part.tables_left_out(self, state, sess.graph) if Process.current().is_plain else []
+        if others and Process.current().is_first("tables of a var_list"):
+            _log.warning(_LEFT_OUT, ", ".join(map(repr, others)))
 
         def restore_dense(prefix: Optional[str]) -> None:
             if prefix is not None:

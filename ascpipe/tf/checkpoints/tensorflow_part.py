@@ -19,7 +19,7 @@ from ascpipe.tf.checkpoints import saver_parts
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
-from ascpipe.tf.graph.stand_ins import StandIns
+from ascpipe.tf.graph.stand_ins import StandIns, name_of
 from ascpipe.tf.running.process import Process
 
 MARK = "ascpipe_only_tables"  #: name of the mark, an int32 with value 0
@@ -116,6 +116,23 @@ def is_of_variables_alone(saver: tf.compat.v1.train.Saver, state: GraphState) ->
         return False
     theirs = names_of_variables(state.tables.values()) | set(StandIns.of(state))
     return all(op_name(item) not in theirs for item in (items.values() if isinstance(items, dict) else items))
+
+
+def tables_left_out(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Graph) -> List[str]:
+    """Return the names of the tables that the ``var_list`` of a saver leaves out, although the saver restores them.
+
+    The list is empty if the ``var_list`` contains all trainable variables, because ``tf.trainable_variables()`` has no
+    tables.
+    """
+    asked = internals.stored_on(saver, "asked", _Asked)
+    items = (asked.items.values() if isinstance(asked.items, dict) else asked.items) if asked.is_known else None
+    names = {op_name(item) for item in items or ()}
+    behind = StandIns.of(state).variables()
+    trainable = {each.op.name for each in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)}
+    if items is None or trainable - set(behind.values()) <= names:
+        return []
+    return [name_of(state, table) for name, table in state.tables.items()
+            if table.is_save and behind.get(name, table.variable.op.name) not in names]
 
 
 @contextlib.contextmanager

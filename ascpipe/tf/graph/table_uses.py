@@ -21,14 +21,15 @@ from ascpipe.tf.graph.stand_ins import StandIns
 _COPIES = frozenset((
     "CheckNumerics", "Enter", "Identity", "Merge", "PreventGradient", "Print", "RefEnter", "RefIdentity", "RefMerge",
     "RefSwitch", "Snapshot", "StopGradient", "Switch"))
-#: Ops whose result does not depend on the rows of a variable, and ops that only display or save rows.
+#: Ops whose result does not depend on the rows of a variable, and ops that only display rows.
 _HARMLESS = frozenset((
-    "HistogramSummary", "IsVariableInitialized", "PrintV2", "Rank", "Save", "SaveSlices", "SaveV2", "Shape", "ShapeN",
-    "Size", "StringFormat", "ZerosLike", "OnesLike"))
+    "HistogramSummary", "IsVariableInitialized", "PrintV2", "Rank", "Shape", "ShapeN", "Size", "StringFormat",
+    "ZerosLike", "OnesLike"))
 #: Ops that reduce row numbers to values that do not identify rows, and ops that display row numbers.
 _MEASURES = _HARMLESS | frozenset((
-    "All", "Any", "AsString", "Assert", "Max", "Mean", "Min", "Prod", "Sum"))
-_RESTORES = ("Restore", "RestoreSlice", "RestoreV2")  #: ops that raise an error when they run
+    "All", "Any", "AsString", "Assert", "Max", "Mean", "Min", "Prod", "Save", "SaveSlices", "SaveV2", "Sum"))
+_SAVES = ("Save", "SaveSlices", "SaveV2")
+_RESTORES = ("Restore", "RestoreSlice", "RestoreV2")
 _GATHERS = ("Gather", "GatherNd", "GatherV2", "ResourceGather", "ResourceGatherNd")
 #: Ops that convert a sparse gradient to a tensor with one row per slot.
 _TO_DENSE = ("ScatterNd", "SparseToDense", "TensorScatterAdd", "TensorScatterUpdate", "UnsortedSegmentMax",
@@ -51,6 +52,8 @@ _DECAY = "For weight decay, add factor * tf.nn.l2_loss(rows) to the loss, where 
 _INDICES = "An optimizer may change only the rows at the indices of their gradient"
 _MOVES_ALL = ("This optimizer updates all rows in each step, so it cannot train a table. To use it for variables "
               "only, call asc.Optimizer(dense=this one, sparse=another one)")
+_SAVER = ("tf.train.Saver saves and restores rows with their keys; tf.train.Checkpoint and save_weights() of Keras do "
+          "not")
 #: Advice for moving averages.
 AVERAGE = ("Average dense variables only: tf.trainable_variables() has no tables, and "
            "asc.Optimizer(dense=MovingAverageOptimizer(...), sparse=...) also trains tables")
@@ -79,6 +82,7 @@ class TableUses:
     def __init__(self, state: GraphState, table: Table) -> None:
         self._table = table
         self._columns = StandIns.of(state).keys()
+        self._has_started = state.started
         lookup = state.lookups.get((table.table_name, TRAIN))
         slots: List[tf.Tensor] = []
         grown: List[tf.Tensor] = []
@@ -166,9 +170,15 @@ class TableUses:
         is_first = tensor is op.inputs[0]
         if op.type in _HARMLESS or op is variable.initializer:
             return
-        if op.type == "Assign" and is_first:
+        if op.type in _SAVES:
+            yield WrongUse(op, "saves all rows of {!r} without their keys".format(name), _SAVER)
+        elif op.type == "Assign" and is_first:
             value = origin_of(op.inputs[1])
-            if value.type not in _RESTORES and not value.type.startswith("HorovodBroadcast"):
+            if value.type in _RESTORES:
+                # At the start of the pipeline, such an op gets an input that raises an error.
+                if self._has_started and not op.inputs[1].op.name.startswith("ascpipe/"):
+                    yield WrongUse(op, "restores all rows of {!r} without their keys".format(name), _SAVER)
+            elif not value.type.startswith("HorovodBroadcast"):
                 yield WrongUse(op, "assigns values to all rows of {!r}, which belong to other keys in each step".format(
                     name), "The initializer of the table sets the initial values of rows; asc.warm_start() or a "
                            "Saver loads rows by their keys")

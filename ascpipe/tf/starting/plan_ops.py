@@ -35,7 +35,7 @@ def complete_graph(state: GraphState) -> None:
             repoint(provisional, final)
         lookup.plan = plan
     for name, table in state.tables.items():
-        _refuse_restore(table)
+        _refuse_restore(table, state.slots.get(name, ()))
         _refuse_broadcast(table, state.slots.get(name, ()))
         # The initializer resets the table only in graphs that train it.
         training = (name, TRAIN) in state.lookups
@@ -49,18 +49,18 @@ def complete_graph(state: GraphState) -> None:
     state.attachment = _attachment(state)
 
 
-def _refuse_restore(table: Table) -> None:
-    """Make TensorFlow's restore of a table variable fail, because the restore would read rows but not the keys of the
-    rows.
+def _refuse_restore(table: Table, slots: Sequence[OptimizerSlot]) -> None:
+    """Make TensorFlow's restores of the variables of a table fail, because they would read rows without their keys.
 
-    A Saver that is created later can still replace the memory of the variable. The plan op then raises an error.
+    Ops that restore these variables and are created later raise an error before they run (``TableUses``).
     """
-    for assign in internals.reference_of(table.variable).consumers():
-        if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
-            text = api_names.in_names_of_program(
-                "table {!r} is restored by asc.Saver, not by TensorFlow's Saver".format(table.table_name))
-            with table.building("restore"), tf.control_dependencies([tf.debugging.Assert(False, [text])]):
-                internals.rewire(assign, 1, tf.identity(assign.inputs[1]))
+    text = api_names.in_names_of_program(
+        "table {!r} is restored by asc.Saver, not by TensorFlow's Saver".format(table.table_name))
+    for variable in (table.variable, *(slot.variable for slot in slots if slot.variable is not None)):
+        for assign in internals.reference_of(variable).consumers():
+            if assign.type == "Assign" and assign.inputs[1].op.type in ("RestoreV2", "Restore", "RestoreSlice"):
+                with table.building("restore"), tf.control_dependencies([tf.debugging.Assert(False, [text])]):
+                    internals.rewire(assign, 1, tf.identity(assign.inputs[1]))
 
 
 def _refuse_broadcast(table: Table, slots: Sequence[OptimizerSlot]) -> None:

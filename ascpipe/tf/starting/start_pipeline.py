@@ -45,7 +45,7 @@ from ascpipe.tf.starting.descriptions import (
 from ascpipe.tf.starting.graph_checks import require_startable, warn_of_short_run_ahead, warn_of_unknown_tables
 from ascpipe.tf.starting.joining import join
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
-from ascpipe.tf.starting.tables_left_out import warn_of_tables_left_out
+from ascpipe.tf.starting.tables_left_out import warn_of_object_checkpoints, warn_of_tables_left_out
 from ascpipe.tf.starting.training_checks import require_safe_training
 
 _log = logging.getLogger(__name__)
@@ -253,6 +253,7 @@ def check_new_ops(graph: tf.Graph) -> None:
         state.requests.extend_new_ops()
         read_occurrences(state)
         require_safe_training(state)
+        warn_of_object_checkpoints(state, graph)
         GradientState.of(state).checked_order = internals.newest_order(graph)
 
 

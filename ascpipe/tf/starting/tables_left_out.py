@@ -1,4 +1,4 @@
-"""Warnings that norms, histograms and averages of all trainable variables do not include tables."""
+"""Warnings that norms, histograms, averages and checkpoints of variables do not include tables."""
 import logging
 from typing import Any, List, NamedTuple, Sequence, Set, Tuple
 
@@ -37,6 +37,10 @@ class _Computed(NamedTuple):
 _KINDS = (
     _Computed("an L2 norm or loss", ("L2Loss", "Square"), "add tf.nn.l2_loss(rows) of the rows that were looked up"),
     _Computed("histograms", ("HistogramSummary",), "tf.summary.histogram(name, rows) shows the rows of a batch"))
+#: Key of the description of the saved objects, which only checkpoints of objects have.
+_OBJECT_GRAPH = b"_CHECKPOINTABLE_OBJECT_GRAPH"
+_OBJECTS = ("tf.train.Checkpoint and save_weights() of Keras save variables, but not the rows of table%s %s. After a "
+            "restore, the rows would not match the variables. tf.train.Saver saves both")
 _AVERAGE = ("moving averages of all trainable variables exclude the rows of %s, which have no moving average: "
             "evaluation with averaged variables reads the newest rows")
 
@@ -61,6 +65,20 @@ def warn_of_tables_left_out(state: GraphState) -> None:
     averaged = {id(each) for each in graph.get_collection(tf.compat.v1.GraphKeys.MOVING_AVERAGE_VARIABLES)}
     if variables and all(id(variable) in averaged for variable in variables):
         _warn("averages", _AVERAGE, names)
+
+
+def warn_of_object_checkpoints(state: GraphState, graph: tf.Graph) -> None:
+    """Log a warning if ``tf.train.Checkpoint`` or ``save_weights`` of Keras saves variables of a graph that trains
+    tables.
+    """
+    trained = sorted(repr(name) for name, channel in state.lookups if channel == TRAIN)
+    if trained and any(op.type == "SaveV2" and _OBJECT_GRAPH in _names_saved_by(op) for op in graph.get_operations()):
+        _warn("object checkpoints", _OBJECTS, "s" if len(trained) > 1 else "", ", ".join(trained))
+
+
+def _names_saved_by(op: tf.Operation) -> Sequence[bytes]:
+    names = op.inputs[1].op
+    return names.get_attr("value").string_val if names.type == "Const" else ()
 
 
 def _warn(key: str, *message: Any) -> None:
