@@ -3,6 +3,7 @@
 ``init`` and ``import mx_rec`` replace methods of ``tf.train.Saver`` with the methods of this class. Estimators,
 monitored sessions and programs for Rec SDK then use the new methods.
 """
+import contextlib
 import functools
 import logging
 import os
@@ -278,10 +279,9 @@ def _has_tables(saver: tf.compat.v1.train.Saver, state: GraphState, graph: tf.Gr
     directory, base = os.path.split(prefix)
     if os.path.isdir(os.path.join(directory, "sparse-" + base)) or is_delta(prefix):
         return True
-    try:
+    is_there = False
+    with contextlib.suppress(tf.errors.NotFoundError):
         is_there = checkpoint_management.checkpoint_exists_internal(prefix)
-    except tf.errors.NotFoundError:
-        is_there = False
     if not is_there:
         raise MissingError(prefix)
     missing = {table.table_name for table in state.tables.values() if table.is_save} - set(allow_missing)
