@@ -19,6 +19,7 @@ SLEEPS = {
     "tests/support/programs/ranked_lines.py": "a dataset whose data comes late",
     "tests/support/programs/ranked_faults.py": "a rank that is late",
     "tests/support/programs/resumed_ranks.py": "a model whose steps take time: a machine is lost between two saves",
+    "tests/support/programs/pod_training.py": "a model whose steps take time: a pod is stopped between two saves",
     "tests/support/programs/rank_schedules.py": "delays threads of ranks at random places",
     "tests/tf/test_ops_step_order.py": "gives an op that is not ordered the time to run",
     "tests/fault/test_trainer_deaths.py": "kills a process at any moment of its start",

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -190,6 +191,47 @@ def test_ranks_of_other_machines_end_with_their_launcher(machines, tmp_path, num
         assert machines.processes("mb"), process.communicate()
         process.send_signal(number)
         process.communicate()
+        wait_until(lambda: not machines.processes("mb"), timeout_s=30)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+SBATCH = os.path.join(ROOT, "packaging/slurm/train.sbatch")
+#: what Slurm sets for a job of two nodes; the script runs on the first one
+SLURM = {"SLURM_SUBMIT_DIR": ROOT, "SLURM_JOB_NODELIST": "m[a-b]", "SLURM_JOB_NUM_NODES": "2",
+         "SLURM_NTASKS_PER_NODE": "1"}
+
+
+@pytest.fixture
+def slurm(machines, tmp_path):
+    """A function that starts the script of Slurm with a program and its arguments."""
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text("#!/bin/sh\n[ \"$*\" = 'show hostnames m[a-b]' ] && printf 'ma\\nmb\\n'\n")
+    scontrol.chmod(0o755)
+    path = "{}:{}".format(os.path.dirname(sys.executable), machines.path())
+    return lambda *program: started(machines.on_the_first(["bash", SBATCH, *map(str, program)]), PATH=path, **SLURM)
+
+
+def test_the_script_of_slurm_trains_on_its_nodes(slurm, machines, tmp_path):
+    process = slurm(tmp_path / "program.py")
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    assert [said(out, rank)[-1] for rank in range(2)] == ["0 ma 3.0", "1 mb 3.0"]
+
+
+def test_the_script_of_slurm_ends_its_ranks_when_the_time_of_the_job_is_over(slurm, machines, tmp_path):
+    program, up = tmp_path / "waiting.py", tmp_path / "up"
+    program.write_text("import os, time\nopen({!r} + os.environ['RANK_ID'], 'w').close()\nwhile True:\n"
+                       "    time.sleep(60)\n".format(str(up)))
+    process = slurm(program)
+    try:
+        wait_until(lambda: all(os.path.exists("{}{}".format(up, rank)) for rank in range(2)) or
+                   process.poll() is not None, timeout_s=90)
+        assert machines.processes("mb"), process.communicate()
+        process.send_signal(signal.SIGTERM)  # --signal=B:TERM@120 sends it to the script alone
+        process.communicate(timeout=60)
+        assert process.returncode == 128 + signal.SIGTERM
         wait_until(lambda: not machines.processes("mb"), timeout_s=30)
     finally:
         process.kill()
