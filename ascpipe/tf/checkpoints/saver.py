@@ -213,7 +213,7 @@ class Saver(tf.compat.v1.train.Saver):
 
 
 def _saved_by_rank_0(pipeline: Pipeline, save_path: str, step: Optional[int], background: bool) -> str:
-    """Wait until rank 0 has saved the checkpoint that the program may read next. Return the prefix of the checkpoint."""
+    """Wait until rank 0 has saved a checkpoint that the program may read next. Return the checkpoint's prefix."""
     saved = save_path if step is None else "{}-{}".format(save_path, step)
     directory, base = os.path.split(save_path)
     if not background and pipeline.follower is not None and not pipeline.follower.await_end(
