@@ -2,7 +2,7 @@
 
 An expected gain is an upper limit. It assumes that the change removes all of the waiting time that it addresses.
 """
-from typing import Any, Dict, List, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 _NOTICED = 0.1  # minimum share of the time that is worth a change
 _FULL = 0.98  # share of used device rows of a full device
@@ -18,11 +18,13 @@ class Advice(NamedTuple):
         change: what to change.
         reason: figures of the run that justify the change.
         gain: upper limit of the expected gain in steps/s, as a share; 0 if the change only saves memory.
+        setting: name and value of the setting of ascpipe to change, or None if the program must change.
     """
 
     change: str
     reason: str
     gain: float
+    setting: Optional[Tuple[str, int]] = None
 
 
 def advice_of(figures: Mapping[str, Any]) -> List[Advice]:
@@ -64,7 +66,8 @@ def _of_workers(figures: Mapping[str, Any], shares: Mapping[str, float]) -> List
         if count < most and processes < figures["cores"]:
             found.append(Advice("Set {} to {}".format(setting, count + 1), "Steps waited for the {} for {:.0f} % of "
                                 "the time, and {} cores may be used".format(name, 100 * share, figures["cores"]),
-                                _gain(share * count / (count + 1) if count > 1 else share / 2)))
+                                _gain(share * count / (count + 1) if count > 1 else share / 2),
+                                (setting, count + 1)))
     return found
 
 
