@@ -1,6 +1,10 @@
 """Cases of the benchmark, one per file. Each file has a ``CASE``. New cases must be added to ``MODULES``.
 
 The import of a case loads neither TensorFlow nor numba. They are loaded when a variant is prepared.
+
+In a case, ascpipe and all peers must do the same work. A case fetches a value of each output, computes gradients with
+``GATE_GRAPH``, and runs a few steps before timing. It passes large sizes through ``workloads.sized``, so that a run
+with ``--small`` takes seconds. It starts processes with ``Program`` (``bench/programs.py``), which has timeouts.
 """
 
 MODULES = ("dedup", "index", "pipeline", "worker_cpu", "embedding_ops", "combiner", "swap", "usual",
