@@ -136,7 +136,7 @@ def path_of_rank(path: str, rank: int) -> str:
 
 
 def paths_of_ranks(path: str) -> List[str]:
-    """Return the paths of the existing logs of all ranks. ``path`` is the value of the setting ``eviction_log``, or the
+    """Return the paths of the logs of all ranks. ``path`` is the value of the setting ``eviction_log``, or the
     path of one rank's log.
     """
     stem, suffix = os.path.splitext(path)

@@ -151,8 +151,7 @@ class HostScript:
 
 
 def filled(places: Sequence[Place], count: int) -> List[Place]:
-    """Reduce the ranks of the hosts to ``count`` in total. horovodrun ignores ``-np`` if the hosts can run more
-    ranks."""
+    """Limit the total number of ranks on the hosts to ``count``. Otherwise horovodrun would ignore ``-np``."""
     taken = []
     for place in places:
         if count > 0:

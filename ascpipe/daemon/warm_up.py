@@ -73,8 +73,9 @@ def _link(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _compile_by_numba(folder: str) -> int:
-    """Compile the kernels with numba. If existing files are broken, remove all files first. Return the number of
-    removed files.
+    """Compile the kernels with numba, and return the number of removed files.
+
+    If damaged kernel files crash the process, all kernel files are removed, and the kernels are compiled again.
     """
     removed = 0
     code, reason = _run(_LOADING, folder)

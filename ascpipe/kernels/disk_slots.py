@@ -28,7 +28,7 @@ def mask_words(per_block: int) -> int:
 
 @inner("void(DiskRoom, int64)")
 def _link(room, block):
-    """Insert a block into the list of blocks that have equally many slots in use."""
+    """Insert a block into the list of blocks that have the same number of slots in use."""
     count = room.counts[block]
     follows = room.first[count]
     room.before[block] = _NO_BLOCK

@@ -87,8 +87,9 @@ def _exchanges(key: str) -> Samples:
 
 
 def _reading(key: str) -> Samples:
-    """Return a ``Metric.samples`` function that returns the value of ``key`` in the statistics of readers, if there are
-    readers.
+    """Return a ``Metric.samples`` function that returns the value of ``key`` in the statistics of readers.
+
+    If the status has no statistics of readers, the function returns no sample.
     """
     def read(status: Status) -> List[Sample]:
         reading = status.get("reading")  # daemons of earlier versions do not send this field

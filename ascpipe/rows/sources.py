@@ -193,5 +193,5 @@ def _invalid(name: str, values: np.ndarray, spec: TableSpec) -> Tuple[np.ndarray
 
 
 def block_rows(spec: TableSpec) -> int:
-    """Compute the number of rows to read at a time from the size of a row."""
+    """Return the number of rows to read at a time. It depends on the size of a row."""
     return max(1, min(_MOST_ROWS, _PART_BYTES // (FLOAT_BYTES * spec.row_floats + 3 * INT_BYTES)))

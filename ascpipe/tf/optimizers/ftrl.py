@@ -1,4 +1,4 @@
-"""FTRL for the rows of a batch, with TensorFlow's formulas and signs."""
+"""FTRL for the rows of a batch, with the formulas and sign conventions of TensorFlow."""
 import logging
 from typing import Any
 

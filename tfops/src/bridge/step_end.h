@@ -65,8 +65,8 @@ class StepEnd : public tensorflow::ResourceBase {
   // Adds a table that an evaluation has read. A read of checkpoint rows is not added, because these rows do not change.
   void Pends(PendingRead read);
   void HasRead();
-  // Returns false if the step trains or uses batches of several streams. The reads of such a step cannot be repeated,
-  // because all of them must see the same state.
+  // Returns false for a training step, and for a step that uses batches of several streams. The reads of such a step
+  // cannot be repeated, because all of them must see the same state.
   bool MayPutReadsAside() const;
   // Releases the step's share of the lease. ReadAgain later requests the same rows again.
   void PutReadsAside();

@@ -89,7 +89,8 @@ class ReadRules {
 
   // ---- joins
 
-  // Returns true if the columns of all pieces are known and some pieces are rows of tables.
+  // Returns true if the number of columns of each piece is known, and the join may read at least one piece from a
+  // table.
   bool HasColumns(const Join& join) const {
     return std::all_of(join.pieces.begin(), join.pieces.end(), [](const Piece& each) { return each.columns >= 0; }) &&
            std::any_of(join.pieces.begin(), join.pieces.end(), [this](const Piece& each) { return IsRead(each); });
