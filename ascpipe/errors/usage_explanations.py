@@ -45,7 +45,8 @@ USAGE: Dict[str, Explanation] = {
         "Create the object in the same graph before the call. The usual causes are another default graph and a "
         "misspelt table name."),
     "E265": Explanation(
-        "A FeatureSpec does not match the batches of its dataset, its table, or another FeatureSpec.", NOTHING,
+        "A FeatureSpec does not match the batches of its dataset, its table, or another FeatureSpec. Or its ids change "
+        "after the insert function.", NOTHING,
         "Correct `index_key`, the dtype or shape of the ids, or the thresholds (docs/how-to/tables.md)."),
     "E266": Explanation(
         "A dataset or iterator cannot submit ids in the order of training. For example, stages after "

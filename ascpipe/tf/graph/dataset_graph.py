@@ -59,12 +59,15 @@ _KEEP_POSITION = frozenset((
 ASC_SUBMIT = Marker("AscSubmit", "stream")
 
 
-class _Node(NamedTuple):
+class Node(NamedTuple):
+    """Node of a graph or function, and a function that returns the nodes of its inputs."""
+
     definition: Any
-    inputs: Callable[[], List["_Node"]]
+    inputs: Callable[[], List["Node"]]
 
     @property
     def kind(self) -> str:
+        """Op type of a dataset stage, without the prefix of experimental stages."""
         return stage_kind(self.definition.op)
 
 
@@ -124,7 +127,7 @@ class DatasetGraph:
         """Return the datasets that read files and submit their batches to a stream."""
         iterators = {self.iterator(get_next): stream in self.tickets(get_next).values()
                      for get_next in self.get_nexts()}
-        by_iterator = {iterator: [read for _, node in self._datasets(iterator) for read in self._reads(node, None)]
+        by_iterator = {iterator: [read for _, node in self.datasets(iterator) for read in self._reads(node, None)]
                        for iterator in iterators}
         readers: Dict[int, List[tf.Operation]] = {}
         for iterator, reads in by_iterator.items():
@@ -139,26 +142,26 @@ class DatasetGraph:
                 found.append(read)
         return list(dict.fromkeys(found))
 
-    def _reads(self, node: _Node, obstacle: Optional[str]) -> List[ReadSource]:
+    def _reads(self, node: Node, obstacle: Optional[str]) -> List[ReadSource]:
         if node.kind == READ:
             return [_read_source(node.definition, obstacle)]
         if node.kind not in _KEEP_POSITION:
             obstacle = "stage {} after asc.data.read".format(_name(node))
-        found = [read for source in node.inputs() if _is_dataset(source) for read in self._reads(source, obstacle)]
+        found = [read for source in node.inputs() if is_dataset(source) for read in self._reads(source, obstacle)]
         return found + [_read_source(inner, "stage {} around asc.data.read".format(_name(node)))
                         for inner in self._called(node) if inner.op == READ]
 
     def run_ahead(self, get_next: tf.Operation) -> Optional[int]:
         """Return the number of submitted batches that ``prefetch`` buffers, or None if the number is not constant."""
-        counts = [self._prefetched(node) for _, node in self._datasets(self.iterator(get_next))]
+        counts = [self._prefetched(node) for _, node in self.datasets(self.iterator(get_next))]
         known = [count for count in counts if count is not None]
         return min(known) if known else None
 
-    def _prefetched(self, node: _Node) -> Optional[int]:
+    def _prefetched(self, node: Node) -> Optional[int]:
         if self._submits(node):
             return 0
         carrying = [self._prefetched(source) for source in node.inputs()
-                    if _is_dataset(source) and self._dataset_tickets(source)]
+                    if is_dataset(source) and self._dataset_tickets(source)]
         known = [count for count in carrying if count is not None]
         if len(known) < len(carrying) or not carrying:
             return None
@@ -167,25 +170,25 @@ class DatasetGraph:
         buffered = _constant(node.inputs()[1])
         return None if buffered is None or buffered < 0 else min(known) + buffered
 
-    def _datasets(self, iterator: tf.Operation) -> List[Tuple[tf.Operation, _Node]]:
+    def datasets(self, iterator: tf.Operation) -> List[Tuple[tf.Operation, Node]]:
         """Return each dataset that may initialize an iterator, together with the op that contains the dataset."""
         if iterator.type == "OneShotIterator":
-            factory = self._function(iterator.get_attr("dataset_factory").name)
+            factory = self.function(iterator.get_attr("dataset_factory").name)
             (returned,) = factory.ret.values()
-            return [(iterator, _FunctionNodes(factory).node(returned))]
+            return [(iterator, FunctionNodes(factory).node(returned))]
         if iterator.type not in _ITERATORS or not iterator.outputs:
             return []
         return [(consumer.inputs[0].op, _graph_node(consumer.inputs[0].op))
                 for consumer in iterator.outputs[0].consumers() if consumer.type == "MakeIterator"]
 
     def _iterator_tickets(self, iterator: tf.Operation) -> List[Tickets]:
-        datasets = self._datasets(iterator)
+        datasets = self.datasets(iterator)
         for op, node in datasets:
             if op not in self._known:
                 self._known[op] = self._dataset_tickets(node)
         return [self._known[op] for op, _ in datasets]
 
-    def _dataset_tickets(self, node: _Node) -> Tickets:
+    def _dataset_tickets(self, node: Node) -> Tickets:
         kind = node.kind
         if kind == "MapDataset":
             return self._mapped(node)
@@ -198,7 +201,7 @@ class DatasetGraph:
             return self._mapped(node)
         if kind == "ZipDataset":
             return self._zipped(node)
-        inputs = [self._dataset_tickets(source) for source in node.inputs() if _is_dataset(source)]
+        inputs = [self._dataset_tickets(source) for source in node.inputs() if is_dataset(source)]
         if kind == "ConcatenateDataset" and all(tickets == inputs[0] for tickets in inputs):
             return inputs[0]
         if kind in _IN_ORDER:
@@ -209,11 +212,11 @@ class DatasetGraph:
                                    _name(node)))
         return {}
 
-    def _mapped(self, node: _Node) -> Tickets:
+    def _mapped(self, node: Node) -> Tickets:
         source = node.inputs()[0]
         before = self._dataset_tickets(source)
-        function = self._function(node.definition.attr["f"].func.name)
-        nodes = _FunctionNodes(function)
+        function = self.function(node.definition.attr["f"].func.name)
+        nodes = FunctionNodes(function)
         after: Tickets = {}
         for output, result in enumerate(function.signature.output_arg):
             origin = self._origin(nodes, function.ret[result.name])
@@ -230,7 +233,7 @@ class DatasetGraph:
                                "everything that insert_fn returns".format(_name(node)))
         return after
 
-    def _zipped(self, node: _Node) -> Tickets:
+    def _zipped(self, node: Node) -> Tickets:
         tickets: Tickets = {}
         offset = 0
         for source in node.inputs():
@@ -238,7 +241,7 @@ class DatasetGraph:
             offset += len(source.definition.attr["output_types"].list.type)
         return tickets
 
-    def _origin(self, nodes: "_FunctionNodes", reference: str) -> Any:
+    def _origin(self, nodes: "FunctionNodes", reference: str) -> Any:
         """Trace a value in a function to its origin.
 
         Return the NodeDef that submits the batch, the number of a function argument, or None if the origin is something
@@ -253,15 +256,15 @@ class DatasetGraph:
         if node.op == "Identity":
             return self._origin(nodes, node.input[0])
         if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
-            called = self._function(node.attr["f"].func.name)
-            inner = self._origin(_FunctionNodes(called), called.ret[called.signature.output_arg[output].name])
+            called = self.function(node.attr["f"].func.name)
+            inner = self._origin(FunctionNodes(called), called.ret[called.signature.output_arg[output].name])
             return self._origin(nodes, node.input[inner]) if isinstance(inner, int) else inner
         return None
 
-    def _submits(self, node: _Node) -> bool:
+    def _submits(self, node: Node) -> bool:
         return any(inner.op == self._marker.op for inner in self._called(node))
 
-    def _called(self, node: _Node) -> Iterator[Any]:
+    def _called(self, node: Node) -> Iterator[Any]:
         """Yield the nodes of all functions that a dataset stage calls."""
         names = [value.func.name for value in node.definition.attr.values() if value.HasField("func")]
         seen = set()
@@ -270,11 +273,12 @@ class DatasetGraph:
             if not name or name in seen:
                 continue
             seen.add(name)
-            for inner in self._function(name).node_def:
+            for inner in self.function(name).node_def:
                 yield inner
                 names.extend(value.func.name for value in inner.attr.values() if value.HasField("func"))
 
-    def _function(self, name: str) -> Any:
+    def function(self, name: str) -> Any:
+        """Return the ``FunctionDef`` of a function of the graph."""
         if name not in self._functions:
             function = internals.function_in(self._graph, name)
             if function is None:
@@ -283,7 +287,9 @@ class DatasetGraph:
         return self._functions[name]
 
 
-class _FunctionNodes:
+class FunctionNodes:
+    """The nodes and arguments of a ``FunctionDef``."""
+
     def __init__(self, function: Any) -> None:
         self._nodes = {node.name: node for node in function.node_def}
         self._arguments = {argument.name: place for place, argument in enumerate(function.signature.input_arg)}
@@ -297,9 +303,10 @@ class _FunctionNodes:
         parts = reference.split(":")
         return self._nodes[parts[0]], int(parts[2]) if len(parts) == 3 else 0
 
-    def node(self, reference: str) -> _Node:
+    def node(self, reference: str) -> Node:
+        """Return the node to which a reference refers."""
         definition = self._nodes[reference.split(":")[0]]
-        return _Node(definition, lambda: [
+        return Node(definition, lambda: [
             self.node(source) for source in definition.input
             if not source.startswith("^") and self.argument(source) is None])
 
@@ -314,18 +321,19 @@ def stage_kind(op_type: str) -> str:
     return op_type[len(prefix):] if op_type.startswith(prefix) else op_type
 
 
-def _constant(node: _Node) -> Optional[int]:
+def _constant(node: Node) -> Optional[int]:
     return int(tf.make_ndarray(node.definition.attr["value"].tensor)) if node.definition.op == "Const" else None
 
 
-def _graph_node(op: tf.Operation) -> _Node:
-    return _Node(op.node_def, lambda: [_graph_node(tensor.op) for tensor in op.inputs])
+def _graph_node(op: tf.Operation) -> Node:
+    return Node(op.node_def, lambda: [_graph_node(tensor.op) for tensor in op.inputs])
 
 
-def _is_dataset(node: _Node) -> bool:
+def is_dataset(node: Node) -> bool:
+    """Return True if a node returns a dataset."""
     return "Dataset" in node.definition.op or (node.definition.op == "Identity" and
                                                node.definition.attr["T"].type == tf.variant.as_datatype_enum)
 
 
-def _name(node: _Node) -> str:
+def _name(node: Node) -> str:
     return "{} ({})".format(node.definition.op, node.definition.name)

@@ -18,6 +18,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.ids import GivenIds, Ids
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
+from ascpipe.tf.graph.submitted_ids import change_after_submission
 from ascpipe.tf.graph.table_lookup import TableLookup, require_fewer
 from ascpipe.tf.program.tensor_lookups import completed, look_up_tensor, refuse_ids_of_loops
 from ascpipe.tf.running.process import Process
@@ -131,8 +132,11 @@ def _look_up_feature(state: GraphState, request: LookupRequest, spec: FeatureSpe
     state.require_timestamp(lookup.stream, table.table_name)
     require_fewer(table, request.channel, lookup.calls)
     lookup.count_call(request.send_count)
+    given = _ids_in(request.batch, spec)
+    if given is not None:
+        _require_submitted_ids(state, lookup.stream, spec, given)
     rows = lookup.embedding(spec, request.default_value, request.batch, values_alone=request.values_alone)
-    note_ids(state, table.table_name, [*_ids_in(request.batch, spec), lookup.ticket])
+    note_ids(state, table.table_name, [*([] if given is None else tensors_of(given.given)), lookup.ticket])
     if request.evaluates_unseen:
         ids = require_ids(request.batch, spec, TableLookupError(_NO_BATCH.format(spec.label)))
         rows = completed(state, lookup, spec, rows, ids, request.unseen)
@@ -179,16 +183,29 @@ def _require_send_count(table: Table, send_count: Optional[int], ranks: int) -> 
                                    table.shape.home_rows, share, argument))
 
 
-def _ids_in(batch: Any, spec: FeatureSpec) -> List[tf.Tensor]:
-    """Return the ids of a feature in a batch. The list is empty if the batch contains no ids of the feature.
-    """
-    if batch is None:
-        return []
+def _ids_in(batch: Any, spec: FeatureSpec) -> Optional[Ids]:
+    """Return the ids of a feature in a batch, or None if the batch contains no ids of the feature."""
     try:
-        found = find_ids(batch, spec)
+        return None if batch is None else find_ids(batch, spec)
     except FeatureError:
-        return []
-    return [] if found is None else tensors_of(found.given)
+        return None
+
+
+def _require_submitted_ids(state: GraphState, stream: Stream, spec: FeatureSpec, ids: Ids) -> None:
+    """Raise ``FeatureError`` if a batch has other ids than the insert function submitted.
+
+    In a program with Rec SDK's API, log a warning instead.
+    """
+    change = change_after_submission(state.datasets, stream, spec, ids)
+    if change is None:
+        return
+    text = ("FeatureSpec {!r}: the batch= of a lookup has other ids than its insert function submitted, because {}. A "
+            "lookup returns the rows of the submitted ids. Compute the ids before the insert function, or look up the "
+            "tensor without a FeatureSpec".format(spec.label, change))
+    if Process.current().is_plain:
+        raise FeatureError(text)
+    if Process.current().is_first("ids changed after their submission"):
+        _log.warning(text)
 
 
 def _require_in_batch(spec: FeatureSpec, batch: Any) -> None:
