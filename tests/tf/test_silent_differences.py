@@ -194,3 +194,44 @@ def regularized(model):
 def test_a_scope_with_a_regularizer_beside_tables_trains_as_in_tensorflow():
     np.testing.assert_allclose(
         twin_programs.ours(regularized).losses, twin_programs.plain(regularized).losses, rtol=1e-5)
+
+
+def by_label(model):
+    """True in about half of the steps."""
+    return model.batch["label"][0] > 0.5
+
+
+#: Ops on the values of a gradient, in conditionals of which a branch returns the values.
+CONDITIONALS = {
+    "scaled": lambda model, values: tf.cond(by_label(model), lambda: values * 0.1, lambda: values),
+    "guarded": lambda model, values: tf.cond(by_label(model), lambda: values, lambda: tf.zeros_like(values)),
+    "both": lambda model, values: tf.cond(by_label(model), lambda: [values, -values], lambda: [values * 3, values])[1],
+    "nested": lambda model, values: tf.cond(
+        by_label(model), lambda: values * 0.1, lambda: tf.cond(by_label(model), lambda: -values, lambda: values)),
+    "inner": lambda model, values: tf.cond(
+        by_label(model), lambda: tf.cond(model.batch["label"][1] > 0.5, lambda: values, lambda: values * 3),
+        lambda: values),
+    "case": lambda model, values: tf.case(
+        [(by_label(model), lambda: values), (model.batch["label"][1] > 0.5, lambda: values * 0.1)],
+        default=lambda: values * 3),
+}
+
+
+def chosen(kind, values_of):
+    """Changes the values of all sparse gradients."""
+    def train(model):
+        optimizer = model.optimizer(kind)
+        pairs = optimizer.compute_gradients(model.loss, model.everything())
+        return optimizer.apply_gradients([
+            (tf.IndexedSlices(values_of(model, gradient.values), gradient.indices, gradient.dense_shape), variable)
+            if isinstance(gradient, tf.IndexedSlices) else (gradient, variable) for gradient, variable in pairs])
+    return train
+
+
+@pytest.mark.parametrize("tier", ["device", "host"])
+@pytest.mark.parametrize("values_of", CONDITIONALS.values(), ids=CONDITIONALS)
+def test_a_branch_that_returns_the_gradient_of_a_table_trains_as_in_tensorflow(values_of, tier, tmp_path):
+    train = chosen("gradient_descent", values_of)
+    found = twin_programs.ours(train, tier, folder=tmp_path)
+    assert found.error is None
+    np.testing.assert_allclose(found.losses, twin_programs.plain(train).losses, rtol=1e-5)

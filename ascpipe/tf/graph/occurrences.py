@@ -324,9 +324,9 @@ def _reapply(output: tf.Tensor, given: tf.Tensor) -> tf.Tensor:
     op = output.op
     if op.type in _PASSING:
         return given
-    # TensorFlow adds a Switch when an op in a conditional reads an outer tensor.
-    within = output.consumers()[0] if op.type == "Switch" else op
-    with outside_scopes(op.graph, "ascpipe/occurrences"), internals.in_control_flow_of(within):
+    with outside_scopes(op.graph, "ascpipe/occurrences"), internals.in_control_flow_of(op):
+        # TensorFlow adds a Switch to a branch that reads or returns an outer tensor. The op is in this branch. Its
+        # consumer may be in an inner conditional, or outside the branch.
         if op.type == "Switch":
             return tf.identity(given)
         if op.type == "Neg":
