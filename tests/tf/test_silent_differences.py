@@ -235,3 +235,31 @@ def test_a_branch_that_returns_the_gradient_of_a_table_trains_as_in_tensorflow(v
     found = twin_programs.ours(train, tier, folder=tmp_path)
     assert found.error is None
     np.testing.assert_allclose(found.losses, twin_programs.plain(train).losses, rtol=1e-5)
+
+
+def looked_up_in_a_branch(kind, is_before):
+    """The rows of items are also looked up in a branch, or before the conditional."""
+    def train(model):
+        def look():
+            items = model.tables["item"]
+            return (asc.sparse_lookup if model.is_ours else tf.nn.embedding_lookup)(items, model.batch["item"])
+        before = look() if is_before else None
+        taken = tf.cond(by_label(model), lambda: tf.reduce_sum(look() if before is None else before), lambda: 0.0)
+        model.loss = model.loss + 0.1 * taken
+        optimizer = v1.train.MomentumOptimizer(RATE, 0.9) if kind == "momentum" else model.optimizer(kind)
+        return optimizer.minimize(model.loss, var_list=model.everything())
+    return train
+
+
+@pytest.mark.parametrize("kind, is_before, is_warned", [
+    ("momentum", False, True), ("momentum", True, False), ("adagrad", False, False),
+    ("gradient_descent", False, False)])
+def test_a_lookup_in_a_branch_is_warned_of_if_the_optimizer_moves_other_rows(kind, is_before, is_warned, caplog):
+    train = looked_up_in_a_branch(kind, is_before)
+    found = twin_programs.ours(train)
+    assert found.error is None
+    lines = [line for line in caplog.messages if "a branch of tf.cond or tf.case looks rows up" in line]
+    assert len(lines) == is_warned
+    assert not is_warned or "table 'item'" in lines[0]
+    if not is_warned:
+        np.testing.assert_allclose(found.losses, twin_programs.plain(train).losses, rtol=1e-5)

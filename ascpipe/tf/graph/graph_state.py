@@ -6,7 +6,7 @@ builds one graph per mode.
 import abc
 import dataclasses
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import tensorflow as tf
 
@@ -89,6 +89,7 @@ class GraphState:
         lookups: lookups by (table name, channel).
         requests: lookups that need graph modification.
         thresholds: admission and eviction thresholds.
+        in_branches: names of tables with a training lookup in a conditional.
         slots: optimizer slots by table name. The start of the pipeline fills the dict.
         attachment: ops that the start of the pipeline creates, or None before the start.
         marked: True after ``start_asc_pipeline``. No tables can be added afterwards.
@@ -104,6 +105,7 @@ class GraphState:
         self.lookups: Dict[Tuple[str, int], TableLookup] = {}
         self.requests = Requests()
         self.thresholds = TableThresholds()
+        self.in_branches: Set[str] = set()
         self.slots: Dict[str, List[OptimizerSlot]] = {}
         self.attachment: Optional[Attachment] = None
         self.marked = False

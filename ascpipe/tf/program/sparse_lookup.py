@@ -119,6 +119,8 @@ def look_up(request: LookupRequest) -> tf.Tensor:
     if state.served is not None:
         return state.served.look_up(request)
     table.is_differentiated |= request.trains
+    if request.trains and internals.is_in_control_flow(tf.compat.v1.get_default_graph()):
+        state.in_branches.add(table.table_name)
     if isinstance(ids, FeatureSpec):
         return _look_up_feature(state, request, ids)
     return look_up_tensor(state, request, ids)

@@ -6,8 +6,11 @@ from ascpipe.errors import DatasetError, FeatureError, GraphModificationError, M
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf.graph.features import CHANNEL_NAMES, Stream
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.process import Process
 
 _log = logging.getLogger(__name__)
+
+_NEUTRAL_SLOT = "Adagrad_accumulator"  #: slot of Adagrad, which does not change rows whose gradient is zero
 
 def require_startable(state: GraphState) -> None:
     """Raise ``RuntimeError`` or ``ValueError`` if the tables, streams and datasets of a graph are inconsistent."""
@@ -32,6 +35,21 @@ def warn_of_unknown_tables(state: GraphState) -> None:
             if feature.spec.table_name not in state.tables:
                 _log.warning("FeatureSpec %r is ignored: its table %r was not created",
                              feature.spec.label, feature.spec.table_name)
+
+
+def warn_of_lookups_in_branches(state: GraphState) -> None:
+    """Warn about lookups in conditionals, if the optimizer of their table changes rows whose gradient is zero.
+
+    In a step that takes another branch, TensorFlow applies a gradient of zero to all rows of a variable. A table gets a
+    gradient of zero for the rows of the batch.
+    """
+    names = sorted(name for name in state.in_branches
+                   if any(slot.name != _NEUTRAL_SLOT for slot in state.slots.get(name, ())))
+    if names and Process.current().is_first("lookups in branches"):
+        _log.warning("table%s %s: a branch of tf.cond or tf.case looks rows up. In steps that take another branch, the "
+                     "optimizer updates the rows of the batch with a gradient of zero, and TensorFlow would update all "
+                     "rows. Look up before the conditional, and read the rows in the branch",
+                     "s" if len(names) > 1 else "", ", ".join(map(repr, names)))
 
 
 def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:

@@ -42,7 +42,12 @@ from ascpipe.tf.starting.descriptions import (
     table_message,
     with_homes,
 )
-from ascpipe.tf.starting.graph_checks import require_startable, warn_of_short_run_ahead, warn_of_unknown_tables
+from ascpipe.tf.starting.graph_checks import (
+    require_startable,
+    warn_of_lookups_in_branches,
+    warn_of_short_run_ahead,
+    warn_of_unknown_tables,
+)
 from ascpipe.tf.starting.joining import join
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
 from ascpipe.tf.starting.tables_left_out import warn_of_object_checkpoints, warn_of_tables_left_out
@@ -117,6 +122,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     warn_of_column_reads(state)
     warn_of_separate_training(graph)
     state.slots = slots_of_training_tables(state)
+    warn_of_lookups_in_branches(state)
     decide_unseen(state, _admitting(process, state))
     if process.pipeline is not None:
         join(process.pipeline, state)
