@@ -54,7 +54,7 @@ class ColumnParser:
     """Parser that reads columns from text records."""
 
     def __init__(self, columns: Sequence[Column], record_format: Format, na_value: bytes = b"",
-                 select_cols: Optional[Sequence[int]] = None) -> None:
+                 select_cols: Optional[Sequence[int]] = None, *, loses_signs: bool = False) -> None:
         """Create a parser.
 
         Args:
@@ -63,6 +63,8 @@ class ColumnParser:
             na_value: text of a field without a value, in addition to an empty field.
             select_cols: number of the field of each column in strictly increasing order. By default, a record has
                 exactly the fields of the columns.
+            loses_signs: True to parse negative hexadecimal numbers with more than 24 bits (``FLOAT32``) or 53 bits
+                (``FLOAT64``) without the sign, as TensorFlow 1.15 does.
 
         Raises:
             DataUnreadableError: the delimiter or the order of fields is not allowed.
@@ -71,8 +73,8 @@ class ColumnParser:
         self._handle = c_void_p()
         fields = range(len(columns)) if select_cols is None else select_cols
         arguments = (CsvColumnArguments * len(columns))(*map(_argument, columns, fields))
-        native.call("asc_data_csv_new", record_format.argument(), na_value, int(select_cols is not None), arguments,
-                    len(columns), ctypes.byref(self._handle))
+        native.call("asc_data_csv_new", record_format.argument(), na_value, int(select_cols is not None),
+                    int(loses_signs), arguments, len(columns), ctypes.byref(self._handle))
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):

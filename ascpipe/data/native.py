@@ -58,7 +58,7 @@ _CALLS: Dict[str, Tuple[Any, ...]] = {
     "asc_data_index_step": (c_void_p, c_int64, _NUMBERS, POINTER(c_int)),
     "asc_data_index_open": (c_char_p, Stamp, _FORMAT, POINTER(c_void_p)),
     "asc_data_index_find": (c_void_p, c_int64, c_int64, _NUMBERS),
-    "asc_data_csv_new": (_FORMAT, c_char_p, c_int, POINTER(CsvColumnArguments), c_int64, POINTER(c_void_p)),
+    "asc_data_csv_new": (_FORMAT, c_char_p, c_int, c_int, POINTER(CsvColumnArguments), c_int64, POINTER(c_void_p)),
     "asc_data_text_check": (c_void_p, c_void_p, c_int64, _NUMBERS, _NUMBERS, POINTER(c_int)),
     "asc_data_permutation": (_PLAN, c_int64, c_int64, c_int64, _NUMBERS),
     "asc_data_plan_move": (_PLAN, c_int64, Position, POINTER(c_int)),

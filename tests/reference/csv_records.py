@@ -110,7 +110,7 @@ def _real(text, bits):
         return math.copysign(float(text), sign)
     if re.fullmatch(rb"0[xX][0-9a-fA-F]+", text):
         number = int(text, 16)
-        return (sign if number < 2 ** bits else 1.0) * _rounded(Fraction(number), bits)  # a bug of double-conversion
+        return sign * _rounded(Fraction(number), bits)
     match = _DECIMAL.fullmatch(text)
     if not match or not (match.group(1) or match.group(2)):
         return None

@@ -1,4 +1,5 @@
 """The two releases of TensorFlow: their behavior, and the places of their modules."""
+import re
 from typing import Any
 
 import tensorflow as tf
@@ -16,3 +17,16 @@ def use_tensorflow_1() -> None:
 def keras_optimizers() -> Any:
     """Return the module of the Keras optimizers that are used in graphs."""
     return getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
+
+
+def not_read_ahead(dataset: Any) -> Any:
+    """Return a dataset before which TensorFlow 2.15 adds no prefetch of its own."""
+    options = tf.data.Options()
+    if not IS_TENSORFLOW_1:
+        options.experimental_optimization.inject_prefetch = False
+    return dataset.with_options(options)
+
+
+def text_of(error: tf.errors.OpError) -> str:
+    """Return the text of an op's error. TensorFlow 2.15 writes before it where the program created the op."""
+    return re.sub(r"\AGraph execution error:\n\nDetected at node .*?\nNode: '[^']*'\n", "", error.message, flags=re.S)

@@ -28,12 +28,14 @@ namespace ascpipe {
 using StatusCode = absl::StatusCode;
 using TensorString = tensorflow::tstring;  // element of a string tensor
 constexpr SumOrder kSumOrder = SumOrder::kTensorFlow2;
+constexpr bool kLosesSigns = false;  // see CsvOptions::loses_signs
 
 inline std::string MessageOf(const tensorflow::Status& status) { return std::string(status.message()); }
 #else
 using StatusCode = tensorflow::error::Code;
 using TensorString = std::string;  // element of a string tensor
 constexpr SumOrder kSumOrder = SumOrder::kTensorFlow1;
+constexpr bool kLosesSigns = true;  // see CsvOptions::loses_signs
 
 inline std::string MessageOf(const tensorflow::Status& status) { return status.error_message(); }
 #endif

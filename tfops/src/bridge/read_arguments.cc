@@ -207,6 +207,7 @@ Status ReadColumns(OpKernelConstruction* construction, const DenseAttributes& de
   const RecordFormat& format = arguments->sources.front().format;
   arguments->text.delimiter = static_cast<char>(format.delimiter);
   arguments->text.use_quotes = format.use_quotes != 0;
+  arguments->text.loses_signs = kLosesSigns;
   for (std::size_t i = 0; i < count; ++i) {
     CsvColumn column = {fields[i], CsvType::kInt64, false, 0, 0.0, ""};
     TF_RETURN_IF_ERROR(DescribeColumn(dense.types[i], are_hexadecimal[i], dense.defaults[i], &column));

@@ -41,8 +41,9 @@ struct CsvHandle {
 
 }  // namespace
 
-// Creates a parser. `selects` is 1 if records may have fields without a column. `na_value` is NUL-terminated.
-ASC_EXPORT int asc_data_csv_new(const RecordFormat* format, const char* na_value, int selects,
+// Creates a parser. `selects` is 1 if records may have fields without a column. `loses_signs` is 1 to parse hexadecimal
+// numbers as TensorFlow 1.15. `na_value` is NUL-terminated.
+ASC_EXPORT int asc_data_csv_new(const RecordFormat* format, const char* na_value, int selects, int loses_signs,
                                 const CsvColumnArguments* columns, std::int64_t count, CsvHandle** handle, char* err,
                                 int err_bytes) {
   CsvOptions options;
@@ -50,6 +51,7 @@ ASC_EXPORT int asc_data_csv_new(const RecordFormat* format, const char* na_value
   options.use_quotes = format->use_quotes != 0;
   options.na_value = na_value;
   options.selects = selects != 0;
+  options.loses_signs = loses_signs != 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const CsvColumnArguments& of = columns[i];
     const std::string text = of.text == nullptr ? "" : std::string(of.text, static_cast<std::size_t>(of.text_bytes));

@@ -133,7 +133,7 @@ float Flushed(float value, const char* text) {
 }
 
 template <typename Float>
-bool ParseReal(ByteRange given, Float (*finite)(const char*), Float* value) {
+bool ParseReal(ByteRange given, bool loses_signs, Float (*finite)(const char*), Float* value) {
   FloatText text;
   Float positive = 0;
   switch (ReadForm(given, &text)) {
@@ -149,8 +149,7 @@ bool ParseReal(ByteRange given, Float (*finite)(const char*), Float* value) {
       break;
     case Form::kHex:
       positive = finite(text.positive);
-      // The double-conversion library of TensorFlow 1.15 loses the sign of a number that has more bits than the type.
-      if (positive >= std::ldexp(Float{1}, std::numeric_limits<Float>::digits)) text.is_negative = false;
+      if (loses_signs && positive >= std::ldexp(Float{1}, std::numeric_limits<Float>::digits)) text.is_negative = false;
       break;
     case Form::kDecimal:
       positive = finite(text.positive);
@@ -184,13 +183,14 @@ bool ParseHex(ByteRange text, std::int64_t* value) {
   return true;
 }
 
-bool ParseFloat(ByteRange text, float* value) {
+bool ParseFloat(ByteRange text, bool loses_signs, float* value) {
   const auto finite = [](const char* number) { return Flushed(strtof_l(number, nullptr, PlainLocale()), number); };
-  return ParseReal<float>(text, finite, value);
+  return ParseReal<float>(text, loses_signs, finite, value);
 }
 
-bool ParseDouble(ByteRange text, double* value) {
-  return ParseReal<double>(text, [](const char* number) { return strtod_l(number, nullptr, PlainLocale()); }, value);
+bool ParseDouble(ByteRange text, bool loses_signs, double* value) {
+  const auto finite = [](const char* number) { return strtod_l(number, nullptr, PlainLocale()); };
+  return ParseReal<double>(text, loses_signs, finite, value);
 }
 
 }  // namespace ascpipe

@@ -27,9 +27,11 @@ bool ParseHex(ByteRange text, std::int64_t* value);
 // Parse decimal numbers, hexadecimal integers, inf and nan. Return false for an invalid text, and for a text of more
 // than kMostFloatBytes bytes. A blank text is parsed as 0. Subnormal floats become zero, because TensorFlow's threads
 // flush subnormal numbers. Subnormal doubles are kept, because TensorFlow computes doubles with integers.
+//
+// If `loses_signs` is true, a negative hexadecimal number with more bits than the type becomes positive.
 constexpr std::size_t kMostFloatBytes = 31;
-bool ParseFloat(ByteRange text, float* value);
-bool ParseDouble(ByteRange text, double* value);
+bool ParseFloat(ByteRange text, bool loses_signs, float* value);
+bool ParseDouble(ByteRange text, bool loses_signs, double* value);
 
 extern const std::int8_t kHexDigits[256];       // value of each digit, or -1
 extern const double kPowersOfTen[23];           // exact

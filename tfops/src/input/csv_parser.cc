@@ -182,9 +182,9 @@ bool CsvParser::Convert(ByteRange text, std::size_t column, std::int64_t place, 
     case CsvType::kInt64:
       return ParseInt64(text, static_cast<std::int64_t*>(array) + place);
     case CsvType::kFloat:
-      return ParseFloat(text, static_cast<float*>(array) + place);
+      return ParseFloat(text, options_.loses_signs, static_cast<float*>(array) + place);
     case CsvType::kDouble:
-      return ParseDouble(text, static_cast<double*>(array) + place);
+      return ParseDouble(text, options_.loses_signs, static_cast<double*>(array) + place);
     case CsvType::kString:
       Store(array, place, text);
       return true;

@@ -34,6 +34,9 @@ struct CsvOptions {
   std::string na_value;  // a field with this text has no value, like an empty field
   // True if records may have fields without a column, and false if column i is field i.
   bool selects = false;
+  // True if negative hexadecimal numbers with more bits than their float type become positive, as in the
+  // double-conversion library of TensorFlow 1.15.
+  bool loses_signs = false;
   std::vector<CsvColumn> columns;  // in strictly ascending order of `field`
 };
 

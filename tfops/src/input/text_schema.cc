@@ -10,7 +10,7 @@ namespace {
 bool IsReal(ByteRange text) {
   float value;
   const char* const end = text.data + text.size;
-  return ShortFloat(text.data, end, &value) == end || ParseFloat(text, &value);
+  return ShortFloat(text.data, end, &value) == end || ParseFloat(text, false, &value);
 }
 
 }  // namespace
