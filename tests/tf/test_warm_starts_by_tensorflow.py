@@ -7,6 +7,7 @@ from tensorflow.python.training.warm_starting_util import warm_start
 
 import ascpipe.tf as asc
 from ascpipe.errors import SaverError
+from ascpipe.tf import patches
 from tests.tf import programs
 
 v1 = tf.compat.v1
@@ -65,6 +66,11 @@ def test_a_warm_start_that_selects_tables_is_refused(wanted, tables, trained):
 
 def test_a_program_that_took_the_function_from_its_module_is_refused_too(trained):
     refused(lambda program: warm_start(trained), "E272: .*selects the tables 'user', 'item'")
+
+
+def test_a_program_that_has_used_an_estimator_before_is_refused_too(trained):
+    patches.ESTIMATORS.use()
+    refused(lambda program: v1.train.warm_start(trained), "E272: .*selects the tables 'user', 'item'")
 
 
 @pytest.mark.parametrize("order", [["ours", "tensorflow"], ["ours"]])

@@ -197,10 +197,11 @@ def _get_grouped_variables(vars_to_warm_start: Any) -> Any:
 def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
     """Replacement for the function ``warm_start`` that Estimators call.
 
-    A scaffold of the graph loads the tables when it initializes a session.
+    A scaffold of the graph loads the tables when it initializes a session. With TensorFlow 2.15, programs call the same
+    function without an Estimator.
     """
     state = GraphState.known(tf.compat.v1.get_default_graph())
-    if state is None or not state.tables:
+    if state is None or not state.tables or state.mode is None:
         patches.WARM_START.plain(*settings, **named_settings)
     else:
         _WarmStarts.of(state).loads.append(warm_start(*settings, **named_settings))
