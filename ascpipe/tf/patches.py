@@ -6,6 +6,7 @@ feature. ``shutdown`` and ``terminate_config_initializer`` undo all patches.
 import contextlib
 import functools
 import importlib
+import inspect
 import weakref
 from typing import Any, Callable, List, Optional, TypeVar
 
@@ -274,6 +275,19 @@ def apply_to_graph(graph: Any) -> None:
     _Applied.has_tables = True
     RUN_LOCK.put_on(graph)
     FINALIZE.put_on(graph)
+
+
+def gated_gradients(*args: Any, **kwargs: Any) -> Any:
+    """Call TensorFlow's function of gradients. With TensorFlow 2.15, set ``gate_gradients``, as ``Optimizer`` does.
+
+    An op with two gradients, such as MatMul, then computes both before the program uses one. TensorFlow 2.15 may
+    otherwise update weights in place before the gradient of the rows reads the weights.
+    """
+    plain: Callable[..., Any] = GRADIENTS.plain
+    call = inspect.signature(plain).bind(*args, **kwargs)
+    if not internals.VERSION.startswith("1."):
+        call.arguments["gate_gradients"] = True
+    return plain(*call.args, **call.kwargs)
 
 
 def apply() -> None:

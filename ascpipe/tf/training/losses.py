@@ -18,9 +18,10 @@ from ascpipe.tf.training.column_gradients import gradients_of_stand_ins, rows_fo
 
 @patches.GRADIENTS.by
 def _gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
-    _note(ys)
+    has_tables = _note(ys)
     _merge(xs)
-    found = patches.GRADIENTS.plain(ys, rows_for_stand_ins(ys, xs), *args, **kwargs)
+    calculate = patches.gated_gradients if has_tables else patches.GRADIENTS.plain
+    found = calculate(ys, rows_for_stand_ins(ys, xs), *args, **kwargs)
     return gradients_of_stand_ins(xs, found)
 
 
@@ -48,7 +49,9 @@ def _merge(sources: Any) -> None:
             merge(state, TRAIN)
 
 
-def _note(targets: Any) -> None:
+def _note(targets: Any) -> bool:
+    """Record the targets that are in graphs with tables, and return whether there are any."""
+    has_tables = False
     for tensor in tf.nest.flatten(targets):
         if not isinstance(tensor, tf.Tensor) or not hasattr(tensor, "graph"):
             continue
@@ -57,3 +60,5 @@ def _note(targets: Any) -> None:
         if state is not None and state.tables:
             within = "" if tensor.graph is graph else "{} of ".format(id(tensor.graph))
             GradientState.of(state).losses[within + tensor.name] = tensor
+            has_tables = True
+    return has_tables
