@@ -28,6 +28,7 @@ find build/tf2 -type f -not -path '*/.venv/*' -not -path 'build/tf2/build/*' -no
 git ls-files -z --cached --others --exclude-standard |
   tar --null --files-from=- --ignore-failed-read --warning=no-failed-read -cf - | tar -xf - -C build/tf2
 cd build/tf2
+git init -q # the tests of wheels ask git for the files of the tree, and git ignores build/ of this tree
 make dev-setup
 TEST_OTHER_TREE=$(cd ../.. && pwd)
 export TEST_OTHER_TREE

@@ -10,6 +10,7 @@ from tensorflow.core.framework import attr_value_pb2
 from ascpipe.tf.running import native
 from ascpipe.tf.running.shapes import StreamShape, TableShape
 from tests.reference import initial_rows
+from tests.support.tensorflows import not_read_ahead
 
 DIM = 4
 SLOT_INITIAL = 0.25
@@ -135,11 +136,8 @@ def _dataset(batches: Sequence[Sequence[int]], stream: StreamShape, stamps: Opti
         ids_of_all = [ids] * len(stream.parts)
         return label, native.ops().asc_submit(ids_of_all, [stamp] if stamps else [], [], stream=stream.number)
 
-    data = tf.data.Dataset.from_generator(generate, (tf.int64, tf.int64, tf.int64), ([], [None], [])).map(submit)
-    options = tf.data.Options()
-    if hasattr(options.experimental_optimization, "inject_prefetch"):  # TensorFlow 2.15 would read batches ahead
-        options.experimental_optimization.inject_prefetch = False
-    return data.with_options(options)
+    return not_read_ahead(
+        tf.data.Dataset.from_generator(generate, (tf.int64, tf.int64, tf.int64), ([], [None], [])).map(submit))
 
 
 def _channel(data: Any, stream: StreamShape, states: List[_State], prefetch: int, after: Any) -> Channel:

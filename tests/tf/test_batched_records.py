@@ -180,7 +180,8 @@ def by_element(parsed):
 
 def mixed(parsed):
     label = parsed.pop("label")
-    weight = tf.constant([[1., 2.], [3., 4.], [5., 6.]])
+    # TensorFlow 2.15 sums in another order if it replaces MatMul by an op of oneDNN. Sums with zeros are exact.
+    weight = tf.constant([[1., 2.], [3., 4.], [5., 6.]] if IS_TENSORFLOW_1 else [[1., 2.], [0., 0.], [0., 0.]])
     return parsed, (label, tf.matmul(parsed["dense"][None], weight), tf.clip_by_value(label, 0., 3.))
 
 

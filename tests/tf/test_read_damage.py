@@ -12,6 +12,7 @@ import ascpipe.tf as asc
 from ascpipe.errors import AscpipeError
 from tests.support import forked_calls, tfrecords, tree
 from tests.support.examples import example, feature
+from tests.support.tensorflows import not_read_ahead, text_of
 
 v1 = tf.compat.v1
 pytestmark = [pytest.mark.timeout_s(240), pytest.mark.usefixtures("forked_programs")]
@@ -58,14 +59,14 @@ def read(path, after_first=None, specs=SPECS, users_of=users_of, first=0, **give
         except AscpipeError as error:
             found.refused = str(error)
             return found
-        following = v1.data.make_one_shot_iterator(dataset).get_next()
+        following = v1.data.make_one_shot_iterator(not_read_ahead(dataset)).get_next()
         for number in range(1000):
             try:
                 batch = session.run(following)
             except tf.errors.OutOfRangeError:
                 return found
             except tf.errors.OpError as error:
-                found.errors.append(error.message)
+                found.errors.append(text_of(error))
                 if len(found.errors) > 30:  # the data set cannot be opened
                     return found
                 continue

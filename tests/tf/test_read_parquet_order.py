@@ -173,6 +173,7 @@ import tensorflow.compat.v1 as tf
 import ascpipe.tf as asc
 from ascpipe.tf.running import decoding
 from ascpipe.tfops import load
+from tests.support.tensorflows import text_of
 tf.disable_eager_execution()
 features = {"user": tf.io.FixedLenFeature([], tf.int64)}
 following = tf.data.make_one_shot_iterator(asc.data.read(sys.argv[1], features, 10)).get_next()
@@ -186,7 +187,7 @@ with tf.Session() as session:
         try:
             session.run(following)
         except tf.errors.CancelledError as error:
-            print(error.message.splitlines()[0].replace(sys.argv[1], "PATH"))
+            print(text_of(error).splitlines()[0].replace(sys.argv[1], "PATH"))
             break
 """
 

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 import ascpipe.tf as asc
 from tests.support import tfrecords
 from tests.support.examples import example, feature
-from tests.support.tensorflows import IS_TENSORFLOW_1
 from tests.tf.test_parse_example import UNREADABLE, cases
 
 v1 = tf.compat.v1
-pytestmark = [pytest.mark.timeout_s(240), pytest.mark.skipif(
-    not IS_TENSORFLOW_1, reason="the records are those of test_parse_example.py")]
+pytestmark = pytest.mark.timeout_s(240)
 _numbers = itertools.count()
 
 

@@ -47,8 +47,8 @@ def plain_loss(users, batch, parts=3):
         user = tf.compat.v1.get_variable("user", [users, DIM], initializer=initializer)
         item = tf.compat.v1.get_variable("item", [ITEMS, DIM], initializer=initializer,
                                          partitioner=tf.compat.v1.fixed_size_partitioner(parts) if parts > 1 else None)
-    return loss_of(tf.nn.embedding_lookup(user, batch["user"]), tf.nn.embedding_lookup(item, batch["item"]),
-                   batch["label"])
+    lookup = tf.compat.v1.nn.embedding_lookup  # that of TensorFlow 2 has the strategy "div"
+    return loss_of(lookup(user, batch["user"]), lookup(item, batch["item"]), batch["label"])
 
 
 def trained(folder, name, users):
