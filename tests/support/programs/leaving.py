@@ -12,7 +12,7 @@ from tensorflow.python.util import lock_util
 
 from tests.support.programs.counted import CountedTable, Feed, Stages, trained_counts, two_tiers
 from tests.support.programs.scenarios import Background, main, seconds_of, session, started, status, wait_full, workers
-from tests.support.tensorflows import use_tensorflow_1
+from tests.support.tensorflows import not_read_ahead, use_tensorflow_1
 from tests.support.waiting import wait_until
 
 use_tensorflow_1()
@@ -21,7 +21,7 @@ BATCHES = 400
 
 
 def _stages(prefetch: str) -> Stages:
-    return (lambda data: data.prefetch(100)) if prefetch == "prefetch" else (lambda data: data)
+    return (lambda data: data.prefetch(100)) if prefetch == "prefetch" else not_read_ahead
 
 
 def _feed(prefetch: str) -> Feed:
