@@ -131,7 +131,8 @@ TF2_TESTS := tests/tf/test_reached_patches.py tests/tf/test_documented_program.p
 	tests/tf/test_order_of_ops.py tests/tf/test_ops_on_gradients.py tests/integration/test_crossing_checkpoints.py \
 	tests/fault/test_kills_of_workers.py tests/tf/test_read.py tests/tf/test_read_positions.py tests/tf/test_read_text.py \
 	tests/tf/test_stock_initial_rows.py tests/tf/test_stock_saved_models.py tests/tf/test_served_updates.py \
-	tests/tf/test_leases_of_failed_steps.py
+	tests/tf/test_leases_of_failed_steps.py tests/tf/test_warm_starts_by_tensorflow.py tests/tf/test_csv_records.py \
+	tests/tf/test_habits_of_programs.py
 
 test-tf2: dev-setup
 	@scripts/second_runtime.sh --demo $(TF2_TESTS) $(ARGS)

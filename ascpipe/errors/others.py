@@ -143,8 +143,9 @@ class HorovodMissingError(RanksError):
 
     code = "E241"
     fields: ClassVar[Tuple[str, ...]] = ("reason",)
-    template = ('Several ranks need Horovod, which cannot be imported ({reason}). Install it: '
-                '`make ranks` in the tree of ascpipe, or pip install --no-build-isolation "ascpipe[ranks]"')
+    template = ('Several ranks need Horovod, which cannot be imported ({reason}). Install it with CPython '
+                '3.7 and TensorFlow 1.15: `make ranks` in the tree of ascpipe, or pip install --no-build-isolation '
+                '"ascpipe[ranks]"')
 
 
 class HorovodVersionError(RanksError):
