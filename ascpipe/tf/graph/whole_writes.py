@@ -52,7 +52,8 @@ class _Writes:
 def note_variables(state: GraphState) -> None:
     """Record the initializers of all tables of a graph, and of their slot variables, when the slots are known."""
     writes = _of(state)
-    writes.values, writes.initializers = {}, []
+    writes.values = {}
+    writes.initializers = []
     for name, table in state.tables.items():
         slots = [slot.variable for slot in state.slots.get(name, ()) if slot.variable is not None]
         for variable in (table.variable, *slots):
