@@ -197,7 +197,7 @@ def _get_grouped_variables(vars_to_warm_start: Any) -> Any:
 def _warm_start_of_estimator(*settings: Any, **named_settings: Any) -> None:
     """Replacement for the function ``warm_start`` that Estimators call.
 
-    A scaffold of the graph loads the tables. With TensorFlow 2.15, programs can call this function without an Estimator.
+    A scaffold of the graph loads the tables. With TensorFlow 2.15, programs can also call this function themselves.
     """
     state = GraphState.known(tf.compat.v1.get_default_graph())
     if state is None or not state.tables or state.mode is None:
