@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from ascpipe.checkpoint.errors import CheckpointMismatchError, DamagedRowsError, RowsNotImportedError
+from ascpipe.errors import TableUseError
 from ascpipe.rows.file_table import FileTable
 from ascpipe.tf.graph.graph_state import GraphState
 from mx_rec.core.asc import start_asc_pipeline
@@ -230,3 +231,24 @@ def test_a_table_that_is_only_read_starts_with_the_rows(tmp_path, trains_others)
             for _ in range(2):
                 assert run.run([rows, train])[0][:, 0].tolist() == [3.0, 3.0, 1.0]
             assert user.size() == 10
+
+
+def test_variables_may_be_initialized_one_by_one_and_slots_not_again_alone(tmp_path):
+    path = write_npy(tmp_path / "rows")
+    settings = dict(TIERS["host"], optimizer=adagrad, stages=lambda data: data.prefetch(20))
+    expected = trained("host", path)[1]
+    with one_table(BATCHES, [0], **settings) as program:
+        pretrained(path)
+        start_asc_pipeline()
+        with programs.session() as run:
+            program.start(run)
+            for variable in tf.compat.v1.global_variables():
+                run.run(variable.initializer)
+            slots = [each.initializer for each in tf.compat.v1.global_variables() if "Adagrad" in each.op.name]
+            assert slots
+            for initializer in slots:
+                with pytest.raises(TableUseError, match="E253"):
+                    run.run(initializer)
+            for _ in BATCHES:
+                program.take()
+            require_equal(program.table.read(np.arange(-5, 45)), expected)

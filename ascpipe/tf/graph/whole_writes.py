@@ -11,6 +11,7 @@ from ascpipe.tf import internals
 from ascpipe.tf.graph.fed_ids import fed_tensors, op_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import name_of
+from ascpipe.tf.running.process import Process
 
 _LOAD = ("the value of {!r} was fed to its initializer, for example by variable.load(). The value has rows without "
          "their keys, and the variable may contain rows of other keys now. Nothing was run. To keep and restore rows, "
@@ -30,11 +31,14 @@ class _Writes:
         values: name of the tensor that an initializer assigns -> table and name of the variable.
         initializers: op and pair of a table and the name of the variable. The list has tables and slot variables whose
             rows are not all on the device.
+        starts: pair of a table and the name of a slot variable -> number of runs of the table's initializer when the
+            slot variable was last initialized.
     """
 
     def __init__(self) -> None:
         self.values: Dict[str, Tuple[str, str]] = {}
         self.initializers: List[Tuple[tf.Operation, Tuple[str, str]]] = []
+        self.starts: Dict[Tuple[str, str], int] = {}
         self._leads: _Leads = {}
         self._order = -1
 
@@ -65,7 +69,8 @@ def note_variables(state: GraphState) -> None:
 def refuse_whole_writes(graph: tf.Graph, arguments: Sequence[Any]) -> None:
     """Raise ``TableUseError`` if a run feeds the value of a table's variable, or initializes slot variables alone.
 
-    A table without rows may be initialized in any way, because its slots have their initial values.
+    The slots of a table without rows may be initialized in any way, because they have their initial values. A table
+    with pretrained rows has rows after its own initializer, and its slots may be initialized after that once.
 
     Args:
         arguments: arguments of the call with which a session runs a step. A dict contains the fed values, and lists
@@ -84,8 +89,12 @@ def refuse_whole_writes(graph: tf.Graph, arguments: Sequence[Any]) -> None:
     of_tables = {name for name, variable in pairs if state.tables[name].variable.op.name == variable}
     for name, variable in sorted(pairs):
         table = state.tables[name]
-        if name not in of_tables and table.size() > 0:
+        starts = Process.current().running_pipeline().native_side.table_starts(table.shape.number)
+        if name in of_tables:
+            starts += 1
+        elif table.size() > 0 and not (name in state.pretrained and writes.starts.get((name, variable), 0) < starts):
             raise TableUseError(name_of(state, table), _RESET.format(variable, table.variable.op.name))
+        writes.starts[name, variable] = starts
 
 
 def _of(state: GraphState) -> _Writes:
