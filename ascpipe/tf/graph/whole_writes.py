@@ -41,10 +41,27 @@ class _Writes:
         self.starts: Dict[Tuple[str, str], int] = {}
         self._leads: _Leads = {}
         self._order = -1
+        self._harmless: Tuple[int, List[List[Any]]] = (-1, [])  # newest op of the graph; fetches and targets
 
-    def leads(self, graph: tf.Graph) -> _Leads:
+    def initialized_by(self, graph: tf.Graph, arguments: Sequence[Any]) -> Set[Tuple[str, str]]:
+        """Return the pairs in ``initializers`` that a run initializes.
+
+        Most runs have the ops of the previous run and initialize nothing, so the ops of such a run are remembered.
+        """
+        if not self.initializers:
+            return set()
+        run = internals.newest_order(graph), [each for each in arguments if isinstance(each, list)]
+        if run == self._harmless:
+            return set()
+        leads = self._leads_of(graph)
+        found = {pair for op in _ops_run(arguments) for pair in leads.get(op, ())}
+        if not found:
+            self._harmless = run
+        return found
+
+    def _leads_of(self, graph: tf.Graph) -> _Leads:
         """Return the ops that run initializers. Ops may have been added to the graph since the last call."""
-        if self.initializers and self._order != internals.newest_order(graph):
+        if self._order != internals.newest_order(graph):
             self._leads = {}
             for initializer, pair in self.initializers:
                 for op in _ops_behind(initializer):
@@ -84,8 +101,7 @@ def refuse_whole_writes(graph: tf.Graph, arguments: Sequence[Any]) -> None:
         if tensor in writes.values:
             name, variable = writes.values[tensor]
             raise TableUseError(name_of(state, state.tables[name]), _LOAD.format(variable))
-    leads = writes.leads(graph)
-    pairs = {pair for op in _ops_run(arguments) for pair in leads.get(op, ())} if leads else set()
+    pairs = writes.initialized_by(graph, arguments)
     of_tables = {name for name, variable in pairs if state.tables[name].variable.op.name == variable}
     for name, variable in sorted(pairs):
         table = state.tables[name]
