@@ -98,7 +98,7 @@ def test_a_saver_of_tensorflows_own_is_refused_and_the_error_says_whose_saves_ta
         tf.compat.v1.train.Saver()
         start_asc_pipeline()
         with programs.session() as run, pytest.raises(
-                TableUseError, match="E253: .*saves all rows of '(user|item)' without their keys. tf.train.Saver saves"):
+                TableUseError, match="E253: .*saves all rows of '(user|item)' without their keys. tf.train.Saver"):
             program.initialise(run)
 
 
