@@ -43,7 +43,7 @@ class Column(NamedTuple):
 
 
 def columns_of(spec: TableSpec, *, slots: bool, counts: bool, dtype: str = FLOAT32) -> List[Column]:
-    """Return the columns of an export, in the order of the files."""
+    """Return the columns of an export, in the order in which they are written."""
     found = [Column(KEY, 0, INT64), Column(ROW, spec.dim, dtype)]
     if slots:
         found += [Column(SLOT + slot.name, slot.width, dtype) for slot in spec.slots]

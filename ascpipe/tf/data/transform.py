@@ -168,7 +168,7 @@ def _readable(array: np.ndarray) -> np.ndarray:
 
 
 def first_batch(build: Callable[[], Any]) -> Dict[str, Any]:
-    """Return the first batch of a dataset as arrays. ``build`` creates the dataset in a separate graph.
+    """Return the first batch of a dataset as arrays. ``build`` is called in a new graph and returns the dataset.
 
     Raises:
         tf.errors.OpError: errors of the dataset.

@@ -76,7 +76,7 @@ class _Iterator:
             self.carried.append(tensor)
 
     def channels(self) -> List[int]:
-        """Return the channels of the iterator's lookups, in the order of their tickets in the batch."""
+        """Return the channels of the iterator's lookups in ascending order."""
         return sorted({lookup.channel for lookup in self.lookups})
 
     def features(self, channel: int) -> List[Tuple[FeatureSpec, tf.Tensor]]:

@@ -32,7 +32,7 @@ class PendingClaim {
   // Makes the claim final, so that the batch counts as trained.
   void Commit() const;
   // Reverts the claim. TakeBack copies swapped-out rows from the home rows back to the slots. The home rows have not
-  // changed since the row moves.
+  // changed since CarryOut moved the rows.
   void TakeBack() const;
   // Reverts a claim whose rows were not moved yet.
   void TakeBackUnmoved() const;

@@ -139,7 +139,7 @@ class Ranks {
   // END. `changes` is true if the request changes tables and this rank has not made the change. If `changes` is true,
   // the tables of the ranks differ, and no rank may continue to train.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
-  // Sends this rank's answer to a request of rank 0, in one line.
+  // Sends this rank's answer to a request of rank 0. The answer is one line, so `text` must not contain a line break.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }
   // Returns true if all other ranks have answered a request of rank 0. *answers receives the answers, indexed by rank.
   // An answer is "" if the rank has not answered yet.

@@ -51,9 +51,9 @@ class BellOwner {
  public:
   BellOwner(layout::Bell* bell, int spin_us);
 
-  // Waits until `ready()` returns true, but at most one slice, so that the caller can check its stop flags. `ready` may
-  // do work. `ready` is not called again after it has returned true. The last call of `ready` does not count as waiting
-  // time.
+  // Waits until `ready()` returns true, but at most `slice_ms` milliseconds, so that the caller can check its stop
+  // flags. `ready` may do work. `ready` is not called again after it has returned true. The last call of `ready` does
+  // not count as waiting time.
   template <typename Ready>
   bool WaitSlice(Ready ready, int slice_ms = layout::kSliceMs) {
     if (ready()) return true;

@@ -123,8 +123,8 @@ locale_t PlainLocale() {
 }
 
 // Returns the float that double-conversion computes in a thread that flushes subnormal numbers. For a number up to
-// FLT_MIN, the result is zero or FLT_MIN. The result is FLT_MIN if the double after the exact value is at least FLT_MIN
-// when it is rounded to 24 bits.
+// FLT_MIN, the result is zero or FLT_MIN. The result is FLT_MIN if the next larger double, rounded to 24 bits, is at
+// least FLT_MIN.
 float Flushed(float value, const char* text) {
   constexpr double kLeast = FLT_MIN * (1.0 - 1.0 / (1 << 25));
   if (value > FLT_MIN) return value;

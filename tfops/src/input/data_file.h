@@ -18,8 +18,8 @@ struct FileStamp {
   std::int64_t modified_ns;
 };
 
-// The file is read by pread and never mapped into memory. If the file becomes shorter, pread returns an error, but an
-// access to mapped memory would raise SIGBUS. Const methods may be called by several threads.
+// The file is read by pread and never mapped into memory. If the file is truncated, Read returns E331; an access to
+// mapped memory would raise SIGBUS. Const methods may be called by several threads.
 class DataFile {
  public:
   // Opens a regular file. Returns an error if `path` is not a regular file.

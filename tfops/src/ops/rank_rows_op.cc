@@ -11,8 +11,8 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// AscForward is not stateful. AscForward has a different name for each set of fetches, and a session would keep a
-// stateful kernel for each name.
+// AscForward is not stateful. The node of this op has a different name for each set of fetches. If the op were
+// stateful, a session would keep one kernel for each name.
 REGISTER_OP("AscForward")
     .Input("owned: int64")
     .Input("slots: n * int32")
