@@ -18,8 +18,11 @@ pytestmark = [pytest.mark.timeout_s(400), pytest.mark.skipif(
 
 def said(tree, case):
     """What the program says that trains, or restores, in a tree."""
-    # TensorFlow 2 sets TF2_BEHAVIOR when it is imported, and TensorFlow 1 reads it.
-    environment = {name: value for name, value in running.environment().items() if name != "TF2_BEHAVIOR"}
+    # TensorFlow 2 sets TF2_BEHAVIOR when it is imported, and TensorFlow 1 reads it. The other variables belong to this
+    # tree: with them, the daemon of the other tree would run the code of this tree.
+    dropped = ("TF2_BEHAVIOR", "KERNEL_LIBRARY", "NUMBA_CACHE_DIR")
+    environment = {name: value for name, value in running.environment().items() if name not in dropped}
+    environment["PYTHONPATH"] = str(tree)
     done = subprocess.run(
         [str(tree / ".venv/bin/python"), "-m", "tests.support.programs.resuming", json.dumps(case)], cwd=str(tree),
         env=environment, capture_output=True, text=True, timeout=150)
