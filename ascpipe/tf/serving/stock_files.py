@@ -147,7 +147,10 @@ class _Writer:
 
 
 def _parts(checkpoint: Checkpoint, spec: TableSpec, dtype: str) -> Iterator[List[np.ndarray]]:
-    """Yield the tensors whose names ``names_of`` returns, in parts of about ``_PART_BYTES`` bytes. The last row contains zeros."""
+    """Yield the tensors whose names ``names_of`` returns, in parts of about ``_PART_BYTES`` bytes.
+
+    The last row contains zeros.
+    """
     end = [np.zeros(1, np.int64), np.zeros((1, spec.dim), np.float32)]
     waiting: List[Sequence[np.ndarray]] = []
     size = 0
