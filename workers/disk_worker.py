@@ -16,7 +16,7 @@ import numpy as np
 
 from ascpipe.disk.row_engine import Batch, RowEngine, RowEngineError, Rows
 from ascpipe.kernels.atomics import exchange_u32
-from ascpipe.kernels.disk_asks import repeat_requests, take_asked
+from ascpipe.kernels.disk_asks import repeat_requests, take_asked, take_requests
 from ascpipe.layout import structs
 from ascpipe.layout.calls import DiskFigures
 from ascpipe.layout.row_blocks import file_bytes, file_of, growth_bytes, slots_per_block
@@ -90,7 +90,8 @@ class DiskTable:
             reads, writes, begin = repeat_requests(self._view.requests, begin, end, *self._numbers)
             self._submit(self._homes, reads, writes)
         for rows in self._reads:
-            self._take_all(rows)
+            reads, writes, _ = repeat_requests(rows.requests, 0, len(rows.requests), *self._numbers)
+            self._submit(rows, reads, writes)
 
     def step(self) -> int:
         """Pass new requests to the engine and release completed batches. Return the number of requested rows."""
@@ -102,13 +103,12 @@ class DiskTable:
             asked = self._view.reads_asked(reader)  # SYNC reads-asked: load
             if asked != self._seen[reader]:
                 self._seen[reader] = asked
-                done += self._take_all(rows)
+                # ``take_over`` may have taken requests of this batch, which must not be executed twice: the second
+                # execution would use the rows of the next batch.
+                reads, writes = take_requests(rows.requests, *self._numbers)
+                self._submit(rows, reads, writes)
+                done += int(reads + writes)
         return done
-
-    def _take_all(self, rows: "_Rows") -> int:
-        reads, writes, _ = repeat_requests(rows.requests, 0, len(rows.requests), *self._numbers)
-        self._submit(rows, reads, writes)
-        return int(reads + writes)
 
     def _submit(self, rows: "_Rows", reads: int, writes: int) -> None:
         for kind, count in ((_KIND_READ, reads), (_KIND_WRITE, writes)):

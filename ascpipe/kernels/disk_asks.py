@@ -57,6 +57,23 @@ def take_asked(table, asks, requests, out_reads, out_writes):
     return counts & 0xFFFFFFFF, counts >> 32
 
 
+@entry("UniTuple(int64, 2)(Request[::1], int64[::1], int64[::1])")
+def take_requests(requests, out_reads, out_writes):
+    """Take all requests whose state is ASKED. Requests that this disk worker has already taken are not taken again.
+
+    Args:
+        requests: REQUEST[n]. Taken requests become TAKEN.
+        out_reads, out_writes: int64[at least n] each. They receive numbers of requests.
+
+    Returns:
+        (number of rows to read, number of rows to write).
+    """
+    counts = np.int64(0)
+    for number in range(requests.shape[0]):
+        counts = take_request(requests[number], number, counts, out_reads, out_writes)
+    return counts & 0xFFFFFFFF, counts >> 32
+
+
 @entry("UniTuple(int64, 3)(Request[::1], int64, int64, int64[::1], int64[::1])")
 def repeat_requests(requests, begin, end, out_reads, out_writes):
     """Take the requests that a dead disk worker has not finished, including requests that the dead worker had taken.

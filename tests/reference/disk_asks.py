@@ -18,6 +18,14 @@ def take_asked(tier, room):
     return reads, writes
 
 
+def take_requests(requests):
+    """Take all requests that are ASKED, and return the numbers of the reads and of the writes."""
+    reads, writes = [], []
+    for number, request in enumerate(requests):
+        take_request(request, number, reads, writes)
+    return reads, writes
+
+
 def repeat_requests(tier, begin, end, room):
     """Take requests again; return the numbers of the reads and of the writes, and the first number that was not
     examined.

@@ -121,3 +121,19 @@ def test_reads_of_evaluations_and_saves_are_done_also_by_a_successor(reader, die
     worker.step()
     assert asking.ended(request) == REQUEST_DONE
     assert asking.view.read_rows[reader][3].tolist() == ROW
+
+
+@pytest.mark.parametrize("reader", range(structs.DISK_READERS))
+@pytest.mark.parametrize("word", [REQUEST_ASKED, REQUEST_TAKEN])
+def test_a_request_that_a_successor_has_taken_over_is_not_executed_twice(reader, word, asking):
+    written(asking, asking.worker())
+    request = asking.view.reads[reader][3]
+    for name, value in (("key", 5), ("slot", 9), ("generation", 1), ("kind", REQUEST_READ), ("word", word)):
+        request[name] = value
+    asking.view.disk_table["reads_asked"][reader] += 1
+    worker = asking.worker()
+    worker.take_over()
+    assert asking.ended(request) == REQUEST_DONE
+    request["word"] = REQUEST_TAKEN  # as if a thread had not finished it yet
+    assert worker.step() == 0
+    assert request["word"] == REQUEST_TAKEN
