@@ -54,28 +54,28 @@ def test_a_checkpoint_of_objects_does_not_save_the_variable_of_a_table(saved, tm
     with running() as (program, run):
         with pytest.raises(TableUseError, match="E253: Table 'user' .*SaveV2.* saves all rows of 'user.*' without "
                                                 "their keys. tf.train.Saver"):
-            tf.train.Checkpoint(**saved(program)).save(str(tmp_path / "objects"), session=run)
+            v1.train.Checkpoint(**saved(program)).save(str(tmp_path / "objects"), session=run)
 
 
 def test_a_checkpoint_of_objects_does_not_restore_the_variable_of_a_table(tmp_path):
     with tf.Graph().as_default(), programs.session() as run:
         users = v1.get_variable("users", [20, 3], use_resource=False)
         run.run(users.initializer)
-        path = tf.train.Checkpoint(users=users).save(str(tmp_path / "objects"), session=run)
+        path = v1.train.Checkpoint(users=users).save(str(tmp_path / "objects"), session=run)
     with running() as (program, run):
         with pytest.raises(TableUseError, match="E253: Table 'user' .*restores all rows of 'user' without their keys"):
-            tf.train.Checkpoint(users=program.table.variable).restore(path).run_restore_ops(run)
+            v1.train.Checkpoint(users=program.table.variable).restore(path).run_restore_ops(run)
 
 
 def test_a_checkpoint_of_dense_objects_is_saved_and_restored_with_one_warning(tmp_path, caplog):
     with running() as (program, run):
         for _ in range(2):
-            path = tf.train.Checkpoint(weights=program.weights).save(str(tmp_path / "objects"), session=run)
+            path = v1.train.Checkpoint(weights=program.weights).save(str(tmp_path / "objects"), session=run)
         (line,) = [line for line in caplog.messages if "tf.train.Checkpoint" in line]
         assert "not the rows of table 'user'" in line
         saved, rows = run.run(program.weights), program.rows()
         program.weights.load(np.zeros(3, np.float32), run)
-        tf.train.Checkpoint(weights=program.weights).restore(path).run_restore_ops(run)
+        v1.train.Checkpoint(weights=program.weights).restore(path).run_restore_ops(run)
         np.testing.assert_array_equal(run.run(program.weights), saved)
         np.testing.assert_array_equal(program.rows(), rows)
         run.run(program.train)
