@@ -1,4 +1,4 @@
-"""A headless Chromium that is driven by its DevTools protocol over a pipe, so that no client library is needed."""
+"""A headless Chromium. The DevTools protocol over a pipe controls the browser, so no client library is needed."""
 import contextlib
 import json
 import os

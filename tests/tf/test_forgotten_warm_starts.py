@@ -14,11 +14,12 @@ IDS = np.arange(6, dtype=np.int64)
 class Program:
     """Rows of 6 ids, which start with a value and are halved by each step."""
 
-    def __init__(self, first):
+    def __init__(self, first, **settings):
         spec = asc.FeatureSpec("ids", table_name="user")
         data = tf.data.Dataset.from_tensors({"ids": IDS}).repeat(9).map(asc.insert_function(spec)).prefetch(2)
         batch = v1.data.make_one_shot_iterator(data).get_next()
-        table = asc.create_table("user", 2, initializer=v1.constant_initializer(first), device_vocabulary_size=20)
+        table = asc.create_table("user", 2, initializer=v1.constant_initializer(first), device_vocabulary_size=20,
+                                 **settings)
         self.rows = asc.sparse_lookup(table, spec, batch=batch)
         self.train = asc.optimizers.GradientDescent(0.5).minimize(tf.reduce_sum(self.rows ** 2 / 2))
 
@@ -72,3 +73,18 @@ def test_a_program_without_tables_in_the_selection_needs_no_load(checkpoint):
         with v1.Session() as session:
             session.run(v1.global_variables_initializer())
             assert session.run([program.rows, program.train])[0][0, 0] == 1.0
+
+
+def test_pretrained_rows_are_not_trained_rows(checkpoint, tmp_path):
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    np.save(str(folder / "keys.npy"), IDS)
+    np.save(str(folder / "rows.npy"), np.full((len(IDS), 2), 7.0, np.float32))
+    with twin_programs.ascpipe(), tf.Graph().as_default():
+        program = Program(1.0, pretrained=str(folder))
+        load = asc.warm_start(checkpoint, "user")
+        asc.start()
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            load(session)
+            assert session.run([program.rows, program.train])[0][0, 0] == 4.0

@@ -1,4 +1,7 @@
-"""Check that a program loads the tables of a warm start before it trains these tables."""
+"""Check that a program loads the tables of a warm start before it trains them.
+
+A table is *pending* after ``asc.warm_start`` has selected it, until the program loads it or restores a checkpoint.
+"""
 import dataclasses
 from typing import Dict, Iterable
 
@@ -12,9 +15,9 @@ from ascpipe.tf.running.process import Process
 
 @dataclasses.dataclass
 class _Pending:
-    """Tables of a graph that ``warm_start`` selected and that were neither loaded nor restored."""
+    """Names of the pending tables of a graph, as the keys of a dict, in the order of their selection."""
 
-    tables: Dict[str, None] = dataclasses.field(default_factory=dict)  # in the order of the selection
+    tables: Dict[str, None] = dataclasses.field(default_factory=dict)
 
     @staticmethod
     def of(state: GraphState) -> "_Pending":
@@ -22,22 +25,23 @@ class _Pending:
 
 
 def expect(state: GraphState, tables: Iterable[str]) -> None:
-    """Record the names of tables that ``load`` must load before the graph trains these tables."""
+    """Record that tables of a graph are pending, because ``warm_start`` has selected them."""
     _Pending.of(state).tables.update(dict.fromkeys(tables))
 
 
 def settle(state: GraphState) -> None:
-    """Record that the program has loaded or restored the tables of a graph."""
+    """Record that no table of a graph is pending any more, because the program has loaded or restored the tables."""
     _Pending.of(state).tables.clear()
 
 
 def sizes(graph: tf.Graph) -> Dict[str, int]:
     """Return the number of trained keys of each pending table. The dict is empty if no table is pending.
 
-    It is also empty on ranks other than 0, because rank 0 can load the tables of all ranks.
+    It is also empty in graphs that only evaluate, and on ranks other than 0, because rank 0 can load the tables of all
+    ranks.
     """
     state = GraphState.known(graph)
-    if state is None or not state.started or not _Pending.of(state).tables:
+    if state is None or not state.started or not state.trains or not _Pending.of(state).tables:
         return {}
     pipeline = Process.current().running_pipeline()
     if pipeline.rank != 0:
@@ -47,7 +51,9 @@ def sizes(graph: tf.Graph) -> Dict[str, int]:
 
 
 def require_loaded(graph: tf.Graph, before: Dict[str, int]) -> None:
-    """Raise ``CallOrderError`` if a run has created the first rows of a pending table.
+    """Raise ``CallOrderError`` if a run of a session has trained a pending table.
+
+    A table without rows that has rows after the run was trained in this run.
 
     Args:
         before: result of ``sizes`` before the run.

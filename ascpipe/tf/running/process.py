@@ -68,9 +68,9 @@ class Process:
         return is_first
 
     def expect_pipeline(self) -> None:
-        """If the pipeline will use a private daemon, start the daemon early.
+        """Start the private daemon early, if the pipeline will use a private daemon.
 
-        Later calls have no effect. Do nothing if `ascpipe plan` runs the program, because no pipeline starts then.
+        Only the first call has an effect. If `ascpipe plan` runs the program, no pipeline and no daemon start.
         """
         if not self._expects_pipeline and names.PLAN_VARIABLE not in os.environ:
             self._expects_pipeline = True

@@ -234,8 +234,8 @@ def _do_call(self: Any, *arguments: Any) -> Any:
         started = pretrained.starts(self.graph)
         pending = pending_loads.sizes(self.graph)
         result = patches.SESSION_CALL.plain(self, *arguments)
+        pending_loads.require_loaded(self.graph, pending)  # before pretrained rows, which are not trained, are loaded
         pretrained.load_started(self, started)
-        pending_loads.require_loaded(self.graph, pending)
         return result
     except tf.errors.OpError as error:
         op_errors.raise_coded(error)
