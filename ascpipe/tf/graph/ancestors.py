@@ -1,4 +1,4 @@
-"""Search for the ops that compute given tensors."""
+"""Search for the ops that compute given tensors, and for the ops that depend on given ops."""
 from typing import Callable, Collection, Iterable, List, Set
 
 import tensorflow as tf
@@ -26,6 +26,23 @@ def ops_reached_by_gradients(tensors: Iterable[tf.Tensor]) -> List[tf.Operation]
         return [given for given in op.inputs if given.dtype.is_floating or given.dtype.is_complex]
 
     return _found(tensors, inputs_of)
+
+
+def ops_behind(ops: Iterable[tf.Operation], *, by_control: bool) -> Set[tf.Operation]:
+    """Return ``ops``, and all ops that depend on the results of ``ops``.
+
+    Args:
+        by_control: True to include ops that depend on ``ops`` through control inputs.
+    """
+    found: Set[tf.Operation] = set()
+    waiting = list(ops)
+    while waiting:
+        op = waiting.pop()
+        if op not in found:
+            found.add(op)
+            waiting.extend(user for output in op.outputs for user in output.consumers())
+            waiting.extend(internals.waiting_for(op) if by_control else ())
+    return found
 
 
 def _found(tensors: Iterable[tf.Tensor], inputs_of: Callable[[tf.Operation], List[tf.Tensor]]) -> List[tf.Operation]:

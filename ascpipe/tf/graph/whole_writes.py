@@ -2,12 +2,13 @@
 
 Such a write knows no keys. It sets only the rows that are on the device, and the row of another key if keys have moved.
 """
-from typing import Any, Dict, Iterable, Iterator, List, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 import tensorflow as tf
 
 from ascpipe.errors import TableUseError
 from ascpipe.tf import internals
+from ascpipe.tf.graph.ancestors import ops_behind
 from ascpipe.tf.graph.fed_ids import fed_tensors, op_name
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import name_of
@@ -64,7 +65,7 @@ class _Writes:
         if self._order != internals.newest_order(graph):
             self._leads = {}
             for initializer, pair in self.initializers:
-                for op in _ops_behind(initializer):
+                for op in ops_behind([initializer], by_control=True):
                     self._leads.setdefault(op.name, set()).add(pair)
             self._order = internals.newest_order(graph)
         return self._leads
@@ -122,17 +123,3 @@ def _ops_run(arguments: Sequence[Any]) -> Iterator[str]:
     for each in arguments:
         for fetched in each if isinstance(each, list) else ():
             yield op_name(getattr(fetched, "oper", fetched))
-
-
-def _ops_behind(op: tf.Operation) -> Iterable[tf.Operation]:
-    """Return an op and all ops that run after it in each run that contains them."""
-    found = {op}
-    waiting = [op]
-    while waiting:
-        first = waiting.pop()
-        behind = [*internals.waiting_for(first), *(user for output in first.outputs for user in output.consumers())]
-        for user in behind:
-            if user not in found:
-                found.add(user)
-                waiting.append(user)
-    return found

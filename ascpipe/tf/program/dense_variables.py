@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 
+from ascpipe.tf.graph.ancestors import ops_behind
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
 from ascpipe.tf.graph.stand_ins import StandIns
@@ -144,22 +145,11 @@ def separate_variables(graph: tf.Graph) -> List[str]:
     ranks.
     """
     ops = graph.get_operations()
-    combined = _reached([op for op in ops if op.type.startswith("Horovod") and not op.type.startswith(_BROADCAST)])
+    combined = ops_behind((op for op in ops if op.type.startswith("Horovod") and not op.type.startswith(_BROADCAST)),
+                          by_control=False)
     dense = {variable.op.name for variable in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)}
     updated = {op.inputs[0].op.name for op in ops if op.type.startswith(_APPLIES) and op not in combined}
     return sorted((dense & updated) - _shards(graph))
-
-
-def _reached(ops: List[tf.Operation]) -> Set[tf.Operation]:
-    """Return ``ops``, and all ops that depend on the results of ``ops``."""
-    found: Set[tf.Operation] = set()
-    waiting = list(ops)
-    while waiting:
-        op = waiting.pop()
-        if op not in found:
-            found.add(op)
-            waiting.extend(reader for output in op.outputs for reader in output.consumers())
-    return found
 
 
 def _averaged(horovod: Started, gradients: Sequence[Any]) -> List[Any]:
