@@ -16,6 +16,7 @@
 #   make docs                                the documents as a site, in build/site
 #   make bench, make bench-usual             measure: the parts; programs as users write them
 #   make bench-ranks                         measure: several ranks
+#   make peers, make bench-peers             PyTorch and FBGEMM, peers of the bench; measure: compared with them
 #
 # PYTHON=/path/to/python names the interpreter for .venv: CPython 3.7, 3.10 or 3.11.
 
@@ -29,8 +30,8 @@ SUITES := test-integration test-fault test-tf-o test-ranks test-tf-f test-tf-a t
 
 LONG := test-long-kills test-long-attacks test-long-hangs test-unit-bounds test-long-changes
 
-.PHONY: setup dev-setup build python wheels sdist ranks fmt lint types test check test-smoke test-long test-sweeps test-tf test-tf2 soak demo docs \
-	bench bench-usual bench-ranks clean $(SUITES) $(LONG)
+.PHONY: setup dev-setup build python wheels sdist ranks peers fmt lint types test check test-smoke test-long test-sweeps test-tf test-tf2 soak demo docs \
+	bench bench-usual bench-ranks bench-peers clean $(SUITES) $(LONG)
 .DEFAULT_GOAL := test
 
 setup build:
@@ -54,6 +55,10 @@ sdist: setup
 # Horovod is built once, in minutes; tests of several ranks run where it is installed.
 ranks: setup
 	@scripts/ranks.sh
+
+# Peers of the bench that need a newer CPython, in an environment of their own.
+peers:
+	@scripts/peers.sh
 
 CPP_FILES = $(wildcard tfops/src/*/*.cc tfops/src/*/*.h tests/cpp/*.cc tests/cpp/*.h)
 
@@ -195,6 +200,10 @@ bench-usual: dev-setup
 bench-ranks: ranks dev-setup
 	@mkdir -p build
 	@$(PY) -m bench --pattern ranks --pattern ranks_cpu --pattern ranks_late --pattern exchange --json build/ranks.json --markdown $(ARGS)
+
+bench-peers: peers dev-setup
+	@mkdir -p build
+	@$(PY) -m bench --pattern usual_large --pattern usual_peers --json build/peers.json --markdown $(ARGS)
 
 clean:
 	rm -rf build dist packaging/mx_rec/build packaging/mx_rec/*.egg-info .hypothesis .ruff_cache .pytest_cache .mypy_cache *.egg-info .venv

@@ -57,6 +57,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
         return 0
     if written is None:
         written = run(chosen, options.repeats, options.json, small=options.small)
+        if not written:  # all cases were skipped
+            return 0
     if options.markdown:
         print("\n".join(document(written)))
     else:
@@ -86,14 +88,20 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(chosen: Chosen, repeats: Optional[int], json_path: Optional[str], *,
         small: bool = False) -> List[Dict[str, Any]]:
-    """Measure variants, and print a line after each variant. The file is written after each variant."""
+    """Measure variants, and print a line after each variant. The file is written after each variant. A case is skipped
+    with a line if the machine lacks what it needs.
+    """
     if small:
         os.environ[workloads.SMALL_VARIABLE] = "1"
     around = circumstances.now()
     print(records.headline(around), flush=True)
     circumstances.steady_malloc()
     written: List[Dict[str, Any]] = []
-    for case, variant in chosen:
+    missing = {case.name: case.missing() for case, _ in chosen}
+    for name, what in missing.items():
+        if what:
+            print("{}  skipped: {}".format(name, what), flush=True)
+    for case, variant in [one for one in chosen if not missing[one[0].name]]:
         written.append(records.record(
             harness.run_variant(case, variant, repeats=repeats, warm=not small), around, small=small))
         print(records.text_of(written[-1]), flush=True)

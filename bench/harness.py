@@ -72,6 +72,7 @@ class Case(NamedTuple):
         warm_up: number of calls of each contender before the first round.
         repeats: default number of rounds.
         repeats_of: default number of rounds of single variants, which replaces ``repeats``.
+        missing: returns what the case needs and the machine lacks, or "". Such a case is skipped.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Case(NamedTuple):
     warm_up: int = 2
     repeats: int = LEAST_REPEATS
     repeats_of: Mapping[str, int] = {}
+    missing: Callable[[], str] = str
 
 
 class Result(NamedTuple):

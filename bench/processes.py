@@ -41,7 +41,7 @@ def of_pipeline() -> Dict[str, Sequence[int]]:
         status = Process.current().running_pipeline().link.status()
         found: Dict[str, Sequence[int]] = {"daemon": [status["pid"]]}
         for kind in ("key", "table"):
-            found[kind] = [worker["pid"] for worker in status["workers"] if worker["kind"] == kind]
+            found[kind] = [worker["pid"] for worker in status["workers"] if worker["kind"] == kind and worker["pid"]]
         if os.environ.get("ASCPIPE_METRICS_PORT"):
             found["metrics"] = [children_of(status["pid"]).get("metrics", 0)]
         if all(pid > 0 for pids in found.values() for pid in pids):

@@ -12,6 +12,7 @@ from bench import workloads
 OURS = "ours"
 PLAIN = "plain"
 CEILING = "ceiling"
+FBGEMM = "fbgemm"
 ON_DISK = "on_disk"
 # Sources of batches
 MEMORY = "memory"
@@ -25,6 +26,7 @@ DENSE = "dense"
 HOME_PART = 4  #: one in HOME_PART rows of a table on disk has a home row or is on the device
 PREFETCH = 32
 RATE = .05
+ACCUMULATOR = .1  #: initial accumulator of Adagrad, the default of TensorFlow
 RANGE = .05
 UNITS = (64, 32)
 
@@ -33,8 +35,9 @@ class Setting(NamedTuple):
     """Setting of the training and of the program.
 
     Attributes:
-        side: OURS, ON_DISK (ours with rows on disk), PLAIN (variables and ``tf.nn.embedding_lookup``) or CEILING, which
-            has constant rows: their gradient is computed, but nothing is looked up or updated.
+        side: OURS, ON_DISK (ours with rows on disk), PLAIN (variables and ``tf.nn.embedding_lookup``), FBGEMM (PyTorch,
+            see ``bench/usual_fbgemm.py``) or CEILING, which has constant rows: their gradient is computed, but nothing
+            is looked up or updated.
         tables: number of tables. Each table has one feature with one id per row.
         rows: rows of a batch.
         dim: dim of the tables.
@@ -52,6 +55,7 @@ class Setting(NamedTuple):
         reads: whether our side reads the file by ``asc.data.read``.
         data: path of the file of the source.
         prefetch: number of prefetched batches.
+        constant: value of all elements of new rows, for comparisons of losses. With 0 they are random.
     """
 
     side: str
@@ -71,6 +75,7 @@ class Setting(NamedTuple):
     reads: bool = False
     data: str = ""
     prefetch: int = PREFETCH
+    constant: float = 0.0
 
 
 def names(setting: Setting) -> List[str]:
@@ -99,8 +104,8 @@ def tables(tf: Any, setting: Setting, directory: str = "") -> List[Any]:
         home = max(2 * device, setting.keys // HOME_PART)
         sizes = {"host_vocabulary_size": home - device, "ssd_vocabulary_size": setting.keys - (home - device),
                  "ssd_data_path": [directory]}
-    return [create_table(key_dtype=tf.int64, dim=setting.dim, name=name, emb_initializer=_initial_rows(tf, seed),
-                         device_vocabulary_size=device, **sizes)
+    return [create_table(key_dtype=tf.int64, dim=setting.dim, name=name, device_vocabulary_size=device,
+                         emb_initializer=_initial_rows(tf, setting, seed), **sizes)
             for seed, name in enumerate(names(setting))]
 
 
@@ -112,16 +117,17 @@ def update_tables(tf: Any, setting: Setting, loss: Any, step: Any = None) -> Any
     dense, sparse = get_dense_and_sparse_variable()
     optimizer = _optimizer(tf, setting)
     pairs = optimizer.compute_gradients(loss, [*dense, *sparse])
-    of_tables = {"adagrad": adagrad, "lazy_adam": lazy_adam}[setting.optimizer].create_hash_optimizer(RATE)
+    of_tables = (adagrad.create_hash_optimizer(RATE, initial_accumulator_value=ACCUMULATOR)
+                 if setting.optimizer == "adagrad" else lazy_adam.create_hash_optimizer(RATE))
     return tf.group(optimizer.apply_gradients(pairs[:len(dense)], global_step=step),
                     of_tables.apply_gradients(pairs[len(dense):]))
 
 
 def columns_of_variables(tf: Any, setting: Setting, features: Dict[str, Any]) -> List[Any]:
     """Return rows of plain variables: float32[rows, dim] for each feature."""
-    return [tf.nn.embedding_lookup(
-        tf.get_variable(name, [setting.keys, setting.dim], initializer=_initial_rows(tf, seed)), features[name])
-        for seed, name in enumerate(names(setting))]
+    shape = [setting.keys, setting.dim]
+    return [tf.nn.embedding_lookup(tf.get_variable(name, shape, initializer=_initial_rows(tf, setting, seed)),
+                                   features[name]) for seed, name in enumerate(names(setting))]
 
 
 def update_variables(tf: Any, setting: Setting, loss: Any, step: Any = None) -> Any:
@@ -151,9 +157,10 @@ def update_dense_part(tf: Any, setting: Setting, loss: Any, columns: List[Any], 
 def loss_of(tf: Any, columns: List[Any], label: Any) -> Any:
     """Return the loss of the MLP."""
     inputs = tf.concat(columns, axis=1)
-    for number, units in enumerate(UNITS):
-        inputs = tf.layers.dense(inputs, units, tf.nn.relu, kernel_initializer=tf.glorot_uniform_initializer(number))
-    logits = tf.layers.dense(inputs, 1, kernel_initializer=tf.glorot_uniform_initializer(len(UNITS)))
+    *hidden, last = [tf.constant_initializer(kernel) for kernel in kernels(int(inputs.shape[1]))]
+    for units, kernel in zip(UNITS, hidden):
+        inputs = tf.layers.dense(inputs, units, tf.nn.relu, kernel_initializer=kernel)
+    logits = tf.layers.dense(inputs, 1, kernel_initializer=last)
     return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=tf.squeeze(logits, axis=1)))
 
 
@@ -162,7 +169,16 @@ def with_dense(columns: List[Any], batch: Dict[str, Any]) -> List[Any]:
     return [*columns, batch[DENSE]] if DENSE in batch else columns
 
 
-def _initial_rows(tf: Any, seed: int) -> Any:
+def kernels(inputs: int) -> List[np.ndarray]:
+    """Return the initial weights of the MLP, Glorot's uniform distribution: float32[inputs, units] for each layer."""
+    random = np.random.RandomState(3)
+    shapes = list(zip((inputs, *UNITS), (*UNITS, 1)))
+    return [random.uniform(-1, 1, shape).astype(np.float32) * np.float32(np.sqrt(6 / sum(shape))) for shape in shapes]
+
+
+def _initial_rows(tf: Any, setting: Setting, seed: int) -> Any:
+    if setting.constant:
+        return tf.constant_initializer(setting.constant)
     return tf.random_uniform_initializer(-RANGE, RANGE, seed=seed)
 
 

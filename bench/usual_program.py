@@ -8,10 +8,10 @@ import json
 import sys
 import tempfile
 import time
-from typing import Callable, Dict, List
+from typing import Callable, ContextManager, Dict, List
 
 from bench import slow_disk
-from bench.usual_model import ON_DISK, OURS, Setting
+from bench.usual_model import FBGEMM, ON_DISK, OURS, Setting
 
 _OF_DISKS = (("tables", "fetches"), ("tables", "disk_waits"), ("disks", "rows_written"), ("disks", "written_bytes"))
 
@@ -80,14 +80,22 @@ def main(arguments: List[str]) -> None:
 
         usual_estimator.train(setting, turns.steps_to_do)
         return
-    from bench import usual_session
-
-    with usual_session.step_of(setting, directory) as step:
+    with _step_of(setting, directory) as step:
         steps = 1
         while steps:
             for _ in range(steps):
                 step()
             steps = turns.steps_to_do()
+
+
+def _step_of(setting: Setting, directory: str) -> ContextManager[Callable[[], object]]:
+    if setting.side == FBGEMM:
+        from bench import usual_fbgemm
+
+        return usual_fbgemm.step_of(setting)
+    from bench import usual_session
+
+    return usual_session.step_of(setting, directory)
 
 
 def _disk(setting: Setting) -> str:

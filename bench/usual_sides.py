@@ -6,15 +6,16 @@ import threading
 import time
 from typing import Callable, Dict, Iterator, List, Optional, Sequence
 
-from bench import processes, usual_program, workloads
+from bench import peers, processes, usual_program, workloads
 from bench.harness import median
 from bench.programs import Program
-from bench.usual_model import CEILING, ON_DISK, OURS, PLAIN, PREFETCH, Setting
+from bench.usual_model import CEILING, FBGEMM, ON_DISK, OURS, PLAIN, PREFETCH, Setting
 
 IN_PROGRESS = 2  #: batches that a dataset prepares after its prefetched batches
 LEAD = PREFETCH + IN_PROGRESS  #: steps of a turn that are not timed; they consume batches from before the turn
 NAMES = {OURS: "ascpipe", PLAIN: "tf.Variable, embedding_lookup", CEILING: "rows at hand, the dense part alone",
-         ON_DISK: "ascpipe, three quarters of the rows on disk"}
+         ON_DISK: "ascpipe, three quarters of the rows on disk", FBGEMM: "PyTorch, FBGEMM"}
+_FEW = 16  # batches in a run with small sizes
 _LOOK_S = .1
 _IDLE = .05  # share of a processor that an idle process may need
 _APART = ("unshare", "-m")  #: command that mounts a disk in a separate namespace
@@ -92,13 +93,15 @@ class Side(Program):
 
 def side_of(setting: Setting) -> Side:
     """Return the side of a setting."""
-    return Side([*(_APART if setting.side == ON_DISK and setting.delay_ms else ()), sys.executable, "-m",
+    python = peers.PYTHON if setting.side == FBGEMM else sys.executable
+    return Side([*(_APART if setting.side == ON_DISK and setting.delay_ms else ()), python, "-m",
                  usual_program.__name__, json.dumps(setting._asdict())])
 
 
 def sized(setting: Setting) -> Setting:
-    """Return the setting, with small tables in a run with small sizes."""
-    return setting._replace(keys=workloads.sized(setting.keys, min(setting.keys, 2 * setting.rows * setting.part)))
+    """Return the setting, with small tables and few batches in a run with small sizes."""
+    return setting._replace(keys=workloads.sized(setting.keys, min(setting.keys, 2 * setting.rows * setting.part)),
+                            batches=workloads.sized(setting.batches, min(setting.batches, _FEW)))
 
 
 @contextlib.contextmanager

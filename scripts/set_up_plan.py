@@ -104,8 +104,15 @@ def fraction(task: Task, ran_s: float, parts: Optional[Tuple[int, int]]) -> floa
 
 
 def remaining_of_parts_s(ran_s: float, parts: Optional[Tuple[int, int]]) -> float:
-    """Return the estimated remaining seconds of a running task, or 0 if the task has not completed a part."""
-    return ran_s * (parts[1] - parts[0]) / parts[0] if parts is not None and parts[0] else 0.0
+    """Return the estimated remaining seconds of a running task, or 0 if the task has not completed a part.
+
+    Compilers work on two parts at a time, which count as half completed. Without them, the estimate after the first
+    part would be far too high.
+    """
+    if parts is None or not parts[0]:
+        return 0.0
+    done = min(parts[0] + 1, parts[1])
+    return ran_s * (parts[1] - done) / done
 
 
 def remaining_s(all_tasks: Sequence[Task], fractions: Dict[str, float], elapsed_s: float, cores: int) -> float:

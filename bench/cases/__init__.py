@@ -8,10 +8,10 @@ with ``--small`` takes seconds. It starts processes with ``Program`` (``bench/pr
 """
 
 MODULES = ("dedup", "index", "pipeline", "worker_cpu", "embedding_ops", "combiner", "swap", "usual",
-           "usual_cpu", "columns", "input", "data", "cells", "ssd", "train", "train_cpu", "ranks", "ranks_cpu",
-           "ranks_late", "exchange", "scale", "startup", "idle", "status", "metrics", "dashboard", "page", "checkpoint",
-           "rows", "serving")
+           "usual_cpu", "usual_large", "usual_peers", "columns", "input", "data", "cells", "ssd", "train", "train_cpu",
+           "ranks", "ranks_cpu", "ranks_late", "exchange", "scale", "startup", "idle", "status", "metrics", "dashboard",
+           "page", "checkpoint", "rows", "serving")
 
 #: slow cases and variants, which are measured only if a pattern names them, as in `make bench-usual`
-APART = ("usual", "usual_cpu", "columns", "input", "data", "startup/columns", "cells", "ssd", "ranks", "ranks_cpu",
-         "ranks_late", "exchange", "dashboard", "page")
+APART = ("usual", "usual_cpu", "usual_large", "usual_peers", "columns", "input", "data", "startup/columns", "cells",
+         "ssd", "ranks", "ranks_cpu", "ranks_late", "exchange", "dashboard", "page")

@@ -4,7 +4,7 @@ Our figure includes the workers' processor time if there are no idle cores. The 
 the processor time.
 """
 import contextlib
-from typing import Dict, Iterator, List, Optional
+from typing import ContextManager, Dict, Iterator, List, Optional, Sequence
 
 from bench import circumstances, usual_sides, workloads
 from bench.goals import OVER, RATIO, Goal
@@ -40,11 +40,18 @@ def steps_of_turn(setting: Setting) -> int:
     return workloads.sized(max(PREFETCH, min(_MOST_STEPS, _TURN_IDS // (setting.tables * setting.rows))), 2)
 
 
+def prepare(variant: str) -> ContextManager[Contenders]:
+    return training(SETTINGS[variant], (OURS, PLAIN, CEILING))
+
+
 @contextlib.contextmanager
-def prepare(variant: str) -> Iterator[Contenders]:
-    setting = usual_sides.sized(SETTINGS[variant])
+def training(setting: Setting, sides: Sequence[str]) -> Iterator[Contenders]:
+    """Yield the sides of a setting. Each side has trained all batches once, so all ids already have rows."""
+    setting = usual_sides.sized(setting)
     steps = steps_of_turn(setting)
-    with usual_sides.running(setting, (OURS, PLAIN, CEILING)) as programs:
+    with usual_sides.running(setting, sides) as programs:
+        for program in programs.values():
+            program.train(setting.batches)
         yield Contenders(steps, {name: program.turn(steps) for name, program in programs.items()},
                          {name: program.lead for name, program in programs.items()},
                          notes=lambda: _notes(programs, steps))
