@@ -7,6 +7,7 @@ back. While the table is granted, the worker only indexes its keys.
 from typing import Callable, Optional
 
 from ascpipe.eviction_log import EVICTED, EvictionLog
+from ascpipe.kernels.disk_asks import writes_are_in_flight
 from ascpipe.layout.words import CUT_EVICT, CUT_LOAD, CUT_RESET, CUT_THRESHOLD, PLAN_OK
 from ascpipe.shm.ring import TableView
 from ascpipe.tables import loads
@@ -102,6 +103,8 @@ class Cuts:
         if self._load("cut_granted") < committed:
             return self._grant_when_idle(committed)
         if self._load("cut_filled") >= committed:  # SYNC cut-filled: load
+            if self._rows_are_being_written():
+                return False
             is_whole = loads.take_over(truth_of(self._view), room)
             self._table.rebuild((), (), is_indexed=self._is_indexed and is_whole)
             self._table.planner["is_loading"] = 0
@@ -133,6 +136,14 @@ class Cuts:
         self._view.header["load_entries"] = loads.NOT_WRITTEN
         self._store("cut_granted", asked)  # SYNC cut-granted: store
         return True
+
+    def _rows_are_being_written(self) -> bool:
+        """Return whether the disk worker may still write rows of this load. The trainer does not wait for the disk
+        worker if the load failed, for example after Ctrl-C. A row that is written late would replace a row that the
+        table worker has sent to the same disk slot.
+        """
+        view = self._view
+        return view.disk_table is not None and any(writes_are_in_flight(requests) for requests in view.reads)
 
     def _store_applied(self) -> None:
         header = self._view.header

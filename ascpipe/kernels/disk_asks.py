@@ -1,4 +1,4 @@
-"""Kernels with which the disk worker takes requests of table workers.
+"""Kernels with which the disk worker takes requests of table workers and readers, and workers check them.
 
 The plain-Python version is ``tests/reference/disk_asks.py``.
 """
@@ -6,7 +6,7 @@ import numpy as np
 
 from ascpipe.kernels.atomics import exchange, load_acquire
 from ascpipe.kernels.door import entry, inner
-from ascpipe.layout.words import REQUEST_ASKED, REQUEST_READ, REQUEST_TAKEN
+from ascpipe.layout.words import REQUEST_ASKED, REQUEST_READ, REQUEST_TAKEN, REQUEST_WRITE
 
 
 @inner("int64(Request, int64, int64, int64[::1], int64[::1])")
@@ -72,6 +72,16 @@ def take_requests(requests, out_reads, out_writes):
     for number in range(requests.shape[0]):
         counts = take_request(requests[number], number, counts, out_reads, out_writes)
     return counts & 0xFFFFFFFF, counts >> 32
+
+
+@entry("boolean(Request[::1])")
+def writes_are_in_flight(requests):
+    """Return True if the disk worker may still write rows for some of ``requests``, REQUEST[n]."""
+    for number in range(requests.shape[0]):
+        word = load_acquire(requests[number], "word", 0)  # SYNC request-done: load
+        if requests[number]["kind"] == REQUEST_WRITE and (word == REQUEST_ASKED or word == REQUEST_TAKEN):
+            return True
+    return False
 
 
 @entry("UniTuple(int64, 3)(Request[::1], int64, int64, int64[::1], int64[::1])")

@@ -259,8 +259,7 @@ DISK_TABLE = struct(
     waits=("<i8", 104, "W: times that the next frame to plan had rows that were not at home"),
     waiting=("<i8", 112, "W: 1 + number of the frame that waits for its rows, 0 = none"),
     taken=("<i8", 128, "D: numbers taken out of the ring"),
-    readers=("(%d,)<i8" % DISK_READERS, 192, "T: epoch at the start of each reader, 0 = it reads nothing; S clears "
-                                             "it for a reaped process"),
+    readers=("(%d,)<i8" % DISK_READERS, 192, "T: epoch at the start of each reader, 0 = it reads nothing"),
     reads_asked=("(%d,)<i8" % DISK_READERS, 208, "T, last: number of requests of each reader"),
 )
 

@@ -1,11 +1,13 @@
 """Readers in the model of rows on disk: evaluations, and saves in the background.
 
 A reader announces the current epoch before it determines where rows are, and clears it after it has read them.  While
-its epoch is set, it waits only for the disk.
+its epoch is set, it waits only for the disk.  With ``Scenario.asks``, rows on disk are read by requests
+(``disk_asks.py``), otherwise in one move.
 """
 
-from typing import Any, Iterator
+from typing import Any, Iterator, List
 
+from . import disk_asks
 from .disk_state import CLAIMED, DONE, NONE, TORN, Entry, Evaluation, Save, Scenario, World, at, true_row
 from .disk_worker import is_row
 from .explore import Move, Violation
@@ -48,7 +50,10 @@ def read_row(sc: Scenario, world: World, key: int, where: Entry, of: str) -> Any
 
 
 def _evaluates(sc: Scenario, world: World, evaluation: Evaluation) -> Iterator[Move]:
-    key = sc.evals[evaluation.next]
+    if evaluation.stage == "disk":
+        yield from _evaluates_on_disk(sc, world, evaluation)
+        return
+    keys = sc.evals[evaluation.next]
     stages = ["share", "loads", "announces", "answer", "reads"]
     if "reader_without_epoch" in sc.flaws:
         stages = ["share", "answer", "reads"]
@@ -74,11 +79,12 @@ def _evaluates(sc: Scenario, world: World, evaluation: Evaluation) -> Iterator[M
     elif stage == "answer" and not dying:
         idle = world.worker is not None and not world.worker.doing and not world.cut.committed
         if idle and not any(frame.word in (CLAIMED, DONE) for frame in world.frames):
-            after = after._replace(where=world.entries[key], due=true_row(world, key))
-            yield Move("table worker: answers where key %d is: %s" % (key, world.entries[key]),
+            where = tuple(world.entries[key] for key in keys)
+            after = after._replace(where=where, due=tuple(true_row(world, key) for key in keys))
+            yield Move("table worker: answers where keys %s are: %s" % (keys, where),
                        lambda: world._replace(evaluation=after), ())
     elif stage == "reads" and not dying:
-        yield Move("evaluation: reads key %d" % key, _reads, (sc, world))
+        yield Move("evaluation: reads keys %s" % (keys,), _reads, (sc, world))
     if world.budget.reader_kills and stage != stages[0] and not dying:
         budget = world.budget._replace(reader_kills=world.budget.reader_kills - 1)
         after = evaluation._replace(dying=True)
@@ -97,14 +103,70 @@ def _evaluates(sc: Scenario, world: World, evaluation: Evaluation) -> Iterator[M
 
 
 def _reads(sc: Scenario, world: World) -> World:
+    """Read all rows, or the rows that are not on disk if there are requests for the others."""
     evaluation = world.evaluation
-    key = sc.evals[evaluation.next]
-    found = read_row(sc, world, key, evaluation.where, "evaluation")
-    if found == TORN:
-        return world._replace(ended=True)
-    if found != evaluation.due:
-        raise Violation("the evaluation reads %s of key %d, should be %s" % (found, key, evaluation.due))
-    return _over(world, True)
+    later = _on_disk(sc, evaluation)
+    for index, key in enumerate(sc.evals[evaluation.next]):
+        if index in later:
+            continue
+        found = read_row(sc, world, key, evaluation.where[index], "evaluation")
+        if found == TORN:
+            return world._replace(ended=True)
+        _compare(sc, evaluation, index, found)
+    return world._replace(evaluation=evaluation._replace(stage="disk")) if later else _over(world, True)
+
+
+def _on_disk(sc: Scenario, evaluation: Evaluation) -> List[int]:
+    """Return the indices of the keys whose rows are read by requests."""
+    return [index for index, where in enumerate(evaluation.where)
+            if sc.asks and where.slot == NONE and where.home <= at(0)]
+
+
+def _compare(sc: Scenario, evaluation: Evaluation, index: int, found: Any) -> None:
+    if found != evaluation.due[index]:
+        raise Violation("the evaluation reads %s of key %d, should be %s"
+                        % (found, sc.evals[evaluation.next][index], evaluation.due[index]))
+
+
+def _evaluates_on_disk(sc: Scenario, world: World, evaluation: Evaluation) -> Iterator[Move]:
+    """Yield the moves of one batch of requests after the other."""
+    asks = world.asks[EVALUATES]
+    if asks.doing:
+        yield from disk_asks.goes_on(world, EVALUATES)
+        return
+    if not asks.count:
+        keys = sc.evals[evaluation.next]
+        indices = _on_disk(sc, evaluation)[evaluation.done:evaluation.done + sc.asks]
+        requests = tuple(disk_asks.reads(number, keys[index], at(evaluation.where[index].home),
+                                         evaluation.where[index].generation) for number, index in enumerate(indices))
+        yield from disk_asks.begins(sc, world, EVALUATES, requests)
+        return
+    if disk_asks.are_over(sc, world, EVALUATES):
+        yield Move("evaluation: takes %d rows out of its buffer" % asks.count, _takes_asked, (sc, world, evaluation))
+    if world.budget.interrupts:
+        yield Move("evaluation: is interrupted while it waits for the disk", _interrupted, (world,), True)
+
+
+def _takes_asked(sc: Scenario, world: World, evaluation: Evaluation) -> World:
+    if disk_asks.has_failed(sc, world, EVALUATES):
+        return world._replace(ended=True)  # the disk lost a row
+    asks = world.asks[EVALUATES]
+    indices = _on_disk(sc, evaluation)
+    done = evaluation.done
+    for index, found in zip(indices[done:], asks.rows[:asks.count]):
+        _compare(sc, evaluation, index, found)
+    done += asks.count
+    world = disk_asks.leaves(world, EVALUATES)
+    return _over(world, True) if done == len(indices) else world._replace(evaluation=evaluation._replace(done=done))
+
+
+def _interrupted(world: World) -> World:
+    return _over(disk_asks.leaves(fewer_interrupts(world), EVALUATES), True)
+
+
+def fewer_interrupts(world: World) -> World:
+    """Count an interrupt."""
+    return world._replace(budget=world.budget._replace(interrupts=world.budget.interrupts - 1))
 
 
 def _over(world: World, clears: bool) -> World:
@@ -142,11 +204,40 @@ def _saves(sc: Scenario, world: World) -> Iterator[Move]:
             if "log_seen_early" in sc.flaws:
                 begun = begun._replace(save=save._replace(seen=save.log))
             yield Move("save: announces epoch %d" % world.epoch, lambda: begun, ())
+    elif save.row is None and sc.asks and save.where.home <= at(0):
+        yield from _saves_from_disk(sc, world, save, save.where)
     elif save.row is None:
         found = world._replace(save=save._replace(row=(_found(sc, world, save),)))
         yield Move("save: reads key %d" % save.key, lambda: found, ())
     else:
         yield Move("save: takes key %d, if no step has kept it" % save.key, _takes, (world, save))
+
+
+def _saves_from_disk(sc: Scenario, world: World, save: Save, where: Entry) -> Iterator[Move]:
+    """Yield the moves of the request for one row."""
+    asks = world.asks[SAVES]
+    if asks.doing:
+        yield from disk_asks.goes_on(world, SAVES)
+    elif not asks.count:
+        yield from disk_asks.begins(sc, world, SAVES, (disk_asks.reads(0, save.key, at(where.home), where.generation),))
+    elif world.readers[SAVES] and "epoch_cleared_when_asked" in sc.flaws:
+        cleared = world._replace(readers=replaced(world.readers, SAVES, 0))
+        yield Move("save: clears its epoch", lambda: cleared, ())
+    else:
+        if disk_asks.are_over(sc, world, SAVES):
+            yield Move("save: takes key %d out of its buffer" % save.key, _takes_saved, (sc, world, save))
+        if world.budget.interrupts:
+            yield Move("save: is interrupted while it waits for the disk", _gives_up, (world,), True)
+
+
+def _takes_saved(sc: Scenario, world: World, save: Save) -> World:
+    row = TORN if disk_asks.has_failed(sc, world, SAVES) else world.asks[SAVES].rows[0]
+    return disk_asks.leaves(world, SAVES)._replace(save=save._replace(row=(row,)))
+
+
+def _gives_up(world: World) -> World:
+    world = disk_asks.leaves(fewer_interrupts(world), SAVES)
+    return world._replace(save=None, readers=replaced(world.readers, SAVES, 0))
 
 
 def _begins(sc: Scenario, world: World) -> World:

@@ -8,6 +8,7 @@ A row is on the device, at home (in host memory) or in a disk slot.  This module
 from typing import Any, Callable, Dict, Iterator, Set, Tuple
 
 from . import disk_readers, disk_table, disk_trainer, disk_worker
+from .disk_asks import is_idle
 from .disk_state import (
     ARRIVED,
     CLAIMED,
@@ -16,6 +17,7 @@ from .disk_state import (
     HOME_ROW,
     NONE,
     READ,
+    Asks,
     Budget,
     Cut,
     DiskWorker,
@@ -55,7 +57,8 @@ class DiskRows(System[World]):
         return state.ended or (
             state.next > len(sc.batches) and not state.frames and state.cut.number == len(sc.cuts)
             and state.evaluation.next >= len(sc.evals) and state.save is None and not state.budget.saves
-            and all(request is None or request.word == ARRIVED for request in state.requests))
+            and all(request is None or request.word == ARRIVED for request in state.requests)
+            and all(map(is_idle, state.asks)))
 
 
 def _then(effect: Callable[..., World], args: Tuple[Any, ...]) -> World:
@@ -86,9 +89,12 @@ def begin(sc: Scenario) -> World:
         if where != "-":
             numbers[where] += 1
     worker = Worker(homes=frozenset(range(numbers["h"], sc.homes)), slots=frozenset(range(numbers["s"], sc.disk)))
-    budget = Budget(sc.kills, sc.disk_kills, sc.reader_kills, sc.drops, sc.asides, sc.fails, sc.lost, sc.saves)
+    asks = Asks((None,) * sc.asks, (None,) * sc.asks)
+    budget = Budget(sc.kills, sc.disk_kills, sc.reader_kills, sc.drops, sc.asides, sc.fails, sc.lost, sc.saves,
+                    sc.interrupts)
     return World(tuple(entries), tuple(device), tuple(homes), tuple(disk), (None,) * sc.homes, (), 1, 0,
-                 frozenset(), 1, (0, 0), "", worker, DiskWorker(), Evaluation(), None, Cut(), tuple(rows), budget)
+                 frozenset(), 1, (0, 0), "", worker, DiskWorker(), (asks, asks), Evaluation(), None, Cut(),
+                 tuple(rows), budget)
 
 
 # ---------------------------------------------------------------- invariants

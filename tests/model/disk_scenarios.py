@@ -7,6 +7,10 @@ from .disk_state import DROP, LOAD, RESET, Scenario
 _THREE = ((1,), (2,), (0,))  # three keys, whose rows start on the device, at home and on disk: all three move
 _DROP, _RESET, _LOAD = (DROP, (2,)), (RESET, (0, 1, 2)), (LOAD, (0, 1, 2))
 _NEW_AGAIN = Scenario(((1,), (0,)), "dh", saves=1, cuts=((DROP, (1,)),), homes=3)
+_ASKED = Scenario((), "hsss", disk=3, asks=2, evals=((1, 2, 3),), disk_kills=1)
+_LOADED = Scenario((), "---", device=0, homes=1, disk=3, asks=1, cuts=((LOAD, (0, 1, 2)),), disk_kills=1)
+_TRAINED_AFTER_LOAD = Scenario(((0,), (1,)), "--", device=0, homes=1, asks=1, cuts=((LOAD, (0, 1)),), interrupts=1)
+_SAVED = Scenario(((2,),), "dss", disk=3, asks=1, saves=1)
 _AT_HOME = Scenario(((1,), (0,), (1,)), "hs", device=0, homes=1)
 
 SHORT: Dict[str, Scenario] = {
@@ -15,19 +19,27 @@ SHORT: Dict[str, Scenario] = {
     "a batch is dropped": Scenario(_THREE, "dhs", drops=1),
     "a claim is put aside, a batch is dropped, kill": Scenario(((2,), (1,)), "dhs", drops=1, asides=1, kills=1),
     "rows are used at home, kills of both workers": _AT_HOME._replace(kills=1, disk_kills=1),
-    "an evaluation, kill": Scenario(((2,),), "dhs", evals=(1, 2), kills=1),
-    "an evaluation is killed": Scenario(((2,),), "dhs", evals=(1, 2), reader_kills=1),
+    "an evaluation, kill": Scenario(((2,),), "dhs", evals=((1,), (2,)), kills=1),
+    "an evaluation is killed": Scenario(((2,),), "dhs", evals=((1,), (2,)), reader_kills=1),
     "a save beside training": Scenario(_THREE[:2], "dhs", saves=1),
     "a save, rows are used at home": _AT_HOME._replace(saves=1),
     "a key is dropped": Scenario(_THREE, "dhs", cuts=(_DROP,)),
     "a load": Scenario(((2,),), "dhs", cuts=(_LOAD,)),
     "a save, and a key is dropped": Scenario(((2,),), "dhs", saves=1, cuts=(_DROP,)),
     "the disk refuses writes, and loses one": Scenario(_THREE, "dhs", fails=1, lost=1),
-    "a step waits for its plan with the lease": Scenario(_THREE, "dhs", turn=True, evals=(2,)),
+    "a step waits for its plan with the lease": Scenario(_THREE, "dhs", turn=True, evals=((2,),)),
     "new keys": Scenario(((0,), (1,), (2,), (0,)), "---", drops=1),
     "batches of two keys": Scenario(((0, 1), (2, 3)), "ddss", device=2, homes=4, disk=4),
     "unpinned frames use what pinned ones drive out, kill": Scenario(
         ((2,), (1,), (2,)), "dhs", window=3, ahead=0, kills=1),
+    "an evaluation asks for rows, is interrupted, kill of the disk worker": _ASKED._replace(
+        evals=((1, 2, 3), (2,)), interrupts=1),
+    "a load asks for two rows at a time, kill of the disk worker": _LOADED._replace(begin="----", disk=4, asks=2),
+    "a load is interrupted, and another one": _LOADED._replace(cuts=2 * _LOADED.cuts, interrupts=1),
+    "a load is interrupted, and a table is trained": _TRAINED_AFTER_LOAD,
+    "a load is interrupted, and another one, the disk loses a write": Scenario(
+        (), "--", device=0, homes=1, asks=1, cuts=2 * _TRAINED_AFTER_LOAD.cuts, interrupts=1, lost=1),
+    "a save asks for rows beside training": _SAVED,
 }
 
 LONG: Dict[str, Scenario] = {
@@ -37,12 +49,12 @@ LONG: Dict[str, Scenario] = {
     "a window of three, two plans, a batch is dropped": Scenario(
         ((2,), (0,), (2,)), "dhs", homes=3, disk=3, window=3, plans=2, drops=1),
     "two evaluations, kills of all": Scenario(
-        ((1,), (2,)), "dhs", evals=(1, 2), kills=1, disk_kills=1, reader_kills=1),
+        ((1,), (2,)), "dhs", evals=((1,), (2,)), kills=1, disk_kills=1, reader_kills=1),
     "a save beside training, kill": Scenario(_THREE, "dhs", saves=1, kills=1),
     "a save, rows are used at home, three keys": Scenario(_THREE[:2], "hhs", device=0, disk=3, saves=1),
     "rows are used at home, three keys, kills of both workers": Scenario(
         _THREE[:2], "hhs", device=0, disk=3, kills=1, disk_kills=1),
-    "a save and an evaluation": Scenario(((2,), (1,)), "dhs", saves=1, evals=(1,)),
+    "a save and an evaluation": Scenario(((2,), (1,)), "dhs", saves=1, evals=((1,),)),
     "a key is dropped, kills of both workers": Scenario(_THREE, "dhs", cuts=(_DROP,), kills=1, disk_kills=1),
     "all is dropped, kills of both workers": Scenario(_THREE, "dhs", cuts=(_RESET,), kills=1, disk_kills=1),
     "a load, kills of both workers": Scenario(((2,), (1,)), "dhs", cuts=(_LOAD,), kills=1, disk_kills=1),
@@ -52,6 +64,13 @@ LONG: Dict[str, Scenario] = {
     "a save, a key that is dropped and new": _NEW_AGAIN,
     "the disk refuses writes and loses one, kills of both workers": Scenario(
         _THREE, "dhs", fails=1, lost=1, kills=1, disk_kills=1),
+    "an evaluation asks for a row beside training, is interrupted, kill of the disk worker": Scenario(
+        ((2,),), "dhs", asks=1, evals=((2,), (2,)), disk_kills=1, interrupts=1),
+    "a save asks for rows beside training, is interrupted, kill of the disk worker": _SAVED._replace(
+        disk_kills=1, interrupts=1),
+    "a load is interrupted, and a save, kill of the disk worker": _LOADED._replace(asks=2, saves=1, interrupts=1),
+    "a load is interrupted, and a table is trained, kills of both workers": _TRAINED_AFTER_LOAD._replace(
+        batches=((1,),), kills=1, disk_kills=1),
     "batches of two keys, kill": Scenario(((0, 1), (2, 3), (0, 2)), "ddss", device=2, homes=4, disk=4, kills=1),
 }
 
@@ -62,6 +81,17 @@ FLAWS: Dict[str, str] = {
     "begins_before_reap": "a disk worker begins before the last one is reaped",
     "two_writers_of_a_block": "two operations have one block at a time",
     "done_before_written": "a request is DONE before the write is in full",
+    # requests of readers
+    "taken_again": "a disk worker takes requests that it has taken over again when it sees the reader's counter",
+    "taken_not_repeated": "a new disk worker does not repeat a reader's requests that the last one had taken",
+    "raised_before_asked": "a reader raises its counter before its requests are ASKED",
+    "counter_seen_late": "the disk worker reads the counter of a reader when it has looked at the requests",
+    "asked_before_filled": "a reader's request is ASKED before the row to be written is in the buffer",
+    "waits_for_the_first": "a reader uses its buffer again when the first request of a batch is done",
+    "next_user_does_not_wait": "a reader begins although requests of an interrupted one are not done",
+    "epoch_cleared_when_asked": "a save clears its epoch when it has asked for a row, not when it has the row",
+    "load_taken_over_early": "the disk slots of a load that was given up are free while its rows are being written",
+    "failed_load_keeps_generation": "a load writes rows with the generations of a load that was given up",
     # spills
     "freed_before_write": "a home row is given away when its row is to be written, not when the entry says where it is",
     "entry_before_write": "the entry says where the row is before it is written",
@@ -118,12 +148,22 @@ FLAWS: Dict[str, str] = {
 
 _DROPS = SHORT["a save, and a key is dropped"]
 _SMALL_DISK = Scenario(_THREE[:2], "hhs", device=0, disk=3)
-_EVALUATES = Scenario(((2,),), "dhs", evals=(1,), kills=1)
+_EVALUATES = Scenario(((2,),), "dhs", evals=((1,),), kills=1)
 _SAVES, _KILLED_READER = SHORT["a save beside training"], SHORT["an evaluation is killed"]
 
 #: scenario that shows each flaw; the default is the first scenario
 FLAWED: Dict[str, Scenario] = {
     "two_writers_of_a_block": Scenario(((0,),), "dhh", homes=3),
+    "taken_again": _LOADED,
+    "taken_not_repeated": _ASKED,
+    "raised_before_asked": _ASKED,
+    "counter_seen_late": _ASKED,
+    "asked_before_filled": _LOADED,
+    "waits_for_the_first": _ASKED,
+    "next_user_does_not_wait": SHORT["an evaluation asks for rows, is interrupted, kill of the disk worker"],
+    "epoch_cleared_when_asked": _SAVED,
+    "load_taken_over_early": SHORT["a load is interrupted, and a table is trained"],
+    "failed_load_keeps_generation": SHORT["a load is interrupted, and another one, the disk loses a write"],
     "generation_kept": Scenario(((1,), (0,)), "ds", disk=1, lost=1),
     "cancel_marks_request": Scenario(((1,), (0,)), "dh", disk=1, lost=1),
     "failed_keeps_generation": Scenario(((1,), (0,)), "dh", disk=1, fails=1, lost=1),

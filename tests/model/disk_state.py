@@ -12,6 +12,8 @@ NONE = -1  #: no device slot; no home row
 
 READ, WRITE = "READ", "WRITE"  #: kinds of requests
 ASKED, ARRIVED, FAILED = "ASKED", "DONE", "FAILED"  #: words of requests; an EMPTY request is None
+TAKEN = "TAKEN"  #: word of a reader's request that a disk worker has taken, and may have died with
+HOMES = -1  #: ``Operation.of`` of the table worker's requests
 
 TOUCHED, PLANNED, CLAIMED, DONE = range(4)  #: words of frames in the window
 
@@ -38,11 +40,13 @@ class Scenario(NamedTuple):
         kills, disk_kills, reader_kills: SIGKILLs of the table worker, the disk worker, the evaluating process.
         drops: number of tickets that may be closed without training.
         asides: how often a step with several ranks may put its claim aside.
-        evals: keys that are evaluated, one after the other.
+        evals: keys of each evaluation.
         saves: number of saves in the background.
         cuts: DROP, RESET (which also invalidates entry numbers) or LOAD, and the keys whose rows are removed.  A load
-            fills in as many rows as there are home rows.
+            fills in as many rows as there are home rows, or with ``asks`` the rows of all its keys.
         fails, lost: number of writes that the disk refuses, and that it reports as done without doing them.
+        asks: maximum number of requests that a reader has at a time; 0: a reader reads the disk in one move.
+        interrupts: how often a reader may stop to wait for the disk worker, because of Ctrl-C or a timeout.
         turn: a step may hold the lease while it waits for its plan, because it has claimed another table.
         flaws: errors to plant.
     """
@@ -62,11 +66,13 @@ class Scenario(NamedTuple):
     reader_kills: int = 0
     drops: int = 0
     asides: int = 0
-    evals: Keys = ()
+    evals: Tuple[Keys, ...] = ()
     saves: int = 0
     cuts: Tuple[Tuple[str, Keys], ...] = ()
     fails: int = 0
     lost: int = 0
+    asks: int = 0
+    interrupts: int = 0
     turn: bool = False
     flaws: FrozenSet[str] = frozenset()
 
@@ -142,10 +148,30 @@ class Worker(NamedTuple):
 
 
 @quick
+class Asks(NamedTuple):
+    """Requests of a reader, of which nothing but ``doing`` and ``count`` is private.
+
+    Attributes:
+        requests: None if there was none yet.
+        rows: buffer, one row per request.
+        asked: counter, which tells the disk worker to look at the requests.
+        doing: stores that are left of a batch of requests.
+        count: number of requests of the batch, 0 if there is none.
+    """
+
+    requests: Tuple[Optional[Request], ...] = ()
+    rows: Tuple[Any, ...] = ()
+    asked: int = 0
+    doing: Tuple[Tuple[Any, ...], ...] = ()
+    count: int = 0
+
+
+@quick
 class Operation(NamedTuple):
     """Work of a thread of the disk worker.
 
     Attributes:
+        of: HOMES, or the reader of which ``request`` is a copy.
         stage: 0: it has read; 1: it has written, or copied the row home.
         rows: what it has read: a row or None, or the new slots of a block.
     """
@@ -154,28 +180,56 @@ class Operation(NamedTuple):
     request: Request
     stage: int
     rows: Any
+    of: int = HOMES
+
+
+@quick
+class Scan(NamedTuple):
+    """How far the disk worker is with the requests of readers: ``next`` is the request that it examines next, and
+    ``found`` has the requests that it has taken, but not submitted.
+    """
+
+    reader: int
+    next: int
+    takes_over: bool
+    found: Tuple[int, ...] = ()
 
 
 @quick
 class DiskWorker(NamedTuple):
-    """The disk worker: ``state`` is "on", "dying" or "gone"; ``late`` has operations of a worker that should have
-    ended.
+    """The disk worker.
+
+    Attributes:
+        state: "on", "dying" or "gone".
+        late: operations of a worker that should have ended.
+        seen: counter of each reader.
+        queue: operations for readers that no thread has begun.
     """
 
     state: str = "on"
     doing: Tuple[Operation, ...] = ()
     late: Tuple[Operation, ...] = ()
+    seen: Tuple[int, int] = (0, 0)
+    scan: Optional[Scan] = None
+    queue: Tuple[Operation, ...] = ()
 
 
 @quick
 class Evaluation(NamedTuple):
-    """A thread that evaluates.  ``due`` is the oracle's: the row of the key when it was answered."""
+    """A thread that evaluates.
+
+    Attributes:
+        where: entries of its keys when it was answered.
+        due: the oracle's: rows of its keys when it was answered.
+        done: number of rows on disk that it has got.
+    """
 
     next: int = 0
     stage: str = "idle"
     epoch: int = 0
-    where: Optional[Entry] = None
-    due: Optional[Row] = None
+    where: Tuple[Entry, ...] = ()
+    due: Tuple[Optional[Row], ...] = ()
+    done: int = 0
     dying: bool = False
 
 
@@ -204,13 +258,16 @@ class Save(NamedTuple):
 
 @quick
 class Cut(NamedTuple):
-    """State of the cuts between two steps; ``number`` is the index of the next cut."""
+    """State of the cuts between two steps; ``number`` is the index of the next cut, ``written`` the number of rows that
+    a load has written to disk.
+    """
 
     number: int = 0
     asked: bool = False
     committed: bool = False
     granted: bool = False
     filled: bool = False
+    written: int = 0
 
 
 @quick
@@ -225,6 +282,7 @@ class Budget(NamedTuple):
     fails: int
     lost: int
     saves: int
+    interrupts: int
 
 
 @quick
@@ -245,6 +303,7 @@ class World(NamedTuple):
     lease: str  # "", "step", "cut", "share"
     worker: Optional[Worker]
     disk_worker: DiskWorker
+    asks: Tuple[Asks, Asks]  # of evaluations; of saves and loads
     evaluation: Evaluation
     save: Optional[Save]
     cut: Cut

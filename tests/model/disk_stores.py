@@ -151,6 +151,11 @@ def _evict(sc: Scenario, world: World, key: int) -> World:
     return _leave(sc, world, old.home)
 
 
+def _raise(sc: Scenario, world: World) -> World:
+    """Raise all generations after a load that was given up, because some of its rows may be on disk."""
+    return world._replace(entries=tuple(entry._replace(generation=entry.generation + 1) for entry in world.entries))
+
+
 def _untouch(sc: Scenario, world: World) -> World:
     """Invalidate entry numbers: frames are touched again, and none is pinned."""
     if "untouch_keeps_pins" not in sc.flaws:
@@ -167,7 +172,7 @@ DO: Dict[str, Callable[..., World]] = {
     "store generation": _store_generation, "empty": _empty, "slot": _assign_slot, "home": _assign_home,
     "quarantine": lambda sc, world, what, number: quarantine(world, what, number),
     "retired": _retired, "revoke": _revoke, "log": _log, "clear": _clear, "evict": _evict,
-    "untouch": _untouch, "applied": _applied,
+    "untouch": _untouch, "raise": _raise, "applied": _applied,
 }
 LABELS: Dict[str, str] = {
     "cancel": "does not want request %d any more, raises the generation of key %d",
@@ -179,5 +184,5 @@ LABELS: Dict[str, str] = {
     "home": "assigns key %d home row %d", "quarantine": "%s %d is in quarantine", "retired": "RETIRED %d",
     "revoke": "revokes %d",
     "log": "logs for the save where key %d is", "clear": "clears the device slot of key %d", "evict": "drops key %d",
-    "untouch": "gives touches up", "applied": "stores APPLIED",
+    "untouch": "gives touches up", "raise": "raises all generations", "applied": "stores APPLIED",
 }

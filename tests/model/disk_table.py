@@ -6,6 +6,7 @@ and its quarantine.
 
 from typing import Any, Iterator, List, Tuple
 
+from . import disk_asks
 from .disk_plans import arrival, do, plans_or_cuts
 from .disk_state import (
     ARRIVED,
@@ -103,8 +104,13 @@ def _is_stored(world: World, request: Request) -> bool:
 def _applies(sc: Scenario, world: World) -> Iterator[Move]:
     """Yield the moves of a committed cut.  After a kill they start again, unless a load was granted."""
     kind, keys = sc.cuts[world.cut.number]
+    if world.cut.filled and disk_asks.writes_are_under_way(world) and "load_taken_over_early" not in sc.flaws:
+        return  # the disk slots of a load that was given up are not free yet
     if world.cut.filled:
-        yield Move("table worker: takes the filled table over", lambda: start(sc, world, (("applied",),)), ())
+        is_empty = all(entry.home == NONE for entry in world.entries)
+        raises = (("raise",),) if is_empty and "failed_load_keeps_generation" not in sc.flaws else ()
+        yield Move("table worker: takes the filled table over",
+                   lambda: start(sc, world, (*raises, ("applied",))), ())
     elif not world.cut.granted:
         stores: List[Tuple[Any, ...]] = []
         for key in keys:
@@ -286,7 +292,7 @@ def _spills(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
 
 def _releases(sc: Scenario, world: World, worker: Worker) -> Iterator[Move]:
     """End the quarantine of rows whose earlier readers have ended.  Checked only if too little is free."""
-    enough = max(map(len, sc.batches))  # maximum that a plan takes at once
+    enough = max(map(len, sc.batches), default=0)  # maximum that a plan takes at once
     for what, number, epoch in sorted(worker.quarantined):
         if len(worker.homes) >= enough if what == HOME_ROW else worker.slots:
             continue

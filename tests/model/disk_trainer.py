@@ -2,7 +2,9 @@
 
 from typing import Any, Iterator, List
 
-from .disk_state import CLAIMED, DONE, PLANNED, Scenario, World
+from . import disk_asks
+from .disk_readers import SAVES, fewer_interrupts
+from .disk_state import CLAIMED, DONE, PLANNED, Scenario, World, at
 from .explore import Move, Violation
 from .state import replaced
 
@@ -78,16 +80,54 @@ def _asks_cut(sc: Scenario, world: World) -> Iterator[Move]:
         after = world._replace(cut=world.cut._replace(asked=True), lease="cut")
         yield Move("trainer: asks for a cut: %s %s" % sc.cuts[world.cut.number], lambda: after, ())
     if world.cut.granted and not world.cut.filled:
+        yield from _loads(sc, world)
+
+
+def _loads(sc: Scenario, world: World) -> Iterator[Move]:
+    """Yield the moves of a load: first rows on disk are written, then the other rows and the entries.
+
+    The code writes entries first.  Both orders are equivalent, because no process reads the table before it is filled.
+    """
+    asks, written = world.asks[SAVES], world.cut.written
+    keys = [key for key in range(len(world.entries)) if sc.asks and key >= sc.homes]
+    if asks.doing:
+        yield from disk_asks.goes_on(world, SAVES)
+    elif not asks.count and written < len(keys):
+        chunk = keys[written:written + sc.asks]
+        requests = tuple(disk_asks.writes(number, key, key - sc.homes, world.entries[key].generation)
+                         for number, key in enumerate(chunk))
+        rows = tuple((key, world.rows[key][0], 0) for key in chunk)
+        yield from disk_asks.begins(sc, world, SAVES, requests, rows)
+    elif not asks.count:
         yield Move("trainer: fills the table", _fill, (sc, world))
+    else:
+        if disk_asks.are_over(sc, world, SAVES):
+            failed = disk_asks.has_failed(sc, world, SAVES)
+            left = disk_asks.leaves(world, SAVES)
+            then = left._replace(cut=world.cut._replace(written=written + asks.count))
+            yield Move("trainer: %d rows are on disk" % asks.count if not failed else "trainer: gives the load up",
+                       lambda: _given_up(left) if failed else then, ())
+        if world.budget.interrupts:
+            left = disk_asks.leaves(fewer_interrupts(world), SAVES)
+            yield Move("trainer: is interrupted while it waits for the disk, gives the load up",
+                       lambda: _given_up(left), (), True)
+
+
+def _given_up(world: World) -> World:
+    """Return the table to the worker without entries.  The rows of the next load differ."""
+    rows = tuple((life + 1, updates) for life, updates in world.rows)
+    return world._replace(rows=rows, cut=world.cut._replace(filled=True))
 
 
 def _fill(sc: Scenario, world: World) -> World:
-    """Fill entry i and home row i; generations are kept."""
+    """Fill entry i and home row i, or entry i with a row on disk; generations are kept."""
     entries, homes, rows = list(world.entries), list(world.homes), list(world.rows)
-    for key in range(min(sc.homes, len(entries))):
-        entries[key] = entries[key]._replace(home=key)
+    for key in range(len(entries) if sc.asks else min(sc.homes, len(entries))):
+        at_home = key < sc.homes
+        entries[key] = entries[key]._replace(home=key if at_home else at(key - sc.homes))
         rows[key] = (rows[key][0], 0)
-        homes[key] = (key, rows[key][0], 0)
+        if at_home:
+            homes[key] = (key, rows[key][0], 0)
     return world._replace(entries=tuple(entries), homes=tuple(homes), rows=tuple(rows),
                           cut=world.cut._replace(filled=True))
 

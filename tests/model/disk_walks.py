@@ -25,6 +25,7 @@ def any_scenario(chance: random.Random) -> Scenario:
         full = at_home == homes or (where == "d" and begin.count("d") == device)
         begin += "s" if where in "dh" and full else where
     cuts = ((DROP, (chance.randrange(keys),)), (RESET, tuple(range(keys))), (LOAD, tuple(range(keys))))
+    evals = tuple(tuple(chance.sample(range(keys), chance.choice((1, 1, 2)))) for _ in range(chance.choice((0, 1, 3))))
     batches = tuple(tuple(chance.sample(range(keys), width)) for _ in range(chance.randint(1, 6)))
     return Scenario(
         batches, begin, device, homes, keys,
@@ -32,9 +33,10 @@ def any_scenario(chance: random.Random) -> Scenario:
         ahead=chance.choice((0, 1, 2)),
         threads=chance.choice((1, 2, 3)), kills=chance.choice((0, 1, 3)), disk_kills=chance.choice((0, 1, 3)),
         reader_kills=chance.choice((0, 1)), drops=chance.choice((0, 1, 2)), asides=chance.choice((0, 1)),
-        evals=tuple(chance.randrange(keys) for _ in range(chance.choice((0, 1, 3)))), saves=chance.choice((0, 1, 2)),
+        evals=evals, saves=chance.choice((0, 1, 2)),
         cuts=tuple(chance.choice(cuts) for _ in range(chance.choice((0, 0, 1, 2)))), fails=chance.choice((0, 0, 1)),
-        lost=chance.choice((0, 0, 0, 1)), turn=chance.random() < 0.1)
+        lost=chance.choice((0, 0, 0, 1)), asks=chance.choice((0, 1, 2)), interrupts=chance.choice((0, 0, 1, 2)),
+        turn=chance.random() < 0.1)
 
 
 def walk(sc: Scenario, chance: random.Random) -> int:

@@ -3,12 +3,27 @@
 The disk worker owns the row file and never reads entries or frames: it takes requests that are ASKED and stores DONE or
 FAILED.  A block is used by one operation at a time, and a write first reads its block.  If the worker is killed, its
 operations may still be executed by the kernel until the process is reaped, and a write may be torn.  The successor
-repeats every request that is ASKED.
+repeats every request of the table worker that is ASKED, which stands for TAKEN too.  ``disk_asks.py`` has the requests
+of readers.
 """
 
 from typing import Any, Iterator, Tuple
 
-from .disk_state import ARRIVED, ASKED, FAILED, READ, TORN, DiskWorker, Operation, Request, Scenario, World, true_row
+from . import disk_asks
+from .disk_state import (
+    ARRIVED,
+    ASKED,
+    FAILED,
+    HOMES,
+    READ,
+    TORN,
+    DiskWorker,
+    Operation,
+    Request,
+    Scenario,
+    World,
+    true_row,
+)
 from .explore import Move, Violation
 from .state import replaced
 
@@ -23,31 +38,40 @@ def moves(sc: Scenario, world: World) -> Iterator[Move]:
         yield from _late(sc, world, index, operation)
     if disk.state == "on":
         busy = {operation.request.slot // sc.block for operation in disk.doing}
-        taken = {operation.number for operation in disk.doing}
+        taken = {operation.number for operation in disk.doing if operation.of == HOMES}
+        yield from disk_asks.scan_moves(sc, world)
+        for operation in disk.queue if len(disk.doing) < sc.threads else ():
+            if operation.request.slot // sc.block not in busy or "two_writers_of_a_block" in sc.flaws:
+                yield Move("disk worker: reads for %s" % _named(operation), _take_queued, (sc, world, operation))
         for number, request in enumerate(world.requests):
             if request is None or request.word != ASKED or number in taken or len(disk.doing) == sc.threads:
                 continue
             if request.slot // sc.block not in busy or "two_writers_of_a_block" in sc.flaws:
-                yield Move("disk worker: reads for %s" % _named(number, request), _take, (sc, world, number, request))
+                operation = Operation(number, request, 0, None)
+                yield Move("disk worker: reads for %s" % _named(operation), _take, (sc, world, operation))
         if world.budget.disk_kills:
             yield Move("disk worker: SIGKILL", _kill, (world,), True)
     elif dying:
         yield Move("supervisor: reaps the disk worker", _reap, (sc, world))
         if "begins_before_reap" in sc.flaws:
-            after = world._replace(disk_worker=DiskWorker(late=disk.late + disk.doing))
+            after = world._replace(disk_worker=disk_asks.first_scan(sc, world)._replace(late=disk.late + disk.doing))
             yield Move("supervisor: starts a disk worker", lambda: after, ())
     else:
-        after = world._replace(disk_worker=disk._replace(state="on"))
+        after = world._replace(disk_worker=disk_asks.first_scan(sc, world)._replace(late=disk.late))
         yield Move("supervisor: starts a disk worker", lambda: after, ())
 
 
-def _named(number: int, request: Request) -> str:
-    return "request %d, %s of key %d, disk slot %d" % (number, request.kind, request.key, request.slot)
+def _named(operation: Operation) -> str:
+    of = "" if operation.of == HOMES else " of " + disk_asks.NAMES[operation.of]
+    request: Request = operation.request
+    return "request %d%s, %s of key %d, disk slot %d" % (
+        operation.number, of, request.kind, request.key, request.slot)
 
 
 def _kill(world: World) -> World:
     budget = world.budget._replace(disk_kills=world.budget.disk_kills - 1)
-    return world._replace(disk_worker=world.disk_worker._replace(state="dying"), budget=budget)
+    disk = world.disk_worker._replace(state="dying", seen=(0, 0), scan=None, queue=())
+    return world._replace(disk_worker=disk, budget=budget)
 
 
 def _reap(sc: Scenario, world: World) -> World:
@@ -57,25 +81,32 @@ def _reap(sc: Scenario, world: World) -> World:
     return world._replace(disk_worker=DiskWorker("gone", (), late))
 
 
-def _take(sc: Scenario, world: World, number: int, request: Request) -> World:
+def _take_queued(sc: Scenario, world: World, operation: Operation) -> World:
+    queue = list(world.disk_worker.queue)
+    queue.remove(operation)
+    return _take(sc, world._replace(disk_worker=world.disk_worker._replace(queue=tuple(queue))), operation)
+
+
+def _take(sc: Scenario, world: World, operation: Operation) -> World:
     """Start an operation: read the block, and the row to be written."""
-    rows = None
+    rows, request = None, operation.request
     if request.kind == READ:
         if is_row(world.disk[request.slot], request.key, request.generation):
             rows = world.disk[request.slot][0]
     else:
+        row = world.homes[request.home] if operation.of == HOMES else disk_asks.row_to_write(world, operation)
         first = request.slot // sc.block * sc.block
         block = list(world.disk[first:first + sc.block])
-        block[request.slot - first] = (world.homes[request.home], request.generation)
+        block[request.slot - first] = (row, request.generation)
         rows = tuple(block)
-    doing = world.disk_worker.doing + (Operation(number, request, 0, rows),)
+    doing = world.disk_worker.doing + (operation._replace(rows=rows),)
     return world._replace(disk_worker=world.disk_worker._replace(doing=doing))
 
 
 def _goes_on(sc: Scenario, world: World, index: int, operation: Operation, dying: bool) -> Iterator[Move]:
     disk, request = world.disk_worker, operation.request
     name = "disk worker%s: " % (" (dying)" if dying else "")
-    what = _named(operation.number, request)
+    what = _named(operation)
     left = world._replace(disk_worker=disk._replace(doing=disk.doing[:index] + disk.doing[index + 1:]))
     if operation.stage:
         yield Move("%sDONE, %s" % (name, what), _store_word, (left, operation, ARRIVED), dying)
@@ -85,7 +116,7 @@ def _goes_on(sc: Scenario, world: World, index: int, operation: Operation, dying
         return
     then = world._replace(disk_worker=disk._replace(doing=replaced(disk.doing, index, operation._replace(stage=1))))
     if request.kind == READ:
-        yield Move("%scopies the row home, %s" % (name, what), _lands, (sc, then, operation), dying)
+        yield Move("%scopies the row, %s" % (name, what), _lands, (sc, then, operation), dying)
         return
     yield Move("%swrites, %s" % (name, what), _lands, (sc, then, operation), dying)
     if dying:
@@ -109,7 +140,7 @@ def _late(sc: Scenario, world: World, index: int, operation: Operation) -> Itera
     """Execute an operation of a process that should have ended; only with flaws."""
     late = world.disk_worker.late
     without = world._replace(disk_worker=world.disk_worker._replace(late=late[:index] + late[index + 1:]))
-    what = _named(operation.number, operation.request)
+    what = _named(operation)
     if operation.stage == 0 and operation.rows is not None:
         yield Move("late, of a dead disk worker: %s" % what, _lands, (sc, without, operation))
     yield Move("nothing comes of %s" % what, lambda: without, ())
@@ -117,6 +148,8 @@ def _late(sc: Scenario, world: World, index: int, operation: Operation) -> Itera
 
 def _lands(sc: Scenario, world: World, operation: Operation) -> World:
     request = operation.request
+    if request.kind == READ and operation.of != HOMES:
+        return disk_asks.row_read(world, operation)
     if request.kind == READ:
         return world._replace(homes=replaced(world.homes, request.home, operation.rows))
     first = request.slot // sc.block * sc.block
@@ -125,6 +158,8 @@ def _lands(sc: Scenario, world: World, operation: Operation) -> World:
 
 
 def _store_word(world: World, operation: Operation, word: str) -> World:
+    if operation.of != HOMES:
+        return disk_asks.store_word(world, operation, word)
     request = world.requests[operation.number]
     this = operation.request._replace(cancelled=False)
     if request is None or request._replace(word=ASKED, cancelled=False) != this:

@@ -12,8 +12,9 @@ from tests.model.sampling import sampled, sampled_scenarios
 
 #: flaws that break no invariant, but let a run not end
 ENDLESS = {
-    "disk_smaller_than_rows", "epoch_before_lease", "epoch_cleared_before_reap", "epoch_of_dead_stays",
-    "home_rows_too_few", "pin_ignores_room", "spills_too_late",
+    "counter_seen_late", "disk_smaller_than_rows", "epoch_before_lease", "epoch_cleared_before_reap",
+    "epoch_of_dead_stays", "home_rows_too_few", "pin_ignores_room", "raised_before_asked", "spills_too_late",
+    "taken_not_repeated",
 }
 
 

@@ -1,5 +1,5 @@
 """Plain-Python twins of ``ascpipe/kernels/disk_asks.py``, for a ``tier_memory.Tier``."""
-from ascpipe.layout.words import REQUEST_ASKED, REQUEST_READ, REQUEST_TAKEN
+from ascpipe.layout.words import REQUEST_ASKED, REQUEST_READ, REQUEST_TAKEN, REQUEST_WRITE
 
 
 def take_request(request, home, reads, writes):
@@ -24,6 +24,11 @@ def take_requests(requests):
     for number, request in enumerate(requests):
         take_request(request, number, reads, writes)
     return reads, writes
+
+
+def writes_are_in_flight(requests):
+    """Return True if the disk worker may still write rows for some of the requests."""
+    return any(request.kind == REQUEST_WRITE and request.word in (REQUEST_ASKED, REQUEST_TAKEN) for request in requests)
 
 
 def repeat_requests(tier, begin, end, room):
