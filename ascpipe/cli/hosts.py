@@ -1,16 +1,14 @@
 """Machines that run the ranks of a program: given on the command line, or printed by a script before each start."""
-import contextlib
-import os
 import re
-import signal
 import socket
 import subprocess
 import tempfile
 import time
-from typing import IO, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import click
 
+from ascpipe.cli.reachable import exit_code, own_addresses, text_of, unreachable
 from ascpipe.errors import RanksError
 from ascpipe.errors.base import shown
 from ascpipe.logs import counted
@@ -20,7 +18,6 @@ _PLACE = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?::([1-9][0-9]{0,3}))?")
 _RANKS = re.compile(r"([1-9][0-9]{0,3})(?::([1-9][0-9]{0,3}))?")
 _MOST_RANKS = 4095
 _SCRIPT_S = 60.0  # maximum duration of a script
-_MOST_OUTPUT = 1 << 20  # bytes read of a script's output
 _WAIT_S = 600.0  # maximum seconds for which a restart waits for enough hosts
 _POLL_S = 5.0
 
@@ -90,28 +87,33 @@ class GivenHosts:
 class HostScript:
     """Program that prints the hosts that are available now, one ``HOST:N`` per line.
 
-    The program runs before each start of the ranks. The interface is the same as for Horovod's
-    ``--host-discovery-script``.
+    The program runs before each start of the ranks. Hosts that do not answer by ssh are not used. The interface is the
+    same as for Horovod's ``--host-discovery-script``.
 
     Args:
         path: path of the executable program. It gets no arguments.
         say: function that prints a message for the user.
         wait: function that sleeps for a number of seconds.
         clock: function that returns the time in seconds.
+        find_unreachable: function that returns the given hosts that do not answer, host -> reason.
     """
 
     def __init__(self, path: str, say: Callable[[str], None], wait: Callable[[float], None] = time.sleep,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+                 clock: Callable[[], float] = time.monotonic,
+                 find_unreachable: Callable[[Sequence[str]], Mapping[str, str]] = unreachable) -> None:
         self._path = path
         self._say = say
         self._wait = wait
         self._clock = clock
+        self._find_unreachable = find_unreachable
+        self._dropped: Mapping[str, str] = {}
 
     def chosen(self, count: RankCount) -> List[Place]:
-        """Run the script repeatedly until it prints enough hosts, for at most 600 s. Return the hosts to use.
+        """Run the script repeatedly until it prints enough hosts that answer, for at most 600 s. Return the hosts to
+        use.
 
         Raises:
-            RanksError: the script failed or did not print enough hosts for 600 s.
+            RanksError: the script failed, or did not print enough hosts that answer, for 600 s.
         """
         end = self._clock() + _WAIT_S
         lack = ""
@@ -131,13 +133,13 @@ class HostScript:
         """Run the script once. Return the hosts, and an error message that is empty after success."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # a child may keep pipes open
             try:
-                code = _exit_code([self._path], out, err)
+                code = exit_code([self._path], out, err, _SCRIPT_S)
             except subprocess.TimeoutExpired:
                 return [], "--hosts-script {} did not exit within {:.0f} s".format(self._path, _SCRIPT_S)
             except OSError as error:
                 return [], "--hosts-script {} cannot be run: {}".format(self._path, error.strerror)
-            text = _text(out)
-            words = _text(err)
+            text = text_of(out)
+            words = text_of(err)
         if code:
             return [], "--hosts-script {} failed with exit code {}: {}".format(self._path, code, shown(words.strip()))
         try:
@@ -147,7 +149,20 @@ class HostScript:
         if _total(places) < least:
             return [], "--hosts-script {} names hosts for {}, but at least {} are needed".format(
                 self._path, counted(_total(places), "rank"), least)
-        return places, ""
+        answering = self._answering(places)
+        if _total(answering) < least:
+            return [], "hosts that answer can run {}, but at least {} are needed".format(
+                counted(_total(answering), "rank"), least)
+        return answering, ""
+
+    def _answering(self, places: Sequence[Place]) -> List[Place]:
+        """Return the hosts that answer. If other hosts than before do not answer, print their names."""
+        dropped = self._find_unreachable([place.host for place in places])
+        if dropped and set(dropped) != set(self._dropped):
+            self._say("no ranks start on hosts that do not answer: {}".format(
+                "; ".join("{} ({})".format(*one) for one in dropped.items())))
+        self._dropped = dropped
+        return [place for place in places if place.host not in dropped]
 
 
 def filled(places: Sequence[Place], count: int) -> List[Place]:
@@ -166,9 +181,7 @@ def check_addresses(names: Sequence[str]) -> bool:
     Raises:
         RanksError: a host or this machine's own name has no address that other machines can reach.
     """
-    import psutil
-
-    here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    here = set(own_addresses())
     addresses = {}
     for name in names:
         try:
@@ -183,22 +196,6 @@ def check_addresses(names: Sequence[str]) -> bool:
                              "know".format(name, address))
     check_own_name()
     return True
-
-
-def _exit_code(command: Sequence[str], out: IO[bytes], err: IO[bytes]) -> int:
-    """Run a command, and kill the command's process group at the end. Return the exit code."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
-    try:
-        return process.wait(_SCRIPT_S)
-    finally:
-        with contextlib.suppress(ProcessLookupError):  # no process is left
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read(_MOST_OUTPUT).decode("utf-8", "replace")
 
 
 def _parsed(parts: Sequence[str]) -> List[Place]:

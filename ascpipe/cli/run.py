@@ -44,10 +44,13 @@ _SIZE = "RANK_SIZE"  # run scripts of Ascend servers set this variable for their
               help="Running daemon to use. Each rank of a machine needs its own daemon, such as "
                    "'NAME-{local_rank}'.")
 @click.option("--dashboard", is_flag=True,
-              help="Serve a page that shows the training in a browser. The program prints the address of the page.")
+              help="Serve a page that shows the training in a browser, and print its address.")
 @column_options
 @click.option("--take-over", is_flag=True,
               help="With --columns: continue from checkpoints that the program wrote without ascpipe.")
+@click.option("--export-ops", type=click.Choice(["ascpipe", "stock"]), default=None,
+              help="With --columns: ops of exported models. Servers of \"stock\" models need only TensorFlow.  "
+                   "[default: ascpipe]")
 @click.option("--pretrained", multiple=True, metavar="VARIABLE=PATH",
               help="With --columns: files with initial rows of the table that replaces a variable. Repeatable.")
 @config_option

@@ -16,29 +16,34 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import IO, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import click
 
 from ascpipe.cli.hosts import GivenHosts, HostScript, Place, RankCount, check_addresses
 from ascpipe.cli.ranks_folder import ranks_folder
+from ascpipe.cli.reachable import unreachable
 from ascpipe.daemon.run_directory import sweep_dead_runs
 from ascpipe.errors import RanksError
 from ascpipe.logs import one_line
 from ascpipe.rank_lifeline import PORT_VARIABLE, Lifeline
-from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, LOCAL_RANK, causes, check_horovod
+from ascpipe.ranks import FOLDER_VARIABLE, LAUNCHERS, LOCAL_RANK, causes, check_horovod, has_first_batch
 
 _HOROVODRUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "horovodrun.py")
 _FIRST_FAILURES = (  # output of horovodrun, of mpirun if a rank exited, and of mpirun if a rank was killed
     re.compile(rb"Process name: ([0-9]+)\s+Exit code: +([0-9]+)"),
     re.compile(rb"Process name: \[\[[0-9]+,[0-9]+\],([0-9]+)\]\s+Exit code: +([0-9]+)"),
     re.compile(rb"process rank ([0-9]+) with PID [0-9]+ on node \S+ exited on signal ([0-9]+)"))
+_NO_SSH = b"could not connect to some hosts via ssh"  # last line of horovodrun; the names are on stdout
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _FUSED_FROM = 3  # minimum number of ranks at which the order of additions may vary
 _END_S = 30.0  # seconds from a signal to the exit of the launcher; horovodrun kills ranks after 10 s
 _LAST_WORDS_S = 5.0  # seconds from the exit of the launcher to the end of its stderr
 _KEPT_BYTES = 65536
+_MOST_EARLY_FAILURES = 3  # in a row, before the first batch; their cause is probably the program or its arguments
+_EARLY_S = 600.0  # maximum duration of such a run; the first batch of programs without tables may be unknown
 _SHOWN_CAUSES = 20
 
 
@@ -67,6 +72,7 @@ class Ranks:
         self._mpi = mpi
         self._daemon = daemon
         self._has_others = False
+        self._early_failures = 0
         self._places = self._chosen()
 
     def _chosen(self) -> List[Place]:
@@ -91,7 +97,8 @@ class Ranks:
                 *self._program]
 
     def run(self, environment: Mapping[str, str], restarts: int) -> int:
-        """Run the ranks until they exit. After a failure, restart all ranks, up to ``restarts`` times.
+        """Run the ranks until they exit. After a failure, restart all ranks, up to ``restarts`` times, but not after
+        three failures in a row before the first batch.
 
         Returns:
             Exit code of the first failed rank, or 0. After a signal to this process, 128 plus the signal number.
@@ -108,6 +115,11 @@ class Ranks:
             code, signalled = self._run_once(given)
             if code == 0 or signalled:
                 break
+            if self._early_failures == _MOST_EARLY_FAILURES and attempt < restarts:
+                say("the ranks failed {} times in a row before their first batch, so they do not restart. Correct the "
+                    "program, its arguments or its environment, and test the command with --restarts 0 first".format(
+                        _MOST_EARLY_FAILURES))
+                break
         return code
 
     def _run_once(self, environment: Mapping[str, str]) -> Tuple[int, bool]:
@@ -117,13 +129,20 @@ class Ranks:
         with ranks_folder() as folder, Lifeline(self._number()) as lifeline:
             added = {FOLDER_VARIABLE: folder, **({PORT_VARIABLE: str(lifeline.port)} if self._has_others else {})}
             launcher = _Launcher(self.command(), {**unfused, **environment, **added})
+            begin = time.monotonic()
             code, first = launcher.wait()
+            has_trained = has_first_batch(folder) or lifeline.has_trained() or (self._mpi and self._has_others)
+            is_early = not has_trained and time.monotonic() - begin < _EARLY_S
+            self._early_failures = self._early_failures + 1 if is_early and not launcher.lacked_hosts else 0
             with contextlib.suppress(FileNotFoundError):  # no daemon has been started
                 sweep_dead_runs("")  # a launcher that kills a rank may also kill its daemon
             if launcher.signalled:
                 return 128 + launcher.signalled, True
             if code:
-                self._explain(code, first, folder)
+                if launcher.lacked_hosts:
+                    say(without_ssh(unreachable([place.host for place in self._places])))
+                else:
+                    self._explain(code, first, folder)
             return code, False
 
     def _explain(self, code: int, first: Optional[int], folder: str) -> None:
@@ -142,10 +161,12 @@ class _Launcher:
 
     Attributes:
         signalled: number of the first signal that this process received, or 0.
+        lacked_hosts: True if the launcher started no rank because it could not reach a host by ssh.
     """
 
     def __init__(self, command: Sequence[str], environment: Dict[str, str]) -> None:
         self.signalled = 0
+        self.lacked_hosts = False
         self._tail = b""
         self._process: Optional[subprocess.Popen[bytes]] = None
         self._before = [(number, signal.signal(number, self._pass_on)) for number in _SIGNALS]
@@ -175,6 +196,7 @@ class _Launcher:
                 signal.signal(number, handler)
         copying.join(_LAST_WORDS_S)
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        self.lacked_hosts = code != 0 and _NO_SSH in self._tail.splitlines()
         return (0, None) if code == 0 else _failure(code, self._tail)
 
     def _pass_on(self, number: int, frame: Any) -> None:
@@ -201,6 +223,15 @@ def _failure(code: int, said: bytes) -> Tuple[int, Optional[int]]:
             rank, number = map(int, found[-1])
             return 128 + number if kind == 2 else number or code, rank
     return code, None
+
+
+def without_ssh(silent: Mapping[str, str]) -> str:
+    """Return the message after a failed ssh of the launcher. ``silent`` are the hosts that do not answer now, host ->
+    reason.
+    """
+    return "no rank was started: {}".format("; ".join(
+        "host {} cannot be reached by ssh ({})".format(*one) for one in silent.items()) or
+        "a host could not be reached by ssh, but answers now; its name is in the output above")
 
 
 def _ending(code: int) -> str:

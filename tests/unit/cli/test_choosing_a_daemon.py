@@ -54,7 +54,7 @@ def answers(run, message, timeout_s):
     if run.name == "gone":
         raise NotRunningError(run.name, run.path)
     if run.name == "stopped":
-        raise NoAnswerError(run.name, "status", timeout_s)
+        raise NoAnswerError(run.name, 7, "status", timeout_s)
     return {"state": "serving", "pid": 5, "private": True, "trainer": {"pid": 9}, "uptime_s": 61.0, "failure": None}
 
 

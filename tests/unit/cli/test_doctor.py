@@ -14,8 +14,10 @@ from click.testing import CliRunner
 
 from ascpipe import names
 from ascpipe.cli import doctor, main
+from ascpipe.control import client
 from ascpipe.daemon import kernel_cache
 from ascpipe.daemon import main as daemon_main
+from ascpipe.errors import NotRunningError
 from ascpipe.layout import kernel_library
 from ascpipe.shm.memory import Places
 from ascpipe.tfops import load
@@ -30,12 +32,21 @@ def state_of(found, subject):
     return [one.state for one in found if one.subject == subject]
 
 
+@pytest.mark.parametrize("version, state, words", [
+    (None, doctor.OK, "not installed"), ("0.28.1", doctor.OK, "Horovod 0.28.1"),
+    ("0.27.0", doctor.WARNING, "Horovod 0.27.0, but ranks need 0.28.1")])
+def test_the_horovod_of_ranks_is_named(monkeypatch, version, state, words):
+    monkeypatch.setattr(doctor, "installed", lambda name: version)
+    found = only(doctor.ranks())
+    assert found.state == state and words in found.text and bool(found.cure) == (state != doctor.OK)
+
+
 def test_here_nothing_is_a_problem_and_every_line_has_a_subject():
     done = CliRunner().invoke(main.main, ["doctor", "--json"])
     told = json.loads(done.output)
     assert done.exit_code == 0, done.output
     assert {"Python", "TensorFlow", "ops", "cores", "instructions", "shared memory", "memory", "open files",
-            "locked memory", "settings", "run directory", "kernels"} <= {one["subject"] for one in told}
+            "locked memory", "settings", "run directory", "kernels", "ranks"} <= {one["subject"] for one in told}
     assert all(bool(one["cure"]) == (one["state"] != "ok") for one in told)
 
 
@@ -116,6 +127,20 @@ def test_a_cache_that_can_be_neither_read_nor_made_is_a_problem_and_not_only_col
     code, found = doctor_of_a_child(ASCPIPE_CACHE_DIR="/proc/none")
     assert (code, found["kernels"]["state"]) == (1, "problem")
     assert "cannot be compiled: /proc: " in found["kernels"]["text"] and "ASCPIPE_CACHE_DIR" in found["kernels"]["cure"]
+
+
+def test_kernels_that_a_daemon_compiles_now_are_no_fault(monkeypatch, tmp_path):
+    monkeypatch.setenv("ASCPIPE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(client, "running_daemons", lambda: ["mine", "gone", "other"])
+
+    def ask(run, body, timeout_s):
+        if run.name == "gone":
+            raise NotRunningError(run.name, run.path)
+        return {"compiling": run.name == "mine"}
+
+    monkeypatch.setattr(client, "ask", ask)
+    (found,) = doctor.kernels()
+    assert (found.state, found.cure) == (doctor.OK, "") and "being compiled by daemon 'mine'" in found.text
 
 
 def test_compiled_kernels_without_a_library_in_a_folder_that_cannot_be_written_are_a_problem(monkeypatch, tmp_path):

@@ -25,6 +25,9 @@ def test_a_code_has_what_happened_the_data_and_the_cure(code):
 def test_a_code_that_there_is_not_is_wrong_usage_and_names_the_nearest():
     done = told("E129")
     assert (done.exit_code, "there is no code 'E129'" in done.output, "E12" in done.output) == (2, True, True)
+    assert "Did you mean E120, E122, E123?" in " ".join(told("E121").output.split())
+    assert "Did you mean E199, " in told("E999").output
+    assert "mean" not in told("nonsense").output and "lists all codes" in told("nonsense").output
 
 
 def test_without_a_code_all_are_listed():

@@ -57,8 +57,9 @@ def script(tmp_path):
         path.write_text("#!/bin/sh\n" + lines)
         path.chmod(0o755)
 
-    def find(least, most, time):
-        return HostScript(str(path), time.said.append, time.sleep, lambda: time.now).chosen(RankCount(least, most))
+    def find(least, most, time, silent=lambda hosts: {}):
+        return HostScript(str(path), time.said.append, time.sleep, lambda: time.now, silent).chosen(
+            RankCount(least, most))
 
     write.find = find
     return write
@@ -79,6 +80,25 @@ def test_too_few_hosts_are_awaited_and_reported_once(script):
     (said,) = time.said
     assert "names hosts for 1 rank, but at least 2 are needed; trying again for 600 s" in said
     assert time.now == 5
+
+
+def test_hosts_that_do_not_answer_are_dropped_and_named_once(script):
+    script("echo a:1; echo b:2; echo c:1")
+    time = Passing()
+    assert script.find(2, 8, time, lambda hosts: {"b": "no route"}) == [("a", 1), ("c", 1)]
+    assert time.said == ["no ranks start on hosts that do not answer: b (no route)"] and time.now == 0
+
+
+def test_too_few_hosts_that_answer_are_awaited(script):
+    script("echo a:1; echo b:1")
+    answers = [{"b": "no route"}, {"b": "no route"}, {}]
+    time = Passing()
+    assert script.find(2, 8, time, lambda hosts: answers.pop(0)) == [("a", 1), ("b", 1)]
+    assert len(time.said) == 2 and time.now == 10
+    assert "hosts that answer can run 1 rank, but at least 2 are needed; trying again for 600 s" in time.said[1]
+    time = Passing(speed=30)
+    with pytest.raises(RanksError, match="hosts that answer can run 0 ranks"):
+        script.find(1, 8, time, lambda hosts: dict.fromkeys(hosts, "no route"))
 
 
 @pytest.mark.parametrize("lines, words", [

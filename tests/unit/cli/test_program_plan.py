@@ -36,6 +36,12 @@ def test_ranks_share_the_rows_and_have_two_rings_for_a_stream():
         assert two[name] == pytest.approx(one[name], rel=0.01)
 
 
+def test_shared_memory_has_the_rows_of_the_host_the_keys_and_the_rings():
+    told = plan_of(ON_DEVICE, ON_DISK, ranks=2)
+    assert told["shared_bytes"] == told["host_bytes"] + told["key_bytes"] + told["ring_bytes"]
+    assert told["shared_bytes"] == told["memory_bytes"] - told["device_bytes"]
+
+
 def test_a_plan_that_fits_has_no_warning():
     assert warnings_of(plan_of(ON_DEVICE, ON_DISK), ROOMY) == []
 

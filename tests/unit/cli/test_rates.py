@@ -45,6 +45,18 @@ def test_rates_are_differences_by_the_time_between_two_answers():
     assert told["tables"][0]["batches"] == 15.0 and told["rings"][0]["steps"] == 15.0
 
 
+def test_while_workers_compile_kernels_nothing_else_is_the_bottleneck():
+    looks = [{**look(float(up), trainer="keys", depth=30), "compiling": up < 6} for up in range(10)]
+    assert rates.bottleneck(looks[:6]) == rates.bottleneck(looks) == "compiling kernels"
+    assert rates.bottleneck(looks[6:]) == rates.KEY_WORKER
+
+
+def test_a_worker_without_a_process_is_not_awake():
+    one = look(workers_sleep=False)
+    one["workers"] = [{"kind": "key", "index": 0, "pid": None}, {"kind": "table", "index": 0, "pid": 7}]
+    assert rates.busy([one]) == {"trainer": 1.0, "pump": 1.0, "table worker 0": 1.0}
+
+
 def test_rows_that_find_a_free_slot_send_none_out():
     told = rates.rates(look(0.0), look(1.0, misses=60, rows=60))
     assert told["rows_out"] == 0.0

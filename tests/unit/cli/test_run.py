@@ -39,12 +39,14 @@ def test_the_program_gets_all_that_stands_after_its_name(became):
 
 def test_what_columns_are_given_is_handed_on_beside_the_program(became):
     assert run("--columns", __file__, "--columns").exit_code == 0
-    sizes = ["--min-buckets", "7", "--device-vocabulary-size", "5", "--host-vocabulary-size", "9", "--take-over"]
+    sizes = ["--min-buckets", "7", "--device-vocabulary-size", "5", "--host-vocabulary-size", "9", "--take-over",
+             "--export-ops", "stock"]
     assert run("--columns", *sizes, __file__).exit_code == 0
     (_, first, _), (_, second, _) = became
     assert (json.loads(first[3]), first[4:]) == ({}, [__file__, "--columns"])
     assert (json.loads(second[3]), second[4:]) == (
-        {"min_buckets": 7, "device_vocabulary_size": 5, "host_vocabulary_size": 9, "take_over": True}, [__file__])
+        {"min_buckets": 7, "device_vocabulary_size": 5, "host_vocabulary_size": 9, "take_over": True,
+         "export_ops": "stock"}, [__file__])
 
 
 def test_paths_of_pretrained_rows_are_handed_on_as_absolute_paths(became, tmp_path, monkeypatch):

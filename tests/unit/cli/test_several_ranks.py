@@ -118,6 +118,13 @@ def test_the_launcher_s_last_words_name_the_rank_that_failed_first(said, expecte
     assert several_ranks._failure(5, said) == expected
 
 
+def test_hosts_that_the_launcher_cannot_reach_are_named():
+    assert several_ranks.without_ssh({"w-2.workers": "No route to host", "w-3": "no answer"}) == (
+        "no rank was started: host w-2.workers cannot be reached by ssh (No route to host); host w-3 cannot be reached "
+        "by ssh (no answer)")
+    assert "answers now" in several_ranks.without_ssh({})
+
+
 @pytest.mark.parametrize("found, chosen", [
     ({"lo", "eth0"}, {"eth0"}), ({"lo"}, {"lo"}), ({"eth0", "eth1"}, {"eth0", "eth1"}), ({"gone", "lo"}, {"gone"})])
 def test_ranks_of_another_machine_do_not_connect_by_the_loopback_interface(monkeypatch, found, chosen):

@@ -1,13 +1,16 @@
 """What ``ascpipe status`` shows, without a daemon."""
 import json
+import os
 import subprocess
 import sys
+import time
 
 import pytest
 from click.testing import CliRunner
 
 from ascpipe import names
 from ascpipe.cli import main, status
+from ascpipe.control import saves
 from ascpipe.errors import AlreadyRunsError, ConfigError, NameRefusedError, NotRunningError
 from ascpipe.layout.ticket import SEQUENCE_BITS
 
@@ -16,7 +19,7 @@ STATUS = {
     "trace": {"spans": 0, "since_ns": 0, "until_ns": 0},
     "trainer": {"pid": 9, "run": 3, "since": "noon"},
     "workers": [{"kind": "key", "index": 0, "pid": 6, "restarts": 2, "attached": True, "hangs_s": 0.0},
-                {"kind": "table", "index": 0, "pid": 0, "restarts": 0, "attached": False, "hangs_s": 0.0}],
+                {"kind": "table", "index": 0, "pid": None, "restarts": 0, "attached": False, "hangs_s": 0.0}],
     "tables": [{"name": "user[1]", "keys": 7, "rows": 7, "device_rows": 100, "home_rows": 5000, "dim": 8, "batches": 2,
                 "hit_rate": 0.954, "loads": 31, "evicted": 4, "host_bytes": 3 << 19, "unlogged": 0,
                 "save_waits": 2, "disk_slots": 0, "disk_rows": 0, "fetches": 0, "spills": 0, "disk_waits": 0}],
@@ -49,6 +52,34 @@ def test_each_number_stands_beside_its_name(monkeypatch):
     assert table == ["user[1]", "7", "7", "5000", "100", "8", "2", "95.4", "%", "31", "4", "1.5", "2"]
     (ring,) = [line.split() for line in text.splitlines() if " train " in line]
     assert ring[:9] == ["0", "train", "3", "64", "12", "1", "14", "1", "9"]
+
+
+def test_the_most_rows_of_a_table_are_those_of_all_its_tiers(monkeypatch):
+    for tiers, most in (({}, "5000"), ({"home_rows": 0}, "100"), ({"disk_slots": 90000}, "90000")):
+        text = shown(monkeypatch, {**STATUS, "tables": [{**STATUS["tables"][0], **tiers}]})
+        (row,) = [line.split() for line in text.splitlines() if line.strip().startswith("user[1]") and "%" in line
+                  and "31" in line]
+        assert row[3:5] == [most, "100"]
+
+
+def test_workers_that_compile_kernels_say_so_and_are_not_awake(monkeypatch):
+    waits = [{**STATUS["waits"][0], "who": "table worker 0", "asleep": False}]
+    lines = shown(monkeypatch, {**STATUS, "compiling": True, "waits": waits}).splitlines()
+    (state,) = [line for line in lines if line.split()[:2] == ["table", "0"]]
+    assert state.rstrip().endswith("compiling kernels")
+    (wait,) = [line for line in lines if line.split()[:2] == ["table", "worker"]]
+    assert wait.split()[3] == "-"
+
+
+def test_the_last_checkpoint_is_shown_with_its_age(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    run = names.run_dir("unit")
+    os.makedirs(run.path)
+    assert "last checkpoint" not in shown(monkeypatch, STATUS)
+    assert json.loads(shown(monkeypatch, STATUS, "--json"))["last_save"] is None
+    saves.note(run, saves.Save("/model/base-7", time.time() - 16.5, 0.5))
+    assert "last checkpoint: /model/base-7, 16 s ago" in shown(monkeypatch, STATUS)
+    assert json.loads(shown(monkeypatch, STATUS, "--json"))["last_save"]["checkpoint"] == "/model/base-7"
 
 
 def test_lines_that_the_eviction_log_lacks_are_shown_for_each_table(monkeypatch):
@@ -124,7 +155,8 @@ def test_a_failure_is_shown(monkeypatch):
 
 
 def test_json_is_the_answer_itself_and_the_folder_of_logs(monkeypatch):
-    assert json.loads(shown(monkeypatch, STATUS, "--json")) == {**STATUS, "logs": names.run_dir("unit").path}
+    assert json.loads(shown(monkeypatch, STATUS, "--json")) == {
+        **STATUS, "logs": names.run_dir("unit").path, "last_save": None}
 
 
 @pytest.mark.parametrize("daemon, worker, state", [

@@ -41,6 +41,17 @@ def test_80_by_24_shows_the_bottleneck_and_the_processes_and_cuts_no_name():
     text = "\n".join(lines)
     for words in ("daemon 'unit': serving", "bottleneck", "trainer", "key worker 0", "table worker 0", "q ends"):
         assert words in text
+    assert [line for line in lines if line == "> " + NAMES[0]], "the first table"
+    assert lines[-1].endswith("/ filter"), "the keys are whole"
+
+
+def test_a_failure_is_above_the_processes_and_the_folder_of_logs_is_at_the_end():
+    looks = answers()
+    looks[-1]["failure"] = "E140: killed"
+    lines = [text for text, _ in drawn(looks[-1], looks, View(), 80, 200)[0]]
+    places = [next(number for number, line in enumerate(lines) if line.startswith(words))
+              for words in ("failed: E140", "processes", "tables by", "rings", "trainer: pid", "logs:")]
+    assert places == sorted(places)
 
 
 def test_every_name_is_whole_on_one_of_the_screens():

@@ -52,7 +52,8 @@ def recorded(tmp_path, monkeypatch):
     def trial(workers="os.environ['ASCPIPE_WORKERS']"):
         program = tmp_path / "train.py"
         program.write_text(PROGRAM.format(workers))
-        return "{} {} {} {}".format(sys.executable, program, path, path.replace("-7", "-8"))
+        new = os.path.join(run_record.base_dir(), "private-8.jsonl")
+        return "{} {} {} {}".format(sys.executable, program, path, new)
 
     return trial
 
@@ -87,6 +88,6 @@ def test_a_trial_without_a_result_says_why(recorded, workers, command, code, wor
 
 
 def test_a_run_without_a_suggested_setting_has_nothing_to_try(recorded, monkeypatch):
-    monkeypatch.setattr("ascpipe.report.advice.advice_of", lambda figures: [])
+    monkeypatch.setattr("ascpipe.figures.advice.advice_of", lambda figures: [])
     done = tune("--last", "--try", "true")
     assert done.exit_code == 1 and "nothing to try" in done.output
