@@ -91,7 +91,8 @@ class Board:
 
     def _look(self) -> None:
         try:
-            status = {**ask(self._run, messages.Status(), ASK_S), "logs": self._run.path}
+            status = {**ask(self._run, messages.Status(), ASK_S), "logs": self._run.path,
+                      "last_save": saves.newest(self._run)}
         except AscpipeError as error:
             if not self._silent:
                 _log.warning("the dashboard has no figures: %s", error.sentence())

@@ -1,7 +1,7 @@
 // Panels of the dashboard that need only an event of the server. page.js calls them.
 "use strict";
 
-const WORDS = ["-", "step", "input", "key worker", "table worker", "disk", "peer"];
+const WORDS = ["-", "step", "input", "key worker", "table worker", "disk", "peer", "compiling kernels"];
 const MIB = 1 << 20;
 const byId = (id) => document.getElementById(id);
 const whole = (value) => value === null || value === undefined ? "-" : Number(value).toLocaleString("en-US");

@@ -3,11 +3,12 @@
 The figures are the same as in ``ascpipe status --json``, ``ascpipe stats --json`` and ``ascpipe top``, and are computed
 by the same functions.
 """
+import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ascpipe.dashboard.advice import advice
 from ascpipe.dashboard.history import OF_TABLE, Values
-from ascpipe.figures.rates import busy
+from ascpipe.dashboard.warnings import warnings_of
+from ascpipe.figures.rates import bottleneck_shares, busy
 from ascpipe.figures.summary import limit, state_of, summary
 
 Status = Dict[str, Any]
@@ -39,7 +40,9 @@ def snapshot(looks: Sequence[Look]) -> Dict[str, Any]:
     statuses = [look.status for look in looks]
     told = summary(statuses)
     return {"status": statuses[-1], "rates": told, "limit": limit(told), "processes": _processes(looks),
-            "advice": [dict(one._asdict()) for one in advice(statuses[-1], told)]}
+            "advice": [dict(one._asdict()) for one in warnings_of(
+                statuses[-1], told, bottleneck_shares(statuses).get(told["bottleneck"], 0.0),
+                len(os.sched_getaffinity(0)))]}
 
 
 def point(looks: Sequence[Look], shown: Mapping[str, Any]) -> Tuple[Dict[str, Optional[float]], Dict[str, Values]]:
@@ -74,7 +77,7 @@ def _processes(looks: Sequence[Look]) -> List[Dict[str, Any]]:
     if status["trainer"] is not None:
         found.append(("trainer", status["trainer"]["pid"], "connected", 0))
     found += [("{} worker {}".format(worker["kind"], worker["index"]), worker["pid"],
-               state_of(worker, status["state"]), worker["restarts"]) for worker in status["workers"]]
+               state_of(worker, status), worker["restarts"]) for worker in status["workers"]]
     seconds = looks[-1].status["uptime_s"] - looks[0].status["uptime_s"]
     return [{"process": name, "pid": pid, "state": state, "restarts": restarts, "awake": awake.get(name),
              "waits_for": waits.get(name), "cpu": _share(looks[0].times.get(pid), looks[-1].times.get(pid), seconds),

@@ -4,7 +4,7 @@ Rates are differences of counters. The time that a process waits is estimated fr
 process waits. docs/how-to/operations.md describes the rule for the bottleneck.
 """
 import collections
-from typing import Any, Counter, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Counter, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
 from ascpipe.layout.words import (
     WAIT_BATCH,
@@ -26,6 +26,8 @@ TABLE_WORKER = "table worker"
 DISK = "disk"
 PEER = "peer"
 STEP = "step"
+WAITS = (KEY_WORKER, TABLE_WORKER, DISK, PEER)  #: bottlenecks for which a step waits
+COMPILING = "compiling kernels"  #: workers compile kernels before the first batch, once for each version
 NOTHING = "-"  #: shown if there is no session
 
 #: bottleneck by the reason for which the training step waits
@@ -34,6 +36,7 @@ _LIMITS = {WAIT_SENTENCES[wait]: word for wait, word in (
     (WAIT_DISK, DISK), (WAIT_SAVE, DISK), (WAIT_RANKS, PEER))}
 
 _NOTICED = 0.1  # minimum share of waiting time that counts
+_MOSTLY = 0.5  # share of the time
 _NEAR_EMPTY = 2  # frames: one batch in training, and one batch in flight
 
 
@@ -75,33 +78,58 @@ def bottleneck(looks: Sequence[Status]) -> str:
 
     If the step waits at least 10 % of the time while more batches are in flight, the bottleneck is the process or disk
     for which it waits most. Otherwise, the bottleneck is ``input`` if usually no batch is in flight and no process has
-    work. Otherwise, the bottleneck is ``step``. The result is a dash if there is no session.
+    work. Otherwise, the bottleneck is ``step``. The result is a dash if there is no session, and COMPILING if workers
+    compile kernels at least half of the time.
 
     Args:
         looks: answers of one daemon, oldest first. More answers result in a finer resolution.
     """
+    shares = bottleneck_shares(looks)
+    if not shares:
+        return NOTHING
+    if shares[COMPILING] >= _MOSTLY:
+        return COMPILING
+    waits = {word: share for word, share in shares.items() if word in WAITS}
+    if sum(waits.values()) >= _NOTICED:
+        return max(waits, key=lambda word: waits[word])
+    return INPUT if shares[INPUT] > shares[STEP] else STEP
+
+
+def bottleneck_shares(looks: Sequence[Status]) -> Dict[str, float]:
+    """Return a dict: name of a bottleneck -> share of the time. The dict is empty if there is no session.
+
+    Args:
+        looks: see ``bottleneck``.
+    """
     found = _reasons(looks)
     looked = sum(found.values())
     if not looked:
-        return NOTHING
-    shares = {word: count / looked for word, count in found.items() if word not in (INPUT, STEP)}
-    shares[PEER] = shares.get(PEER, 0.0) + _for_ranks(looks)
-    if sum(shares.values()) >= _NOTICED:
-        return max(shares, key=lambda word: shares[word])
-    return INPUT if found[INPUT] > found[STEP] else STEP
+        return {}
+    shares = {word: found[word] / looked for word in (*_LIMITS.values(), INPUT, STEP, COMPILING)}
+    shares[PEER] += _for_ranks(looks)
+    return shares
 
 
 def busy(looks: Sequence[Status]) -> Dict[str, float]:
     """Return a dict from the name of each process in ``waits`` to the fraction of time during which the process was
-    awake.
+    awake. Workers that have no process are left out.
     """
     awake: Counter[str] = collections.Counter()
     seen: Counter[str] = collections.Counter()
     for look in looks:
+        missing = absent(look)
         for wait in look["waits"]:
+            if wait["who"] in missing:
+                continue
             seen[wait["who"]] += 1
             awake[wait["who"]] += not wait["asleep"]
     return {name: awake[name] / seen[name] for name in seen}
+
+
+def absent(look: Status) -> Set[str]:
+    """Return the names in ``waits`` of the workers that have no process. Samples of a record have no PIDs."""
+    return {"{} worker {}".format(worker["kind"], worker["index"])
+            for worker in look["workers"] if not worker.get("pid", True)}
 
 
 def _reasons(looks: Sequence[Status]) -> "Counter[str]":
@@ -116,6 +144,8 @@ def _waits_for(look: Status) -> Optional[str]:
 
 
 def _reason(look: Status) -> str:
+    if look.get("compiling"):
+        return COMPILING
     waits_for = _waits_for(look)
     waits = {wait["who"]: wait for wait in look["waits"]}
     pump = waits.get("pump")

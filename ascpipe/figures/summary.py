@@ -1,7 +1,7 @@
 """Functions that summarize the activity of a daemon during an interval, and the state of a worker."""
 from typing import Any, Dict, List
 
-from ascpipe.figures.rates import INPUT, bottleneck, rates, waiting
+from ascpipe.figures.rates import COMPILING, INPUT, bottleneck, rates, waiting
 from ascpipe.figures.reading import reading_rates, slow_input
 
 _OVER = ("failed", "stopped")  # states in which a daemon starts no worker
@@ -25,13 +25,17 @@ def limit(told: Dict[str, Any]) -> str:
     return ": ".join([told["bottleneck"], *filter(None, [told["slow_input"]])])
 
 
-def state_of(worker: Dict[str, Any], daemon: str) -> str:
-    """Return the state of a worker as text. A worker without a PID is starting unless the daemon has failed or stopped.
+def state_of(worker: Dict[str, Any], status: Dict[str, Any]) -> str:
+    """Return the state of a worker of an answer to ``status`` as text. A worker without a PID is starting unless the
+    daemon has failed or stopped.
     """
+    daemon = status["state"]
     if worker["hangs_s"] > 0:
         return "has made no progress for {:.0f} s".format(worker["hangs_s"])
     if worker["attached"]:
         return "working"
+    if status.get("compiling") and daemon not in _OVER:
+        return COMPILING
     if not worker["pid"]:
         return "not running" if daemon in _OVER else "starting"
     return "starting" if daemon == "serving" else "idle"

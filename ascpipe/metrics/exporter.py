@@ -22,7 +22,7 @@ from typing import BinaryIO, Callable, List, Optional, Sequence, Union
 import click
 
 from ascpipe import names
-from ascpipe.control import messages
+from ascpipe.control import messages, saves
 from ascpipe.control.client import ask
 from ascpipe.control.lock import is_locked
 from ascpipe.control.process_title import set_process_title
@@ -68,7 +68,7 @@ class Answers:
             silent = ""
             status = None
             try:
-                status = ask(self._run, messages.Status(), ASK_S)
+                status = {**ask(self._run, messages.Status(), ASK_S), "last_save": saves.newest(self._run)}
             except AscpipeError as error:
                 silent = error.sentence()
             if silent and not self._silent:

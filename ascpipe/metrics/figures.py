@@ -119,6 +119,10 @@ def _waiting(status: Status) -> List[Sample]:
             for item in status["waits"] if item["waits_for"] != _NOTHING]
 
 
+def _last_save(status: Status) -> List[Sample]:
+    return [] if status["last_save"] is None else [((), float(status["last_save"]["at"]))]
+
+
 _TABLE = ("table",)
 _DISK = ("disk",)
 _RING = ("stream", "channel")
@@ -138,8 +142,16 @@ METRICS: Tuple[Metric, ...] = (
            _number(lambda status: 0 if status["trainer"] is None else status["trainer"]["run"])),
     Metric("ascpipe_session_failed", GAUGE, "", (), "1: the session has failed.",
            _number(lambda status: status["failure"] is not None)),
+    Metric("ascpipe_sessions_failed_total", COUNTER, "", (),
+           "Sessions that failed or whose trainer died, since the daemon started.",
+           _number(lambda status: status["sessions_failed"])),
+    Metric("ascpipe_last_save_timestamp_seconds", GAUGE, "seconds", (),
+           "Time at which the newest checkpoint was complete, since 1970; absent before the session's first one.",
+           _last_save),
     Metric("ascpipe_template_ready", GAUGE, "", (), "1: the template process is loaded.",
            _number(lambda status: status["template"] == "ready")),
+    Metric("ascpipe_compiling", GAUGE, "", (), "1: workers compile kernels, once for each version; training waits.",
+           _number(lambda status: status["compiling"])),
     Metric("ascpipe_trace_spans", GAUGE, "", (), "Maximum number of spans per worker for a trace; 0: off.",
            _number(lambda status: status["trace"]["spans"])),
     Metric("ascpipe_messages_refused_total", COUNTER, "", (), "Malformed control messages.",
@@ -148,7 +160,7 @@ METRICS: Tuple[Metric, ...] = (
            _number(lambda status: status["messages"]["dropped"])),
 
     Metric("ascpipe_worker_running", GAUGE, "", _WORKER, "1: the worker has a process.",
-           _workers(lambda worker: worker["pid"] != 0)),
+           _workers(lambda worker: bool(worker["pid"]))),
     Metric("ascpipe_worker_attached", GAUGE, "", _WORKER, "1: the worker serves a session.",
            _workers(lambda worker: worker["attached"])),
     Metric("ascpipe_worker_restarts_total", COUNTER, "", _WORKER, "Times the worker was replaced in this session.",

@@ -3,7 +3,7 @@ import html
 import json
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ascpipe.report.advice import Advice
+from ascpipe.figures.advice import Advice, gain_text
 from ascpipe.report.charts import bars, line_chart
 
 _MOST_CHARTS = 40  # tables with a chart; further tables are only in the list
@@ -48,7 +48,8 @@ def page(title: str, figures: Mapping[str, Any], advice: Sequence[Advice]) -> st
         parts.append(line_chart("Rows of {}".format(table["name"]), table["growth"], "rows"))
     parts += ["<h2>Ranks</h2>", *_ranks(figures["ranks"]),
               "<h2>Checkpoints</h2>", *_checkpoints(figures["checkpoints"]),
-              "<h2>Errors</h2>", "<p>{}</p>".format(html.escape(figures["failure"] or "The run had no error.")),
+              "<h2>Errors</h2>", "<p>{}</p>".format(html.escape(figures["failure"] or (
+                  "The run continues, and has had no error." if figures["running"] else "The run had no error."))),
               "<h2>Settings</h2>", "<pre>{}</pre>".format(html.escape(json.dumps(figures["settings"], indent=1)))]
     return ("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><meta name=\"viewport\" "
             "content=\"width=device-width\"><style>{}</style></head><body>{}</body></html>\n").format(
@@ -105,13 +106,6 @@ def advice_list(advice: Sequence[Advice]) -> str:
         return "<p>The figures of this run suggest no change.</p>"
     return "<ol>{}</ol>".format("".join("<li><b>{}.</b> {}. {}</li>".format(
         html.escape(one.change), html.escape(one.reason), gain_text(one)) for one in advice))
-
-
-def gain_text(advice: Advice) -> str:
-    """Return a sentence that states the expected gain of a change."""
-    if advice.gain <= 0:
-        return "Steps do not become faster."
-    return "Expected gain: at most {:.0f} % more steps per second.".format(100 * advice.gain)
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -24,7 +24,7 @@ class Daemons:
 
     def ask(self, run, body, timeout_s):
         if self.told.get(run.name) is None:
-            raise NoAnswerError(run.name, "status", timeout_s)
+            raise NoAnswerError(run.name, 7, "status", timeout_s)
         return self.told[run.name]
 
     def running(self):
@@ -66,7 +66,7 @@ def looked(shown, times=1):
 
 def test_the_page_has_the_status_of_the_daemon_as_the_command_prints_it(shown, daemons):
     told = looked(shown)
-    assert told["status"] == {**daemons.told["unit"], "logs": names.run_dir("unit").path}
+    assert told["status"] == {**daemons.told["unit"], "logs": names.run_dir("unit").path, "last_save": None}
     assert told["silent"] == "" and told["point"]["steps"] == 0.0
     assert len(get(shown, "/history")[1]["time"]) == 1
     assert len(get(shown, "/history", "table=user")[1]["time"]) == 1

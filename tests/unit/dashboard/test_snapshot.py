@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ascpipe.cli.top_screen import screen
-from ascpipe.dashboard import advice, site, snapshot
+from ascpipe.dashboard import site, snapshot, warnings
 from ascpipe.dashboard.history import OF_TABLE, OVERVIEW
 from ascpipe.figures.summary import limit, summary
 from tests.support.statuses import status
@@ -61,7 +61,11 @@ def test_one_look_is_enough():
 
 
 def told(**replaced):
-    return {"bottleneck": "step", "slow_input": None, "tables": [], **replaced}
+    return {"bottleneck": "step", "slow_input": None, "tables": [], "reading": None, "seconds": 5.0, **replaced}
+
+
+def warned(found, of):
+    return warnings.warnings_of(found, of, 0.4, 8)
 
 
 def quiet(**replaced):
@@ -77,7 +81,7 @@ def quiet(**replaced):
 
 
 def test_a_training_that_is_well_has_no_warnings():
-    assert advice.advice(quiet(), told()) == []
+    assert warned(quiet(), told()) == []
 
 
 def changed(part, number, **values):
@@ -90,16 +94,18 @@ def changed(part, number, **values):
     (quiet(failure="E122: The table worker died"), told(), ("failed: E122", "Restart the program")),
     (quiet(failure="something"), told(), ("failed: something", "ascpipe logs")),
     (changed("workers", 0, hangs_s=7.4), told(), ("key worker 0 has made no progress for 7 s", "kill -CONT 700")),
-    (changed("workers", 1, restarts=2), told(), ("table worker 1 was restarted 2 times", "logs --worker table-1")),
-    (quiet(), told(bottleneck="disk"), ("waits for the disk", "host rows")),
+    (changed("workers", 1, restarts=2), told(), ("table worker 1 was restarted 2 times", "`ascpipe logs` shows why")),
+    (quiet(), told(bottleneck="disk"), ("waits for the disk", "operations.md")),
+    (quiet(), told(bottleneck="key worker"), ("key worker for 40 %", "Set workers to 2")),
     (quiet(), told(bottleneck="input", slow_input="asc.data.read (busy)"), ("input: asc.data.read", "dataset")),
     (changed("tables", 0, rows=95), told(), ("'user' is nearly full: 95 of 100", "host_vocabulary_size")),
-    (changed("tables", 0, save_waits=1), told(), ("waited once for a background save", "save_log_bytes")),
-    (quiet(), told(tables=[{"table": "user", "device_hit_rate": 0.2, "rows_in": 4.0}]),
-     ("Only 20 % of the rows of table 'user'", "device_vocabulary_size")),
+    (changed("tables", 0, save_waits=1), told(), ("waited once for a save", "save_log_bytes")),
+    (changed("tables", 0, rows=80, device_rows=10),
+     told(tables=[{"table": "user", "device_hit_rate": 0.2, "rows_in": 4.0, "rows_read": 0.0}]),
+     ("20.0 % of its keys were on the device, and 20 rows", "device_vocabulary_size of 'user' from 10 to up to 80")),
     (changed("waits", 0, late=3), told(), ("trainer was woken late 3 times", "bug")),
     ({**quiet(), "reading": {"skipped": 4}}, told(), ("skipped 4 bad records", "data check")),
     ({**quiet(), "exchanges": {"slowest_s": 2.0, "slowest": 3}}, told(), ("waited 2.0 s for rank 3", "network"))])
 def test_each_warning_comes_with_its_cure(found, of, words):
-    one, = advice.advice(found, of)
+    one, = warned(found, of)
     assert words[0] in one.text and words[1] in one.cure

@@ -2,7 +2,7 @@
 import html.parser
 import re
 
-from ascpipe.report.advice import Advice
+from ascpipe.figures.advice import Advice
 from ascpipe.report.charts import bars, line_chart
 from ascpipe.report.page import page
 
@@ -15,7 +15,7 @@ FIGURES = {"run": {"daemon": "unit", "steps per second": 12.5}, "steps": [(0.0, 
                {"checkpoint": "model/<a>-200", "at": 60.0, "seconds": 1.5, "bytes": 250000, "kind": "delta"},
                {"checkpoint": "model/<a>-300", "at": 90.0, "seconds": 1.0, "bytes": None, "kind": ""}],
            "ranks": None,
-           "failure": None, "settings": {"workers": 1}}
+           "failure": None, "running": False, "settings": {"workers": 1}}
 VOID = {"meta", "polyline", "rect"}
 
 
@@ -77,6 +77,13 @@ def test_checkpoints_are_listed_newest_first_with_duration_size_and_kind():
     assert "Size of full checkpoints: mean 4.0, highest 4.0 MB" in text and "Size of delta checkpoints" in text
     assert text.index("model/&lt;a&gt;-200") < text.index("model/&lt;a&gt;-100") and "1.0 s on average" in text
     assert "saved no checkpoint" in page("run", {**FIGURES, "checkpoints": []}, [])
+
+
+def test_the_page_states_how_the_run_ended():
+    assert "The run had no error." in page("run", FIGURES, [])
+    assert "The run continues" in page("run", {**FIGURES, "running": True}, [])
+    text = page("run", {**FIGURES, "failure": "E140: <b>"}, [])
+    assert "E140: &lt;b&gt;" in text and "no error" not in text
 
 
 def test_ranks_have_a_bar_a_row_and_a_chart_each():
