@@ -104,4 +104,4 @@ class _Tellers:
 
 def _form(spec: TableSpec) -> TableSpec:
     """Return the spec without the fields that may differ between the checkpoints of a chain."""
-    return spec._replace(rows=0, candidates=0, deleted=0, initial=None, policies=None)
+    return spec._replace(rows=0, candidates=0, deleted=0, initial=None, policies=None, column=None)

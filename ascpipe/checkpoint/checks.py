@@ -4,6 +4,7 @@ import re
 from typing import Any, Iterable, Pattern
 
 from ascpipe.checkpoint.contents import (
+    ColumnVariable,
     InitialRows,
     Link,
     Policies,
@@ -23,6 +24,7 @@ MAX_WIDTH = 1 << 16
 MAX_SLOTS = 64
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _NAME = re.compile(r".{1,255}\Z", re.DOTALL)
+_VARIABLE = re.compile(r".+\Z", re.DOTALL)
 _STEM = re.compile(r".{0,255}\Z", re.DOTALL)
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _RUN_ID = re.compile(r".{1,128}\Z", re.DOTALL)
@@ -86,6 +88,10 @@ def _check_spec(spec: TableSpec) -> None:
     _check_slots(where, spec)
     _check_initial(where, spec.initial)
     _check_policies(where, spec.policies)
+    if spec.column is not None:
+        _kind(where + "column", spec.column, ColumnVariable)
+        _text(where + "name of its variable", spec.column.name, _VARIABLE)
+        _integer(where + "buckets", spec.column.buckets, 1)
 
 
 def _check_slots(where: str, spec: TableSpec) -> None:

@@ -59,6 +59,18 @@ class Policies(NamedTuple):
     time: int
 
 
+class ColumnVariable(NamedTuple):
+    """Variable of a feature column that a table replaces.
+
+    Attributes:
+        name: name of the variable in TensorFlow, at least one character.
+        buckets: number of rows that the variable has in TensorFlow.
+    """
+
+    name: str
+    buckets: int
+
+
 class TableSpec(NamedTuple):
     """Properties of one table of a checkpoint.
 
@@ -72,6 +84,8 @@ class TableSpec(NamedTuple):
         initial: None if there is no ascpipe manifest.
         policies: None if there is no ascpipe manifest.
         deleted: in a delta, number of keys of the parent that the table no longer has; otherwise 0.
+        column: variable that the table replaces, or None if the table belongs to no feature column or if an earlier
+            version saved the checkpoint.
     """
 
     name: str
@@ -83,6 +97,7 @@ class TableSpec(NamedTuple):
     initial: Optional[InitialRows]
     policies: Optional[Policies]
     deleted: int = 0
+    column: Optional[ColumnVariable] = None
 
     @property
     def row_floats(self) -> int:

@@ -9,6 +9,7 @@
     |   `-- NoTablesError           E526  the checkpoint has no tables (also a FileExistsError)
     +-- CheckpointPathError         E521  a path or name is not allowed (also a ValueError)
     +-- DamagedCheckpointError      E522  the checkpoint differs from the saved data
+    |   `-- UnmergedCheckpointError E534  Rec SDK has not merged the parts of several ranks
     +-- UnverifiedCheckpointError   E523  the checkpoint has no ascpipe manifest
     +-- CheckpointMismatchError     E524  the checkpoint does not match the tables of this program
     +-- NotRemovedError             E525  the checkpoint was not removed
@@ -109,6 +110,14 @@ class DamagedCheckpointError(CheckpointError):
     fields: ClassVar[Tuple[str, ...]] = ("prefix", "file", "reason")
     template = ("Checkpoint {prefix} is damaged: {file}: {reason}. Nothing was changed, and nothing of it is "
                 "used. Restore another checkpoint, or copy this one again")
+
+
+class UnmergedCheckpointError(DamagedCheckpointError):
+    """A checkpoint of Rec SDK has the parts of several ranks, which Rec SDK merges at the end of a save."""
+
+    code = "E534"
+    template = ("Checkpoint {prefix} is incomplete: {file}: {reason}. Nothing was changed, and nothing of it is used. "
+                "Restore another checkpoint")
 
 
 class UnverifiedCheckpointError(CheckpointError):

@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from ascpipe.checkpoint import checks, sealed_json
 from ascpipe.checkpoint.contents import (
+    ColumnVariable,
     InitialRows,
     Link,
     Policies,
@@ -258,11 +259,17 @@ def _spec_json(spec: TableSpec) -> Dict[str, Any]:
     content["slots"] = [dict(slot._asdict()) for slot in spec.slots]
     for name in ("initial", "policies"):
         content[name] = dict(content[name]._asdict())
+    del content["column"]
+    if spec.column is not None:  # otherwise, the manifest equals a manifest of earlier versions
+        content["column"] = dict(spec.column._asdict())
     return content
 
 
 def _spec(content: Any) -> TableSpec:
-    found = dict(sealed_json.fields(content, TableSpec._fields))
+    found = dict(sealed_json.fields({"column": None, **content} if isinstance(content, dict) else content,
+                                    TableSpec._fields))
+    if found["column"] is not None:
+        found["column"] = ColumnVariable(**sealed_json.fields(found["column"], ColumnVariable._fields))
     found["slots"] = tuple(SlotSpec(**sealed_json.fields(slot, SlotSpec._fields))
                            for slot in sealed_json.array(found["slots"]))
     found["initial"] = InitialRows(**sealed_json.fields(found["initial"], InitialRows._fields))

@@ -119,7 +119,10 @@ def _member(tree: Tree, scope: Scope) -> Tuple[Checkpoint, Optional[Link]]:
 
 
 def trained_batches(prefix: str) -> Dict[str, int]:
-    """Return a dict from stream name to the number of batches that rank 0 has trained, for ``dataset.skip(n)``.
+    """Return a dict from stream name to the number of batches that rank 0 has fetched, for ``dataset.skip(n)``.
+
+    Batches of runs that did not train are included. A checkpoint that was converted from TensorFlow has no streams, so
+    the dict is empty.
 
     Only the manifest and the pair record are verified.
 

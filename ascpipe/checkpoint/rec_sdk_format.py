@@ -2,7 +2,7 @@
 import logging
 import os
 import re
-from typing import List, Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -10,11 +10,14 @@ from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.block_reader import Checkpoint
 from ascpipe.checkpoint.checks import MAX_ROWS, MAX_WIDTH
 from ascpipe.checkpoint.contents import FLOAT_BYTES, INT_BYTES, WHOLE, SlotSpec, TableSpec
+from ascpipe.checkpoint.errors import UnmergedCheckpointError
 from ascpipe.checkpoint.paths import SLOT_NAME, TABLE_NAME
 from ascpipe.checkpoint.table_folders import EMBEDDING, KEY, OURS, Piece, float_pieces
 from ascpipe.checkpoint.tree import Tree, why
 from ascpipe.checkpoint.verify import Stamps, check_table
+from ascpipe.logs import counted
 
+_PART = re.compile(r"slice_\d+\.data\Z")
 _STEP = re.compile(r"-(\d{1,18})\Z")
 _MAX_ATTRIBUTES = 3
 _log = logging.getLogger(__name__)
@@ -26,7 +29,7 @@ def checkpoint_of(tree: Tree) -> Checkpoint:
     The dense part is in the same directory as the sparse part.
 
     Raises:
-        DamagedCheckpointError: sizes or keys are invalid.
+        DamagedCheckpointError: sizes or keys are invalid, or the parts of several ranks are not merged.
     """
     _log.warning("checkpoint %s has no manifest of ascpipe. It is read as it is: only the sizes of its files and the "
                  "uniqueness of keys are checked", tree.place.prefix)
@@ -41,6 +44,7 @@ def checkpoint_of(tree: Tree) -> Checkpoint:
 
 
 def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
+    _check_merged(tree, name)
     keys = _piece(tree, name, KEY)
     embedding = _piece(tree, name, EMBEDDING)
     if keys is None or keys.width or embedding is None or not embedding.width or embedding.rows != keys.rows:
@@ -63,6 +67,30 @@ def _table(tree: Tree, name: str, stamps: Stamps) -> TableSpec:
             stamps[name, piece.folder] = disk.stamp(file)
     check_table(tree, spec, {KEY: keys})
     return spec
+
+
+def _check_merged(tree: Tree, table: str) -> None:
+    for folder in _folders(tree, (table,)):
+        parts = unmerged_parts(tree.names((table, folder)))
+        if parts:
+            raise UnmergedCheckpointError(tree.place.prefix, os.path.join(tree.name, table, folder), (
+                "it has {} and no {}. Rec SDK writes one part for each rank and merges the parts at the end of a save, "
+                "so this save did not finish").format(shown_parts(parts), WHOLE.data))
+
+
+def unmerged_parts(names: Sequence[str]) -> List[str]:
+    """Return the names of data files of single ranks, or an empty list if a folder has the merged file.
+
+    Args:
+        names: names in a folder of a table.
+    """
+    return [] if WHOLE.data in names else [name for name in names if _PART.match(name)]
+
+
+def shown_parts(parts: Sequence[str]) -> str:
+    """Return a short description of the names of data files, for example ``slice_0.data and 7 more parts``."""
+    others = len(parts) - 1
+    return parts[0] + (" and {}".format(counted(others, "more part")) if others else "")
 
 
 def _piece(tree: Tree, table: str, folder: str) -> Optional[Piece]:

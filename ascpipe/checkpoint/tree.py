@@ -173,6 +173,14 @@ class Tree:
         with disk.closing(self._directory(names)) as fd:
             return [name for name in disk.names(fd) if disk.is_directory(fd, name)]
 
+    def names(self, names: Sequence[str]) -> List[str]:
+        """Return the sorted names in a directory, or an empty list if the directory cannot be listed."""
+        try:
+            with disk.closing(self._directory(names)) as fd:
+                return disk.names(fd)
+        except OSError:
+            return []
+
     def _directory(self, names: Sequence[str]) -> int:
         fd = disk.open_directory(os.curdir, self.fd)
         for name in names:

@@ -187,45 +187,51 @@ class Bundle:
 class BundleWriter:
     """Writer of a checkpoint for TensorFlow's Saver. The caller must close the object or use ``with``.
 
-    The tensors of one data file must be written one after the other. Tensors of different data files can be written at
-    the same time.
+    There is one data file. The tensors of one lane must be written one after the other. Tensors of different lanes can
+    be written at the same time.
 
     Args:
         directory: path of the directory.
         stem: name of the checkpoint.
-        shards: number of data files.
 
     Raises:
         OSError: a file cannot be created.
     """
 
-    def __init__(self, directory: str, stem: str, shards: int = 1) -> None:
+    def __init__(self, directory: str, stem: str) -> None:
         self._stem = stem
         self._entries: Dict[bytes, Entry] = {}
         self._opened = contextlib.ExitStack()
         self._fd = self._opened.enter_context(disk.closing(disk.open_directory(directory)))
-        self.names = ["{}.data-{:05d}-of-{:05d}".format(stem, number, shards) for number in range(shards)]
-        self._shards: List[_Shard] = []
         try:
-            for name in self.names:
-                fd = self._opened.enter_context(disk.closing(disk.create_file(self._fd, name)))
-                self._shards.append(_Shard(fd))
+            self._data = self._opened.enter_context(disk.closing(
+                disk.create_file(self._fd, stem + ".data-00000-of-00001")))
         except BaseException:
             self.close()
             raise
+        self._lanes = [_Lane(0)]
 
-    def write(self, content: bytes, shard: int = 0) -> None:
+    def open_lanes(self, sizes: Sequence[int]) -> None:
+        """Reserve the next bytes of the file for the lanes 1, 2 and so on, and replace earlier lanes of these numbers.
+
+        All reserved bytes must be written. Afterwards, lane 0 follows the reserved bytes.
+        """
+        start = self._lanes[0].end
+        ends = [start + sum(sizes[:number]) for number in range(len(sizes) + 1)]
+        self._lanes = [_Lane(ends[-1]), *(_Lane(end) for end in ends[:-1])]
+
+    def write(self, content: bytes, lane: int = 0) -> None:
         """Write the next bytes of a tensor."""
-        one = self._shards[shard]
+        one = self._lanes[lane]
         one.crc.update(content)
-        disk.write_all(one.fd, content)
+        disk.write_at(self._data, one.end, content)
         one.end += len(content)
 
-    def end(self, key: bytes, like: Entry, shard: int = 0) -> None:
+    def end(self, key: bytes, like: Entry, lane: int = 0) -> None:
         """Finish the tensor ``key``. ``like`` is an entry with the type, shape and slices of the tensor."""
-        one = self._shards[shard]
+        one = self._lanes[lane]
         crc = like.crc if like.dtype in _NOT_PLAIN else one.crc.masked()
-        self._entries[key] = like._replace(shard=shard, offset=one.begin, size=one.end - one.begin, crc=crc)
+        self._entries[key] = like._replace(shard=0, offset=one.begin, size=one.end - one.begin, crc=crc)
         one.begin = one.end
         one.crc = Crc()
 
@@ -254,8 +260,8 @@ class BundleWriter:
     def finish(self) -> str:
         """Write the index, and make all files durable. Return the name of the index file."""
         name = self._stem + ".index"
-        disk.write_file(self._fd, name, encoded_index(len(self._shards), self._entries, masked))
-        disk.sync_all([*(shard.fd for shard in self._shards), self._fd])
+        disk.write_file(self._fd, name, encoded_index(1, self._entries, masked))
+        disk.sync_all([self._data, self._fd])
         return name
 
     def close(self) -> None:
@@ -269,10 +275,9 @@ class BundleWriter:
         self.close()
 
 
-class _Shard:
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.begin = self.end = 0
+class _Lane:
+    def __init__(self, start: int) -> None:
+        self.begin = self.end = start
         self.crc = Crc()
 
 

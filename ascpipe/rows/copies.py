@@ -9,6 +9,7 @@ from ascpipe.checkpoint.tables_writer import TablesWriter
 from ascpipe.checkpoint.writer import CheckpointWriter
 from ascpipe.rows.export import Progress
 from ascpipe.rows.free_names import Name
+from ascpipe.rows.newest import note_newest
 
 
 class Copy:
@@ -37,7 +38,9 @@ class Copy:
     def spec_of(self, spec: TableSpec, rank: int) -> TableSpec:
         """Return the spec of a table in a rank's slice of the new checkpoint."""
         rows, candidates = self.checkpoint.rows_of(spec.name, rank, self.ranks)
-        return spec._replace(name=self.name_of(spec.name), rows=rows, candidates=candidates, deleted=0)
+        name = self.name_of(spec.name)
+        return spec._replace(name=name, rows=rows, candidates=candidates, deleted=0,
+                             column=spec.column if name == spec.name else None)
 
     def blocks(self, table: str, rank: int) -> Iterator[PartedBlock]:
         """Yield the rows of a table in a rank's slice."""
@@ -75,11 +78,13 @@ class Copy:
                 for one in self.checkpoint.positions]
 
 
-def written(copy: Copy, name: Name, kind: str) -> str:
+def written(copy: Copy, name: Name, kind: str, *, notes: bool) -> str:
     """Write the new checkpoint, and return its prefix.
 
     Args:
         kind: word for the way in which the checkpoint was created. The word becomes part of the run id.
+        notes: whether to write TensorFlow's file ``checkpoint``, if the directory does not have this file. Without the
+            file, a program that starts from ``tf.train.latest_checkpoint`` would silently start from step 0.
     """
     checkpoint = copy.checkpoint
     # Use a new run id, because this state differs from the live tables of the run that saved the checkpoint.
@@ -91,7 +96,10 @@ def written(copy: Copy, name: Name, kind: str) -> str:
         copy.write(writer, 0)
         slices = [_slice(copy, name, writer.staging_name, rank, positions[rank]) for rank in range(1, copy.ranks)]
         copy.check_unchanged()
-        return writer.commit(positions[0], slices)
+        prefix = writer.commit(positions[0], slices)
+    if notes and checkpoint.dense_prefix is not None:
+        note_newest(name)
+    return prefix
 
 
 def _slice(copy: Copy, name: Name, staging_name: str, rank: int, position: Position) -> str:

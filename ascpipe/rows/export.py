@@ -53,7 +53,7 @@ class Request(NamedTuple):
 
 def exported(request: Request, progress: Optional[Progress] = None) -> Exported:
     """Write the rows of a table to files. The rows are sorted by key. The new directory becomes visible when all its
-    files are complete.
+    files are complete. Missing parents of the directory are created.
 
     Args:
         progress: called after each block of rows.
@@ -78,6 +78,7 @@ def exported(request: Request, progress: Optional[Progress] = None) -> Exported:
         spec = table_of(checkpoint, request.table)
         beside = os.path.join(folder, ".{}.{}.tmp".format(name, secrets.token_hex(4)))
         try:
+            disk.make_path(folder)
             os.mkdir(beside, disk.DIRECTORY_MODE)
             try:
                 found = _write(request, checkpoint, spec, condition, beside, progress)

@@ -21,8 +21,8 @@ from ascpipe.rows.bundles import FLOAT32, Bundle, BundleWriter
 from ascpipe.rows.columns import columns_of, pieces_of
 from ascpipe.rows.export import Progress, table_of
 from ascpipe.rows.free_names import free_name
+from ascpipe.rows.newest import note_newest
 from ascpipe.rows.sorting import Arrays, in_key_order, temporary_rooms
-from ascpipe.rows.taking_over import note_newest
 
 _MARK = "ascpipe_only_tables"  #: placeholder tensor of checkpoints without variables
 _PART_BYTES = 4 << 20
@@ -48,12 +48,13 @@ class Request(NamedTuple):
 
     Attributes:
         checkpoint: ``dir/base-step`` of a checkpoint of ascpipe. It is not changed.
-        tables: tables that become variables.
+        tables: tables that become variables, or None for the tables of feature columns, which must be all tables of the
+            checkpoint. The checkpoint contains the names and numbers of rows of their variables.
         to: prefix of the new checkpoint, ``dir/base-step``.
     """
 
     checkpoint: str
-    tables: Sequence[Table]
+    tables: Optional[Sequence[Table]]
     to: str
 
 
@@ -83,15 +84,18 @@ def given_back(request: Request, progress: Optional[Progress] = None) -> GivenBa
 
     Raises:
         ArgumentError: an argument is not allowed.
-        NotConvertedError: the keys of a table are not row numbers.
+        NotConvertedError: the keys of a table are not row numbers, or the checkpoint does not contain the name of a
+            table's variable.
         CheckpointError: the checkpoint is missing or damaged, does not have the table, or the files cannot be written.
     """
-    _check(request)
+    if request.tables is not None:
+        _check(request.tables)
     place = free_name(request.to)
     directory = place[0]
     stem = os.path.basename(request.to)
     with open_checkpoint(request.checkpoint) as checkpoint:
-        given = [_Given(checkpoint, table) for table in request.tables]
+        tables = _tables_of_columns(checkpoint) if request.tables is None else request.tables
+        given = [_Given(checkpoint, table) for table in tables]
         try:
             disk.make_path(directory)
             folder = tempfile.mkdtemp(prefix=".to-tensorflow-", dir=directory)
@@ -174,12 +178,12 @@ class _Given:
 
 def _write(checkpoint: Checkpoint, given: Sequence[_Given], folder: str, stem: str,
            progress: Optional[Progress]) -> Dict[str, List[str]]:
-    """Write the data files: one file for the variables of the checkpoint, and one file for each array of a table."""
+    """Write the data file: the variables of the checkpoint, then one array after the other of each table."""
     taken = {one.variable for one in given}
     slots: Dict[str, List[str]] = {one.variable: [] for one in given}
     done = 0
     total = sum(one.rows for one in given)
-    with BundleWriter(folder, stem, 1 + sum(1 + len(one.spec.slots) for one in given)) as writer:
+    with BundleWriter(folder, stem) as writer:
         if checkpoint.dense_prefix is not None:
             with Bundle(checkpoint.dense_prefix) as bundle:
                 bundle.verify()
@@ -189,23 +193,23 @@ def _write(checkpoint: Checkpoint, given: Sequence[_Given], folder: str, stem: s
         for new, old in tensorflow_names.reverse_aliases(writer.tensors).items():
             writer.alias(new, old)
         dense = writer.tensors
-        shard = 1
         for one in given:
+            widths = [one.spec.dim, *(slot.width for slot in one.spec.slots)]
+            writer.open_lanes([FLOAT_BYTES * one.rows * width for width in widths])
             for arrays in one.blocks(folder):
-                for number, values in enumerate(arrays):
-                    writer.write(values.tobytes(), shard + number)
+                for lane, values in enumerate(arrays, 1):
+                    writer.write(values.tobytes(), lane)
                 done += len(arrays[0])
                 if progress is not None:
                     progress(done, total)
-            writer.end(key_of(one.variable), Entry(FLOAT32, (one.rows, one.spec.dim)), shard)
-            for number, slot in enumerate(one.spec.slots, 1):
+            writer.end(key_of(one.variable), Entry(FLOAT32, (one.rows, one.spec.dim)), 1)
+            for lane, slot in enumerate(one.spec.slots, 2):
                 first, *others = tensorflow_names.names_like(
                     one.variable, tensorflow_names.tensorflow_slot(slot.name), dense)
-                writer.end(key_of(first), Entry(FLOAT32, (one.rows, slot.width)), shard + number)
+                writer.end(key_of(first), Entry(FLOAT32, (one.rows, slot.width)), lane)
                 for other in others:
                     writer.alias(other, first)
                 slots[one.variable].append(first)
-            shard += 1 + len(one.spec.slots)
         writer.finish()
     return slots
 
@@ -220,16 +224,34 @@ def _publish(folder: str, directory: str) -> None:
         disk.sync(new)
 
 
-def _check(request: Request) -> None:
-    if not request.tables:
+def _tables_of_columns(checkpoint: Checkpoint) -> List[Table]:
+    """Return the tables of feature columns, with the variables that the tables replace."""
+    missing = [name for name, spec in checkpoint.tables.items() if spec.column is None]
+    if missing:
+        raise NotConvertedError(
+            checkpoint.prefix, "table {}".format(", ".join(map(repr, missing))), "the checkpoint does not contain the "
+            "name of its variable, because the table belongs to no feature column or an earlier version saved the "
+            "checkpoint. Pass the names of all tables and of their variables")
+    found = []
+    for spec in checkpoint.tables.values():
+        if spec.column is not None and spec.column.buckets > MAX_ROWS:
+            raise NotConvertedError(checkpoint.prefix, "table {!r}".format(spec.name), "its column has {} buckets, and "
+                                    "a variable has at most {} rows".format(spec.column.buckets, MAX_ROWS))
+        if spec.column is not None:
+            found.append(Table(spec.name, *spec.column))
+    return found
+
+
+def _check(tables: Sequence[Table]) -> None:
+    if not tables:
         raise ArgumentError("No table was passed. Nothing was read or written. Pass the name of a table and of its "
                             "variable")
-    for what, given in (("table", [table.name for table in request.tables]),
-                        ("variable", [table.variable for table in request.tables])):
+    for what, given in (("table", [table.name for table in tables]),
+                        ("variable", [table.variable for table in tables])):
         twice = [name for number, name in enumerate(given) if name in given[:number]]
         if twice:
             raise ArgumentError("The {} {} was passed twice. Nothing was read or written. Pass each name once".format(
                 what, shown(twice[0])))
-    for table in request.tables:
+    for table in tables:
         if table.rows is not None and not 1 <= table.rows <= MAX_ROWS:
             raise ArgumentError("rows={} is not in [1, {}]. Nothing was read or written".format(table.rows, MAX_ROWS))

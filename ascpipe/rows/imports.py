@@ -30,7 +30,8 @@ class Request(NamedTuple):
         table: name of the table.
         source: path of the files.
         merge: ``keep`` or ``replace``: which row is used for a key that the table already has.
-        to: ``dir/base-step`` of the new checkpoint, or None for ``dir/base-imported-step``.
+        to: ``dir/base-step`` of the new checkpoint, or None for ``dir/base-imported-step``. If this directory has no
+            file ``checkpoint``, the file is written.
         pad: True to append zeros to rows that are shorter than the rows of the table.
         truncate: True to drop the last floats of rows that are longer than the rows of the table.
     """
@@ -89,7 +90,7 @@ def imported(request: Request, progress: Optional[Progress] = None) -> Imported:
         with open_source(request.source, spec, Fit(request.pad, request.truncate)) as source:
             merge = _Merge(checkpoint, spec, source, planned(checkpoint, spec, source), request.merge, progress)
             try:
-                prefix = written(merge, name, "import")
+                prefix = written(merge, name, "import", notes=request.to is not None)
             except RowsNotImportedError:
                 raise
             except ValueError:

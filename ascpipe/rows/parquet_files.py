@@ -17,6 +17,8 @@ from ascpipe.rows.sources import Part, Source, Wrong, block_rows, check_columns,
 
 _BUFFER_BYTES = 1 << 20  #: bytes of a column that are read at a time
 _FEW = 4096  #: number of values that every row group may have
+_FITS = -1  # fault of a row without a fault; numbers from 0 on are wrong lengths
+_NULL = -2
 _KEYS = (KEY, "keys")
 _ROWS = (ROW, "rows", "embedding")
 
@@ -54,6 +56,7 @@ class ParquetRows(Source):
         self._parquet_files = [self._looked_at(file, spec) for file in files]
         first = self._parquet_files[0]
         self.columns = list(first.fields)
+        self.titles = {name: fields[0] for name, fields in first.fields.items() if len(fields) == 1}
         for one in self._parquet_files:
             if sorted(one.fields) != sorted(self.columns):
                 raise self.refused(one.path, "its columns {} differ from the columns {} of {}".format(
@@ -181,32 +184,39 @@ class ParquetRows(Source):
                 name, values, rows, most), rows)
 
     def _values(self, batch: Any, fields: Sequence[str], name: str) -> Tuple[np.ndarray, np.ndarray]:
-        """Return the values of a column, and bool[n], which is True for rows that are null or have the wrong length."""
+        """Return the values of a column, and int64[n]: the length of each row that has the wrong length, _NULL for a
+        row that is null, or _FITS.
+        """
         width = self._widths[name]
         arrays = [batch.column(batch.schema.get_field_index(field)) for field in fields]
         if width and not _is_list(arrays[0].type):
             floats = np.stack([_floats(array) for array in arrays], axis=1)
-            return floats, np.zeros(len(floats), bool)
+            return floats, np.full(len(floats), _FITS)
         (array,) = arrays
-        wrong = np.asarray(array.is_null().to_numpy(zero_copy_only=False), bool)
+        is_null = np.asarray(array.is_null().to_numpy(zero_copy_only=False), bool)
         if not width:
-            return array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False), wrong
+            values = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            return values, np.where(is_null, _NULL, _FITS)
         lengths = _lengths(array)
-        wrong |= lengths != width
-        if wrong.any():
-            return np.zeros((len(array), width), np.float32), wrong
-        return _floats(array.flatten()).reshape(len(array), width), wrong
+        faults = np.where(is_null, _NULL, np.where(lengths == width, _FITS, lengths))
+        if (faults != _FITS).any():
+            return np.zeros((len(array), width), np.float32), faults
+        return _floats(array.flatten()).reshape(len(array), width), faults
 
     def _count(self, found: Dict[str, Tuple[np.ndarray, np.ndarray]], place: Callable[[int], str],
                wrong: Wrong) -> None:
-        bad = np.any([rows for _, rows in found.values()], axis=0)
+        bad = np.any([faults != _FITS for _, faults in found.values()], axis=0)
         if not bad.any():
             return
         row = int(np.argmax(bad))
-        name = next(name for name, (_, rows) in found.items() if rows[row])
+        name, faults = next((name, faults) for name, (_, faults) in found.items() if faults[row] != _FITS)
+        length = int(faults[row])
         width = self._widths[name]
-        wrong.add(place(row), "column {!r} is null or has another length than {}".format(name, width) if width else
-                  "column {!r} is null".format(name), int(bad.sum()))
+        reason = "is null" if length == _NULL else "has {} floats, expected {}".format(length, width)
+        if length > 0 and (faults == length).all():
+            reason += (". To append zeros to the rows, pass --pad (pad=True in Python)" if length < width else
+                       ". To drop their last floats, pass --truncate (truncate=True in Python)")
+        wrong.add(place(row), "column {!r} {}".format(self.title(name), reason), int(bad.sum()))
 
 
 def _where(one: _File, group: int) -> str:

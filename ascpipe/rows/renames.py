@@ -31,7 +31,8 @@ def renamed(prefix: str, names: Mapping[str, str], to: Optional[str] = None,
     Args:
         prefix: ``dir/base-step`` of the checkpoint to start from. It is not changed.
         names: old name -> new name.
-        to: ``dir/base-step`` of the new checkpoint, or None for ``dir/base-renamed-step``.
+        to: ``dir/base-step`` of the new checkpoint, or None for ``dir/base-renamed-step``. If this directory has no
+            file ``checkpoint``, the file is written.
         progress: called after each block of rows.
 
     Raises:
@@ -46,7 +47,8 @@ def renamed(prefix: str, names: Mapping[str, str], to: Optional[str] = None,
         for old in names:
             table_of(checkpoint, old)
         _check([names.get(table, table) for table in checkpoint.tables])
-        return Renamed(written(_RenamedTables(checkpoint, names, progress), name, "rename"), dict(names))
+        copy = _RenamedTables(checkpoint, names, progress)
+        return Renamed(written(copy, name, "rename", notes=to is not None), dict(names))
 
 
 class _RenamedTables(Copy):

@@ -49,6 +49,7 @@ class ResizedRows(Source):
     def __init__(self, source: Source, spec: TableSpec) -> None:
         super().__init__(source.path)
         self.columns = source.columns
+        self.titles = source.titles
         self._source = source
         self._widths = {ROW: spec.dim, **{SLOT + slot.name: slot.width for slot in spec.slots}}
         self._padding = {SLOT + slot.name: slot.initial or 0.0 for slot in spec.slots}

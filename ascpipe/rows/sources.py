@@ -38,11 +38,13 @@ class Source:
     Attributes:
         path: path that the user passed.
         columns: names of the columns of the files that are imported: ``key``, ``row``, and others on request.
+        titles: for columns of another name in the files, the name in the files.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.columns: List[str] = []
+        self.titles: Dict[str, str] = {}
         self._files: List[Tuple[str, int, disk.Stamp]] = []
 
     def parts(self, columns: Sequence[str]) -> Iterator[Part]:
@@ -57,6 +59,10 @@ class Source:
             DamagedRowsError: a file is damaged or cannot be read.
         """
         raise NotImplementedError
+
+    def title(self, column: str) -> str:
+        """Return the name of a column in the files."""
+        return self.titles.get(column, column)
 
     def check_unchanged(self) -> None:
         """Raise ``DamagedRowsError`` if a file has changed since it was opened."""
@@ -157,13 +163,13 @@ def checked_parts(source: Source, spec: TableSpec, columns: Sequence[str]) -> It
     wrong = Wrong()
     with memory_for(source.path, "a block of rows", 0):
         for part in source.parts(columns):
-            _check(part, spec, wrong)
+            _check(part, source, spec, wrong)
             if wrong.count == 0:
                 yield part
     wrong.raise_if_any(source)
 
 
-def _check(part: Part, spec: TableSpec, wrong: Wrong) -> None:
+def _check(part: Part, source: Source, spec: TableSpec, wrong: Wrong) -> None:
     bad = np.zeros(len(part.keys), bool)
     place = reason = ""
     for name, values in part.values.items():
@@ -175,7 +181,7 @@ def _check(part: Part, spec: TableSpec, wrong: Wrong) -> None:
             cell = np.ravel(values[row])
             value = cell[~np.isfinite(cell)][0] if values.ndim > 1 else cell[0]
             place = part.place(row)
-            reason = "column {!r} has the value {}, which {}".format(name, value, what)
+            reason = "column {!r} has the value {}, which {}".format(source.title(name), value, what)
         bad |= found
     if reason:
         wrong.add(place, reason, int(bad.sum()))

@@ -6,9 +6,8 @@ from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tupl
 
 import numpy as np
 
-from ascpipe.checkpoint import disk
 from ascpipe.checkpoint.contents import InitialRows, PartedBlock, Policies, Position, SlotSpec, TablePosition, TableSpec
-from ascpipe.checkpoint.errors import NotConvertedError, NotPublishedError, NotSavedError
+from ascpipe.checkpoint.errors import NotConvertedError, NotSavedError
 from ascpipe.checkpoint.paths import TABLE_NAME
 from ascpipe.checkpoint.tree import why
 from ascpipe.checkpoint.writer import CheckpointWriter
@@ -20,12 +19,12 @@ from ascpipe.rows.bundle_format import Entry, key_of
 from ascpipe.rows.bundles import FLOAT32, Bundle, BundleWriter, Piece, tiles
 from ascpipe.rows.export import Progress
 from ascpipe.rows.free_names import Name, free_name
+from ascpipe.rows.newest import note_newest
 from ascpipe.rows.vocabularies import IDENTITY, Keys, Lookup, check_kind, keys_of
 
 DIV = "div"
 MOD = "mod"
 _PART_BYTES = 4 << 20
-_STATE = "checkpoint"  #: TensorFlow's file with the name of the newest checkpoint
 _NO_POLICIES = Policies(-1, counting=False, faae_coefficient=1, eviction_threshold=-1, time=0)
 
 
@@ -297,24 +296,6 @@ def _check(request: Request) -> None:
         if twice:
             raise ArgumentError("The {} {} was passed twice. Nothing was read or written. Pass each name once".format(
                 what, shown(twice[0])))
-
-
-def note_newest(place: Name) -> None:
-    """Write the name of the new checkpoint to TensorFlow's file ``checkpoint``, so that an Estimator starts from the
-    new checkpoint.
-
-    An existing file is not changed.
-    """
-    directory, base, step = place
-    stem = base if step is None else "{}-{}".format(base, step)
-    text = "model_checkpoint_path: \"{0}\"\nall_model_checkpoint_paths: \"{0}\"\n".format(
-        stem.replace("\\", "\\\\").replace("\"", "\\\""))
-    try:
-        with disk.closing(disk.open_directory(directory)) as fd:
-            if not disk.is_there(fd, _STATE):
-                disk.replace_file(fd, _STATE, text.encode())
-    except OSError as error:
-        raise NotPublishedError(os.path.join(directory, stem), directory, why(error)) from error
 
 
 def _refused(bundle: Bundle, name: str, reason: str) -> NotConvertedError:

@@ -292,3 +292,29 @@ def test_sizes_and_keys_are_checked_even_there(tmp_path, name, data):
     (table / name).write_bytes(data)
     with pytest.raises(DamagedCheckpointError):
         open_checkpoint(prefix, allow_unverified=True)
+
+
+@pytest.mark.parametrize("ranks, parts", [(1, "slice_0.data"), (2, "slice_0.data and 1 more part"),
+                                          (12, "slice_0.data and 11 more parts")])
+def test_parts_of_ranks_that_rec_sdk_did_not_merge_are_an_unfinished_save(tmp_path, ranks, parts):
+    prefix, table = foreign_checkpoint(tmp_path, content("user", 30, 0))
+    for path in sorted(table.glob("*/slice.*")):
+        for rank in range(ranks):
+            (path.parent / "slice_{}{}".format(rank, path.suffix)).write_bytes(path.read_bytes())
+        path.unlink()
+    with pytest.raises(DamagedCheckpointError) as caught:
+        open_checkpoint(prefix, allow_unverified=True)
+    assert caught.value.code == "E534"
+    assert str(caught.value) == (
+        "E534: Checkpoint {} is incomplete: sparse-model.ckpt-5/user/LazyAdam_momentum: it has {} and no slice.data. "
+        "Rec SDK writes one part for each rank and merges the parts at the end of a save, so this save did not finish. "
+        "Nothing was changed, and nothing of it is used. Restore another checkpoint").format(prefix, parts)
+
+
+def test_parts_of_ranks_beside_the_merged_file_are_not_read(tmp_path):
+    one = content("user", 30, 0)
+    prefix, table = foreign_checkpoint(tmp_path, one)
+    (table / "key" / "slice_1.data").write_bytes(b"x")
+    with open_checkpoint(prefix, allow_unverified=True) as checkpoint:
+        (block,) = checkpoint.blocks("user")
+    assert np.array_equal(block.keys, one.block.keys)

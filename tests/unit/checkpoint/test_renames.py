@@ -10,7 +10,7 @@ from ascpipe.rows.renames import Renamed, renamed
 from tests.support import checkpoints
 from tests.support.checkpoints import Content, by_key, content, tree_of
 from tests.unit.checkpoint import test_slices
-from tests.unit.checkpoint.test_rows_out import ascpipe, chain
+from tests.unit.checkpoint.test_rows_out import ascpipe, chain, export_rows
 
 USER = content("user", 30, 8, seed=1)
 ITEM = content("item", 9, 3, pool_rows=2)
@@ -52,6 +52,12 @@ def test_a_delta_becomes_a_full_checkpoint(tmp_path):
         assert by_key(new.blocks("member")) == by_key([one.block])
 
 
+def test_a_table_that_keeps_its_name_makes_a_copy_with_another_name(tmp_path):
+    prefix = checkpoints.save(tmp_path, 9, [USER, ITEM])
+    with open_checkpoint(renamed(prefix, {"user": "user"}, str(tmp_path / "new" / "other-9")).checkpoint) as new:
+        assert sorted(new.tables) == ["item", "user"] and new.step == 9
+
+
 @pytest.mark.parametrize("names, error, reason", [
     ({"nobody": "member"}, CheckpointMismatchError, "E524.*'nobody'.*it has user, item"),
     ({"user": "item"}, ArgumentError, "Two tables would have the name 'item'"),
@@ -72,3 +78,23 @@ def test_arguments_that_are_no_pairs_of_names_are_usage_errors(tmp_path, argumen
     assert done.exit_code == 2
     done = ascpipe("rename", checkpoints.save(tmp_path, 6, [USER]), "user=member")
     assert (done.exit_code, done.stdout) == (0, "{}  user is now member\n".format(tmp_path / "model.ckpt-renamed-6"))
+
+
+def named_newest(folder):
+    state = folder / "checkpoint"
+    return state.read_text() if state.exists() else None
+
+
+@pytest.mark.parametrize("command", ["rename", "import"])
+def test_a_new_directory_gets_the_file_that_names_its_newest_checkpoint(tmp_path, command):
+    prefix = checkpoints.save(tmp_path / "old", 5, [USER])
+    export_rows(prefix, "user", str(tmp_path / "rows"))
+    given = ["rename", prefix, "user=member"] if command == "rename" else [
+        "import", str(tmp_path / "rows"), "--into", prefix, "--table", "user"]
+    for number in (5, 6):
+        done = ascpipe(*given, "--to", str(tmp_path / "new" / "model.ckpt-{}".format(number)))
+        assert done.exit_code == 0, done.stderr
+        assert named_newest(tmp_path / "new") == (
+            'model_checkpoint_path: "model.ckpt-5"\nall_model_checkpoint_paths: "model.ckpt-5"\n')
+    assert ascpipe(*given).exit_code == 0
+    assert named_newest(tmp_path / "old") is None  # beside the old checkpoint, the program chooses

@@ -172,9 +172,9 @@ def test_a_file_that_changes_while_it_is_read_is_refused(into, export, monkeypat
     (file, *_) = [path for path in files_of(export) if path.name.startswith("rows.")]
     written = imports.written
 
-    def change(*arguments):
+    def change(*arguments, **options):
         os.utime(str(file), (1, 1))
-        return written(*arguments)
+        return written(*arguments, **options)
 
     monkeypatch.setattr(imports, "written", change)
     assert_refused(into, export, DamagedRowsError, "E531: .*it changed while it was read")

@@ -260,18 +260,19 @@ def changed(values, place, value):
 LISTS = pa.array(ROWS.tolist(), LIST)
 WRONG = {
     "a longer row in Parquet": (parquet(key=KEYS, row=pa.array([*ROWS[:3].tolist(), [1.0] * 5], LIST)),
-                                r"row 1 of row group 1 of .*: column 'row' is null or has another length than 4 "
-                                r"\(in 1 row\)"),
+                                r"row 1 of row group 1 of .*: column 'row' has 5 floats, expected 4 \(in 1 row\)"),
     "rows of another length in Parquet": (parquet(key=KEYS, row=pa.array(ROWS[:, :3].tolist(), LIST)),
-                                          r"row 0 of row group 0 of .* another length than 4 \(in 4 rows\)"),
-    "lists of another fixed length": (parquet(key=KEYS, row=pa.array(ROWS[:, :3].tolist(), pa.list_(pa.float32(), 3))),
-                                      r"row 0 of row group 0 of .* another length than 4 \(in 4 rows\)"),
+                                          r"row 0 of row group 0 of .*: column 'row' has 3 floats, expected 4. To "
+                                          r"append zeros to the rows, pass --pad .pad=True in Python. \(in 4 rows\)"),
+    "lists of another fixed length": (parquet(key=KEYS, embedding=pa.array(np.tile(ROWS, 2).tolist(),
+                                                                           pa.list_(pa.float32(), 8))),
+                                      r"'embedding' has 8 floats, expected 4. To drop their .* pass --truncate"),
     "very long lists": (parquet(key=KEYS, row=pa.array([[1.0] * 9000] * 4, LIST)),
                         r"row group 0 of .* has 18000 values in 2 rows, expected at most 8 \(in 2 rows\)"),
     "a null in Parquet": (parquet(key=KEYS, row=pa.array([None, *ROWS[1:].tolist()], LIST)),
                           r"row 0 of row group 0 of .*'row' is null"),
-    "a null in a list": (parquet(key=KEYS, row=pa.array([[1.0, None, 2.0, 3.0], *ROWS[1:].tolist()], LIST)),
-                         r"row 0 of row group 0 of .*'row' has the value nan, which is not finite \(in 1 row\)"),
+    "a null in a list": (parquet(key=KEYS, embedding=pa.array([[1.0, None, 2.0, 3.0], *ROWS[1:].tolist()], LIST)),
+                         r"row 0 of row group 0 of .*'embedding' has the value nan, which is not finite \(in 1 row\)"),
     "a null key": (parquet(key=pa.array([1, 2, None, 4]), row=LISTS), r"row 0 of row group 1 of .*'key' is null"),
     "keys of text": (parquet(key=pa.array(list("abcd")), row=LISTS),
                      "it has the columns key .string., row .*'key', and"),

@@ -202,13 +202,21 @@ def test_the_command_prints_what_it_wrote(tmp_path):
         assert re.search(text, done.stderr)
 
 
+def test_missing_parents_of_the_directory_are_created(tmp_path):
+    prefix = checkpoints.save(tmp_path, 1, [content(rows=30)])
+    export_rows(prefix, "user", str(tmp_path / "new" / "parent" / "out"), format="npy")
+    assert len(np.load(str(tmp_path / "new" / "parent" / "out" / "keys.npy"))) == 30
+
+
 def test_nothing_is_left_where_an_export_fails(tmp_path, monkeypatch):
     prefix = checkpoints.save(tmp_path, 1, [content(rows=30)])
     before = sorted(os.listdir(str(tmp_path)))
     with pytest.raises(CheckpointMismatchError, match="E524: .*table 'item' is not in it; it has user"):
         export_rows(prefix, "item", str(tmp_path / "out"))
-    with pytest.raises(RowsNotExportedError, match="E529: .*No such file"):
-        export_rows(prefix, "user", str(tmp_path / "none" / "out"), format="npy")
+    (tmp_path / "file").touch()
+    with pytest.raises(RowsNotExportedError, match="E529: .*File exists"):
+        export_rows(prefix, "user", str(tmp_path / "file" / "a" / "out"), format="npy")
+    (tmp_path / "file").unlink()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(RowsNotExportedError, match="E529: .*it exists"):
         export_rows(prefix, "user", str(tmp_path / "link"), format="npy")

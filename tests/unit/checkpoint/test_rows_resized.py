@@ -95,7 +95,7 @@ LONG[2, 5] = np.nan
 @pytest.mark.parametrize("write, error, reason", [
     (npy(keys=KEYS, rows=LONG), RowsNotImportedError, "row 2 of .*not finite"),
     (parquet(key=KEYS, row=pa.array([*LONG[:3].tolist(), [1.0] * 5], LIST)), RowsNotImportedError,
-     "another length than 6"),
+     r"'row' has 5 floats, expected 6 \(in 1 row\)"),
     (text(b"1\t1 2 3 4 5 6\n2\t1 2 3 4 5\n"), RowsNotImportedError, "line 2 of .*it has 5 floats"),
     (text(b""), None, ""),
     (str, RowsNotImportedError, "the directory has neither"),
