@@ -1,17 +1,20 @@
 """Connection from a rank to its launcher on another machine. When the launcher exits, the rank ends.
 
 The launcher starts ranks on other machines by ssh. If the client of ssh exits, the server of ssh does not end the
-processes that it started. So the launcher listens on a port, and each rank connects to it. The launcher never accepts
-the connections: the kernel completes them, and resets them when the launcher closes its socket or dies. Keepalive
-messages of the kernel detect a machine that no longer answers.
+processes that it started. So the launcher listens on a port, and each rank connects to it. The launcher does not accept
+the connections while ranks run: the kernel completes them, and resets them when the launcher closes its socket or dies.
+Keepalive messages of the kernel detect a machine that no longer answers.
+
+A rank sends one byte after its first batch. The launcher reads the bytes when the ranks have ended.
 """
+import contextlib
 import os
 import select
 import signal
 import socket
 import threading
 import time
-from typing import Mapping, Optional
+from typing import List, Mapping, Optional
 
 from ascpipe.errors import RanksError
 
@@ -22,7 +25,10 @@ _IDLE_S = 10  # a machine that does not answer is detected after _IDLE_S + _PROB
 _INTERVAL_S = 5
 _PROBES = 4
 _LOOK_S = 60.0
-_END_S = 10.0  # seconds from SIGTERM to SIGKILL, as in Horovod's launcher
+_BATCH = b"b"
+_END_S = 10.0  # seconds from SIGTERM to SIGKILL; Horovod's launcher waits 5 s for ranks of its machine
+
+_connections: List[socket.socket] = []  # connection of this process to its launcher, if there is one
 
 
 class Lifeline:
@@ -46,6 +52,28 @@ class Lifeline:
 
     def __exit__(self, *exc: object) -> None:
         self._socket.close()
+
+    def has_trained(self) -> bool:
+        """Return whether a rank has sent the byte after its first batch. Call this method when the ranks have ended.
+        """
+        self._socket.setblocking(False)
+        found = False
+        with contextlib.suppress(BlockingIOError):  # there are no more connections
+            while True:
+                connection, _ = self._socket.accept()
+                with connection, contextlib.suppress(OSError):  # nothing was sent, or the kernel has reset it
+                    found = connection.recv(1, socket.MSG_DONTWAIT) == _BATCH or found
+        return found
+
+
+def tell_first_batch() -> None:
+    """Tell the launcher that this rank has finished its first batch. Do nothing if the launcher runs all ranks on its
+    own machine.
+    """
+    for connection in _connections:
+        with contextlib.suppress(OSError):  # the launcher has exited, so this rank ends
+            connection.send(_BATCH, socket.MSG_DONTWAIT)
+    _connections.clear()
 
 
 def end_with_launcher(environment: Mapping[str, str]) -> Optional[threading.Thread]:
@@ -71,6 +99,7 @@ def end_with_launcher(environment: Mapping[str, str]) -> Optional[threading.Thre
     except (OSError, ValueError) as error:
         raise RanksError("this rank cannot connect to its launcher at {}:{}: {}. The launcher has exited, or a "
                          "firewall rejects the connection".format(address, port, error)) from error
+    _connections.append(connection)
     thread = threading.Thread(target=_watch, args=(connection,), name="asc-launcher", daemon=True)
     thread.start()
     return thread

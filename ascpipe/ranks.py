@@ -4,8 +4,10 @@ The variables of these launchers are read, in this order of preference: Horovod,
 PMIx under Slurm. The first launcher with a variable in the environment is used, even if ``HOROVOD_SIZE`` is 1 and the
 shell contains variables of another launcher.
 
-``ascpipe run --ranks`` sets ``FOLDER_VARIABLE`` to a folder in which ranks record the causes of failures.
+``ascpipe run --ranks`` sets ``FOLDER_VARIABLE`` to a folder in which ranks record the causes of failures, and that they
+have finished a batch.
 """
+import contextlib
 import logging
 import os
 import re
@@ -22,6 +24,7 @@ FOLDER_VARIABLE = "ASCPIPE_RANKS_FOLDER"
 
 LOCAL_RANK = "{local_rank}"  #: part of a daemon name that is replaced by the local rank
 
+_FIRST_BATCH = "first-batch"  # file in that folder
 _CAUSES = re.compile(r"rank-([0-9]+)\.causes")
 
 
@@ -83,17 +86,26 @@ def get_rank_id() -> int:
 
 
 def get_rank_size() -> int:
-    """Return the number of ranks. Raise the same errors as ``get_rank_id``."""
+    """Return the number of ranks.
+
+    Raise the same errors as ``get_rank_id``.
+    """
     return _number("size")
 
 
 def get_local_rank_size() -> int:
-    """Return the number of ranks on this machine. Raise the same errors as ``get_rank_id``."""
+    """Return the number of ranks on this machine.
+
+    Raise the same errors as ``get_rank_id``.
+    """
     return _number("local_size")
 
 
 def get_device_id() -> int:
-    """Return the rank modulo the number of ranks on this machine. Raise the same errors as ``get_rank_id``."""
+    """Return the rank modulo the number of ranks on this machine.
+
+    Raise the same errors as ``get_rank_id``.
+    """
     return _number("rank") % max(1, _number("local_size"))
 
 
@@ -172,6 +184,21 @@ def leave_cause(text: str) -> None:
             file.write(line)
     except OSError:
         pass  # another machine does not have the folder; the cause is on the stderr of the rank
+
+
+def leave_first_batch() -> None:
+    """Record that this rank has finished its first batch. Do nothing if ``ascpipe run --ranks`` did not start this rank
+    on its own machine.
+    """
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder and launched():
+        with contextlib.suppress(OSError):  # another machine does not have the folder
+            open(os.path.join(folder, _FIRST_BATCH), "a").close()
+
+
+def has_first_batch(folder: str) -> bool:
+    """Return whether a rank has recorded in a folder that it has finished its first batch."""
+    return os.path.exists(os.path.join(folder, _FIRST_BATCH))
 
 
 def cause_of(error: BaseException) -> str:

@@ -15,7 +15,7 @@ as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSO
 
 
 @click.command("export", help="Write the rows of a table into a new directory, ordered by key. CHECKPOINT is "
-                              "DIR/BASE-STEP. The directory appears when it is complete.")
+                              "DIR/BASE-STEP.")
 @click.argument("checkpoint", metavar="CHECKPOINT")
 @_table
 @click.option("--to", required=True, metavar="DIR", type=click.Path(), help="Directory to create.")
@@ -45,8 +45,7 @@ def export_command(checkpoint: str, as_json: bool, **given: Any) -> None:
 
 
 @click.command("import", help="Write a new checkpoint with the content of CHECKPOINT, DIR/BASE-STEP, and the rows of "
-                              "FROM. FROM is the directory of an export, or Parquet, npy or TSV files. "
-                              "CHECKPOINT is not changed.")
+                              "FROM. FROM is the directory of an export, or Parquet, npy or TSV files.")
 @click.argument("source", metavar="FROM")
 @click.option("--into", required=True, metavar="CHECKPOINT", help="Checkpoint to start from.")
 @_table
@@ -70,7 +69,7 @@ def import_command(source: str, as_json: bool, **given: Any) -> None:
 
 
 @click.command("rename", help="Write a new full checkpoint with the content of CHECKPOINT, DIR/BASE-STEP, and new "
-                              "names of tables. CHECKPOINT is not changed.")
+                              "names of tables.")
 @click.argument("checkpoint", metavar="CHECKPOINT")
 @click.argument("names", metavar="OLD=NEW...", nargs=-1, required=True)
 @click.option("--to", default=None, metavar="DIR/BASE-STEP",
@@ -96,8 +95,7 @@ def rename_command(checkpoint: str, names: Tuple[str, ...], to: Optional[str], a
 @click.argument("checkpoint", metavar="CHECKPOINT")
 @click.option("--to", required=True, metavar="DIR", type=click.Path(), help="Directory of the updates.")
 @click.option("--keep", default=256, show_default=True, type=click.IntRange(0, 1000000),
-              help="Maximum number of deltas after a full update. Older files are removed when a full update is "
-                   "written.")
+              help="Maximum number of deltas after a full update. A full update removes older files.")
 @as_json_option
 def export_delta_command(checkpoint: str, to: str, keep: int, as_json: bool) -> None:
     """Export updates and print one line for each file."""

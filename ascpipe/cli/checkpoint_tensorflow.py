@@ -9,7 +9,7 @@ from ascpipe.logs import counted
 
 @click.command("from-tensorflow",
                help="Write a checkpoint with tables from CHECKPOINT, which TensorFlow's Saver wrote. Repeat --variable "
-                    "and --table for each embedding variable. Other variables are copied. CHECKPOINT is not changed.")
+                    "and --table for each embedding variable. Other variables are copied.")
 @click.argument("checkpoint", metavar="CHECKPOINT")
 @click.option("--variable", "names", multiple=True, required=True, metavar="NAME",
               help="Name of an embedding variable, such as scope/embedding_weights.")
@@ -46,12 +46,13 @@ def from_command(checkpoint: str, names: Tuple[str, ...], tables: Tuple[str, ...
 
 
 @click.command("to-tensorflow",
-               help="Write a checkpoint for TensorFlow's Saver from CHECKPOINT, DIR/BASE-STEP. Repeat --table and "
-                    "--variable for each table. Row i of a variable is the row of key i. Other variables are copied. "
-                    "CHECKPOINT is not changed.")
+               help="Write a checkpoint for TensorFlow's Saver from CHECKPOINT, DIR/BASE-STEP. Row i of a variable is "
+                    "the row of key i. Other variables are copied. Repeat --table and --variable for each table. For "
+                    "tables of feature columns, CHECKPOINT contains the names of the variables.")
 @click.argument("checkpoint", metavar="CHECKPOINT")
-@click.option("--table", "tables", multiple=True, required=True, metavar="TABLE", help="Name of a table.")
-@click.option("--variable", "names", multiple=True, required=True, metavar="NAME",
+@click.option("--table", "tables", multiple=True, metavar="TABLE",
+              help="Name of a table. Default: all tables, which then must be tables of feature columns.")
+@click.option("--variable", "names", multiple=True, metavar="NAME",
               help="Name of the variable of the table.")
 @click.option("--rows", multiple=True, type=click.IntRange(1, 1 << 31), metavar="N",
               help="Number of rows of the variable; rows without a key become zeros. One value per table. Default: the "
@@ -66,7 +67,7 @@ def to_command(checkpoint: str, tables: Tuple[str, ...], names: Tuple[str, ...],
     if len(names) != len(tables) or len(rows) not in (0, len(tables)):
         raise click.UsageError("there are {} --table, {} --variable and {} --rows; pass one --variable for each "
                                "--table, and --rows for each or none".format(len(tables), len(names), len(rows)))
-    wanted = [Table(*each) for each in zip(tables, names, rows or [None] * len(tables))]
+    wanted = [Table(*each) for each in zip(tables, names, rows or [None] * len(tables))] or None
     with bar("to-tensorflow") as progress:
         found = given_back(Request(checkpoint, wanted, to), progress)
     shown(found._asdict(), ["{}  variable {}: {}, {} without a key, slots {}".format(

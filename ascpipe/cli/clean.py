@@ -88,7 +88,7 @@ def kept_for_this_user(cache_dir: str) -> List[Tuple[str, str]]:
 
 def _refuse_where_a_daemon_lives() -> None:
     from ascpipe.control.client import running_daemons
-    from ascpipe.daemon.run_directory import owner_of
+    from ascpipe.control.lock import owner_of
     from ascpipe.errors import DaemonError
 
     living = running_daemons()

@@ -64,7 +64,7 @@ def index(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
         click.echo(json.dumps({"files": shown}, indent=2))
 
 
-@command.command("head", help="Show the first records, and the feature specs or field types that describe them.")
+@command.command("head", help="Show the first records, and the feature specs that describe them.")
 @_files
 @click.option("--records", default=3, show_default=True, type=click.IntRange(1, 100000),
               help="Total number of records.")
@@ -153,8 +153,7 @@ def check(files: Tuple[str, ...], header: bool, no_quotes: bool, as_json: bool) 
         sys.exit(_FAILED)
 
 
-@command.command("convert", help="Convert TFRecord, CSV, TSV or Parquet files into one file of another format. The "
-                                 "output appears when it is complete. An existing file is replaced only with --force.")
+@command.command("convert", help="Convert TFRecord, CSV, TSV or Parquet files into one file of another format.")
 @click.argument("files", metavar="IN...", nargs=-1, required=True)
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--to", default=None, type=click.Choice(["tfrecord", "csv", "tsv", "parquet"]),

@@ -1,4 +1,5 @@
 """Command ``ascpipe doctor``, which checks the requirements of a daemon and a trainer, and recommends solutions."""
+import contextlib
 import importlib.util
 import json
 import os
@@ -15,9 +16,11 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Tuple
 import click
 
 from ascpipe import __version__, names
+from ascpipe.cli.versions import installed
 from ascpipe.errors import AscpipeError
 from ascpipe.layout.kernel_library import COMPILERS
 from ascpipe.logs import counted, one_line
+from ascpipe.ranks import HOROVOD_VERSION
 from ascpipe.shm.memory import Places
 
 OK = "ok"
@@ -28,6 +31,7 @@ PROBLEM = "problem"
 _SUPPORTED = {(3, 7): ("1.15", "1.15.5"), (3, 10): ("2.15", "2.15.1"), (3, 11): ("2.15", "2.15.1")}
 _LEAST_FILES = 4096  # a daemon raises its limit to 65536 or the hard limit
 _LEAST_MEMORY = 1 << 30
+_ANSWER_S = 2.0  # a daemon that a signal has stopped must not block the command
 _GIB = float(1 << 30)
 _TOLD = ("avx", "avx2", "fma", "avx512f")  # instruction sets to report
 _BUILD = "make build, in the tree of ascpipe"
@@ -77,7 +81,7 @@ def findings(places: Places = Places()) -> List[Finding]:  # noqa: B008  (immuta
         ("Python", python), ("TensorFlow", tensorflow), ("ops", ops), ("processor", processor),
         ("shared memory", lambda: shared_memory(places)), ("memory", lambda: memory_limits(places)),
         ("limits", limits), ("settings", settings), ("metrics", metrics), ("run directory", run_directories),
-        ("kernels", kernels))
+        ("kernels", kernels), ("ranks", ranks))
     found: List[Finding] = []
     for subject, look in looks:
         try:
@@ -114,14 +118,7 @@ def tensorflow() -> Iterator[Finding]:
 
 def tensorflow_version() -> Any:
     """Return the version of the TensorFlow distribution, or None if TensorFlow is not installed."""
-    import importlib_metadata
-
-    for name in ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"):
-        try:
-            return importlib_metadata.version(name)
-        except importlib_metadata.PackageNotFoundError:
-            continue
-    return None
+    return installed("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
 
 
 def ops() -> Iterator[Finding]:
@@ -285,6 +282,19 @@ def run_directories() -> Iterator[Finding]:
                       "the next daemon removes them, or `ascpipe clean`")
 
 
+def compiling_daemons() -> List[str]:
+    """Return the names of the running daemons that compile kernels now."""
+    from ascpipe.control import messages
+    from ascpipe.control.client import ask, running_daemons
+
+    found = []
+    for name in running_daemons():
+        with contextlib.suppress(AscpipeError):  # the daemon has just exited, or does not answer
+            if ask(names.run_dir(name), messages.Status(), _ANSWER_S).get("compiling"):
+                found.append(name)
+    return found
+
+
 def kernels() -> Iterator[Finding]:
     """Check the cache of compiled kernels."""
     from ascpipe.config import load_settings
@@ -296,7 +306,11 @@ def kernels() -> Iterator[Finding]:
     if os.path.isdir(folder):
         make_safe_dir(folder)  # the folder exists, so this call only checks it
     library = kernel_cache.library(folder, os.environ)
-    if not library and (not os.path.isdir(folder) or not kernel_cache.count(folder)):
+    by = [] if library else compiling_daemons()
+    if by:
+        yield Finding("kernels", OK, "being compiled by daemon {}; the first batch waits a minute or two, longer on a "
+                                     "busy machine".format(", ".join(map(repr, by))))
+    elif not library and (not os.path.isdir(folder) or not kernel_cache.count(folder)):
         reason = why_not_writable(folder)
         if reason:
             yield Finding("kernels", PROBLEM, "not compiled, and cannot be compiled: {}".format(reason),
@@ -318,6 +332,17 @@ def kernels() -> Iterator[Finding]:
     if others:
         yield Finding("kernels", OK, "of {} there, too (`ascpipe clean` removes them)".format(
             counted(len(others), "other version")))
+
+
+def ranks() -> Iterator[Finding]:
+    """Check the version of Horovod, which only several ranks need."""
+    version = installed("horovod")
+    if version is None:
+        yield Finding("ranks", OK, "Horovod is not installed; only `ascpipe run --ranks` needs it (make ranks)")
+    elif version == HOROVOD_VERSION:
+        yield Finding("ranks", OK, "Horovod {}".format(version))
+    else:
+        yield Finding("ranks", WARNING, "Horovod {}, but ranks need {}".format(version, HOROVOD_VERSION), "make ranks")
 
 
 def _limit(value: int) -> str:

@@ -1,7 +1,7 @@
 """Command ``ascpipe explain``, which prints the meaning of an error code, the consequences for data and the recommended
 action.
 """
-import difflib
+import itertools
 import json
 import re
 import textwrap
@@ -14,6 +14,7 @@ from ascpipe.errors.usage_explanations import EXPECTED
 
 _WIDTH = 100
 _MARKDOWN_WIDTH = 100
+_MOST_SIMILAR = 3  # codes to suggest for a code that does not exist
 _HEAD = """# Errors
 
 Every error of ascpipe has a stable code. `ascpipe explain E122` explains the code E122. This page
@@ -59,10 +60,21 @@ def known(code: str) -> str:
     name = code.strip().rstrip(":").upper()
     name = name if name.startswith("E") else "E" + name
     if name not in EXPLANATIONS:
-        near = difflib.get_close_matches(name, EXPLANATIONS, 3)
-        raise click.BadParameter("there is no code {!r}{}".format(
-            code, "; there are " + ", ".join(near) if near else ""), param_hint="CODE")
+        raise click.BadParameter("there is no code {!r}. {}`ascpipe explain` lists all codes".format(
+            code, "".join("Did you mean {}? ".format(", ".join(near)) for near in [_similar(name)] if near)),
+            param_hint="CODE")
     return name
+
+
+def _similar(name: str) -> List[str]:
+    """Return the existing codes that differ from ``name`` in the fewest digits, nearest numbers first. The list is
+    empty if ``name`` is not a code.
+    """
+    if not name[1:].isdigit():
+        return []
+    return sorted(EXPLANATIONS, key=lambda code: (
+        sum(one != other for one, other in itertools.zip_longest(name, code)),
+        abs(int(code[1:]) - int(name[1:]))))[:_MOST_SIMILAR]
 
 
 def lines(name: str, found: Explanation) -> List[str]:

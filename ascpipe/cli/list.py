@@ -8,6 +8,7 @@ from ascpipe import names
 from ascpipe.cli import printing
 from ascpipe.control import messages
 from ascpipe.control.client import ask, running_daemons
+from ascpipe.control.lock import holder_of
 from ascpipe.errors import DaemonError, MessageError, NotRunningError
 
 _TIMEOUT_S = 2.0  # a daemon stopped by a signal must not block the list
@@ -39,8 +40,9 @@ def daemons() -> List[Dict[str, Any]]:
         except NotRunningError:  # the daemon has just exited
             continue
         except (DaemonError, MessageError) as error:
-            found.append({"name": name, "state": _SILENT, "pid": None, "private": names.is_private_name(name),
-                          "trainer": None, "uptime_s": None, "problem": str(error)})
+            found.append({"name": name, "state": _SILENT, "pid": holder_of(names.run_dir(name)),
+                          "private": names.is_private_name(name), "trainer": None, "uptime_s": None,
+                          "problem": str(error)})
         else:
             trainer = status["trainer"]
             found.append({"name": name, "state": status["state"], "pid": status["pid"], "private": status["private"],

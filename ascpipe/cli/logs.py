@@ -21,7 +21,7 @@ _DAEMON = "daemon"
 _ENDING = ".log"
 
 
-@click.command("logs", help="Print the log of a daemon or worker. The process may have exited.")
+@click.command("logs", help="Print the log of a daemon or worker, even after its exit.")
 @name_option
 @click.option("--worker", default=None, metavar="WORKER",
               help="Print the log of this worker, such as key-0, table-0, disk-0 or template-0.")

@@ -71,7 +71,11 @@ def show(program: str, args: Sequence[str], columns: str, ranks: int, timeout_s:
              ["tables: rows in shared memory", human(plan["host_bytes"])],
              ["tables: keys, in the daemon", human(plan["key_bytes"])],
              [counted(plan["rings"], "ring") + ", in shared memory", human(plan["ring_bytes"])],
+             ["shared memory in all", human(plan["shared_bytes"])],
              ["memory in all", human(plan["memory_bytes"])], ["disk", human(plan["disk_bytes"])]]
+    if ranks > 1:
+        total += [["shared memory of one rank", human(plan["shared_bytes"] / ranks)],
+                  ["memory of one rank", human(plan["memory_bytes"] / ranks)]]
     printing.show([], [
         (title, ["table", "keys", "dim", "row bytes", "device", "host", "disk", "keys' bytes"], rows),
         ("this machine{}".format(", {} ranks".format(ranks) if ranks > 1 else ""), ["", "at most"], total)])
@@ -126,6 +130,7 @@ def planned(told: Mapping[str, Any], ranks: int, ring_bytes: int) -> Dict[str, A
         - ``tables``: for each table, name, ``keys`` (0: no limit), ``dim``, ``directories``, and the ``plan.sizes`` of
           one rank's share
         - ``ranks``; ``rings`` and ``ring_bytes``: number and maximum total size of the rings of all ranks
+        - ``shared_bytes``: the part of ``memory_bytes`` in /dev/shm
         - ``device_bytes``, ``host_bytes``, ``disk_bytes``, ``key_bytes``, ``memory_bytes``: totals of all ranks
     """
     tables: List[Dict[str, Any]] = []
@@ -142,7 +147,9 @@ def planned(told: Mapping[str, Any], ranks: int, ring_bytes: int) -> Dict[str, A
     rings = told["rings"] * ranks * (2 if ranks > 1 else 1)  # with several ranks, a stream also has a local ring
     sums = {name: ranks * sum(table[name] for table in tables) for name in _SUMS}
     sums["memory_bytes"] += rings * ring_bytes
-    return {"ranks": ranks, "tables": tables, "rings": rings, "ring_bytes": rings * ring_bytes, **sums}
+    shared = sums["host_bytes"] + sums["key_bytes"] + rings * ring_bytes
+    return {"ranks": ranks, "tables": tables, "rings": rings, "ring_bytes": rings * ring_bytes, "shared_bytes": shared,
+            **sums}
 
 
 def machine(plan: Mapping[str, Any]) -> Machine:
@@ -167,7 +174,7 @@ def warnings_of(plan: Mapping[str, Any], here: Machine) -> List[str]:
     if plan["memory_bytes"] > here.memory_bytes:
         found.append("full tables need {} of memory, but {}. Reduce host_vocabulary_size, or move rows to disk with "
                      "ssd_vocabulary_size".format(human(plan["memory_bytes"]), here.memory_text))
-    shared = plan["host_bytes"] + plan["key_bytes"] + plan["ring_bytes"]
+    shared = plan["shared_bytes"]
     if shared > here.shm_bytes:
         found.append("shared memory has {} free, and up to {} are shared. ascpipe uses memfds instead; to use shared "
                      "memory, enlarge {} (Docker: --shm-size)".format(

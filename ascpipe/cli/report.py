@@ -12,12 +12,12 @@ from ascpipe.control import run_record
 @click.argument("run", required=False, metavar="[RUN]")
 @click.option("--last", is_flag=True, help="Use the newest run.")
 @click.option("--html", "path", type=click.Path(dir_okay=False, writable=True), default=None, metavar="FILE",
-              help="HTML file to write. The file loads nothing from other files or hosts.")
+              help="HTML file to write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures of the run as JSON.")
 def command(run: Optional[str], last: bool, path: Optional[str], as_json: bool) -> None:
     """Read the record that the daemon has written, and write the statistics of the run."""
-    from ascpipe.report.advice import advice_of
-    from ascpipe.report.figures import figures_of, other_records, record_of
+    from ascpipe.figures.advice import advice_of
+    from ascpipe.report.figures import figures_of, is_running, other_records, record_of
     from ascpipe.report.page import page
 
     if path is None and not as_json:
@@ -26,7 +26,7 @@ def command(run: Optional[str], last: bool, path: Optional[str], as_json: bool) 
         click.echo("\n".join(run_record.names()) or "there are no recorded runs in {}".format(run_record.base_dir()))
         return
     record = record_of(run, last)
-    figures = figures_of(record, other_records(record))
+    figures = figures_of(record, other_records(record), running=is_running(record))
     advice = advice_of(figures)
     if as_json:
         click.echo(json.dumps({**figures, "advice": [one._asdict() for one in advice]}, indent=2))

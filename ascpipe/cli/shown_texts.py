@@ -15,12 +15,14 @@ from ascpipe.cli.text_data import (
     file_json,
     first_texts,
 )
-from ascpipe.data.fields import Field, merged
+from ascpipe.data.fields import Field, feature_lines, looks_like_names, merged
 from ascpipe.data.files import DataFile, record_format_of
+from ascpipe.errors import DataError
 from ascpipe.logs import counted, one_line
 
 _MB = 1e6
 _SHOWN_BYTES = 40  # maximum length of a field
+_COMPARED = 3  # number of records that are read to recognize a header
 
 
 def show_head(files: Sequence[DataFile], settings: Tuple[bool, bool], records: int, as_json: bool) -> None:
@@ -48,6 +50,8 @@ def show_head(files: Sequence[DataFile], settings: Tuple[bool, bool], records: i
                 [one_line(name), types.get(name) or "-", _text(value)] for name, value in texts.items()])])
     if not shown:
         printing.show(["the files have no records"], [])
+    elif fields:
+        _print_features(files, settings, fields, sum(texts is not None for _, _, texts, _ in shown))
 
 
 def show_check(files: Sequence[DataFile], settings: Tuple[bool, bool], as_json: bool) -> bool:
@@ -72,7 +76,9 @@ def show_check(files: Sequence[DataFile], settings: Tuple[bool, bool], as_json: 
         if difference is not None:
             click.echo(one_line("BAD  {}".format(difference)))
         if fields:
-            _print_fields(fields, sum(one.records for one in checked))
+            records = sum(one.records for one in checked)
+            _print_fields(fields, records)
+            _print_features(files, settings, fields, records)
     return difference is None and not any(one.problems for one in checked)
 
 
@@ -91,6 +97,26 @@ def _print_check(one: CheckedText) -> None:
 def _print_fields(fields: Sequence[Field], records: int) -> None:
     printing.show([], [("fields of {}".format(counted(records, "record")), ["field", "type", "missing"], [
         [one_line(one.name), one.type or "-", str(records - one.records)] for one in fields])])
+
+
+def _print_features(files: Sequence[DataFile], settings: Tuple[bool, bool], fields: Sequence[Field],
+                    records: int) -> None:
+    """Print feature specs, or a hint that ``--header`` is missing."""
+    if not settings[0] and _has_names(files[0], settings):
+        printing.show(["# record 0 looks like field names. For the feature specs, pass --header"], [])
+        return
+    printing.show(["# feature specs of {}".format(counted(records, "record")),
+                   *feature_lines(fields, records, header=settings[0])], [])
+
+
+def _has_names(file: DataFile, settings: Tuple[bool, bool]) -> bool:
+    """Return whether the first record of a file looks like a header. Return False if the records cannot be read."""
+    try:
+        shown, _ = first_texts([file], settings, _COMPARED)
+    except DataError:
+        return False
+    records = [list(texts.values()) for _, _, texts, _ in shown if texts is not None]
+    return len(records) == len(shown) and looks_like_names(records[0], records[1:])
 
 
 def _record_json(one: Shown) -> Dict[str, Any]:

@@ -7,14 +7,16 @@ import click
 
 from ascpipe.cli import printing
 from ascpipe.cli.chosen import chosen, name_option
-from ascpipe.control import messages
+from ascpipe.control import messages, saves
 from ascpipe.control.client import ask
+from ascpipe.figures.rates import absent
 from ascpipe.figures.summary import state_of
 from ascpipe.logs import counted
+from ascpipe.names import RunDir
 
 _TABLE_COLUMNS = [
-    "table", "keys", "rows", "of", "on device", "dim", "batches", "hit rate", "swapped in", "evicted", "host MiB",
-    "waits for saves"]
+    "table", "keys", "rows", "of at most", "on device", "dim", "batches", "hit rate", "swapped in", "evicted",
+    "host MiB", "waits for saves"]
 _RING_COLUMNS = [
     "stream", "channel", "depth", "of", "frames", "parked", "submitted", "dropped", "trained", "MiB used"]
 _DISK_COLUMNS = [
@@ -31,11 +33,18 @@ _LATE_S = 0.1  # shorter delays of a rank are not shown
 def command(name: Optional[str], as_json: bool) -> None:
     """Query the daemon once. Only the supervisor handles the query, so training is not delayed."""
     run = chosen(name)
-    status = {**ask(run, messages.Status()), "logs": run.path}
+    status = with_files(run, ask(run, messages.Status()))
     if as_json:
         click.echo(json.dumps(status, indent=2))
         return
     printing.show(headlines(status), tables(status))
+
+
+def with_files(run: RunDir, status: Dict[str, Any]) -> Dict[str, Any]:
+    """Return an answer to ``status`` with ``logs``, the folder of logs, and ``last_save``, the newest checkpoint of the
+    session, or None.
+    """
+    return {**status, "logs": run.path, "last_save": saves.newest(run)}
 
 
 def headlines(status: Dict[str, Any]) -> List[str]:
@@ -49,6 +58,10 @@ def headlines(status: Dict[str, Any]) -> List[str]:
     lines += _of_ranks(status["exchanges"])
     if status["failure"]:
         lines.append("failed: {}".format(status["failure"]))
+    save = status.get("last_save")
+    if save is not None:
+        lines.append("last checkpoint: {}, {} ago".format(
+            save["checkpoint"], printing.duration(max(0.0, time.time() - save["at"]))))
     lines += ["eviction log: {} of table {!r} could not be written".format(
         counted(table["unlogged"], "line"), table["name"]) for table in status["tables"] if table.get("unlogged")]
     if status["trace"]["spans"]:
@@ -78,10 +91,11 @@ def tables(status: Dict[str, Any]) -> List[Any]:
     found = [
         ("workers", ["worker", "pid", "restarts", "state"], [
             ["{} {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"), str(worker["restarts"]),
-             state_of(worker, status["state"])]
+             state_of(worker, status)]
             for worker in status["workers"]]),
         ("tables", _TABLE_COLUMNS, [
-            [table["name"], str(table["keys"]), str(table["rows"]), str(table["home_rows"] or table["device_rows"]),
+            [table["name"], str(table["keys"]), str(table["rows"]),
+             str(table["disk_slots"] or table["home_rows"] or table["device_rows"]),
              str(table["device_rows"]), str(table["dim"]), str(table["batches"]), _percent(table["hit_rate"]),
              str(table["loads"]), str(table["evicted"]), "{:.1f}".format(table["host_bytes"] / 2**20),
              str(table["save_waits"])]
@@ -103,8 +117,9 @@ def tables(status: Dict[str, Any]) -> List[Any]:
              "-" if ring["channel"] == "local" else str(ring["trained"]),
              "{:.1f} of {:.1f}".format(ring["used_bytes"] / 2**20, ring["arena_bytes"] / 2**20)]
             for ring in status["rings"]]),
-        ("waits", ["who", "", "waits for", "table", "ticket", "sleeps", "late"], [
-            [wait["who"], "asleep" if wait["asleep"] else "awake", wait["waits_for"], wait["table"] or "",
+        ("waits", ["who", "", "waits for", "table", "run:batch", "sleeps", "late"], [
+            [wait["who"], "-" if wait["who"] in absent(status) else "asleep" if wait["asleep"] else "awake",
+             wait["waits_for"], wait["table"] or "",
              printing.ticket_text(wait["ticket"]) if wait["ticket"] else "", str(wait["sleeps"]), str(wait["late"])]
             for wait in status["waits"]]),
     ]

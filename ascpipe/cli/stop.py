@@ -15,16 +15,17 @@ TIMEOUT_S = 30.0  # freeing large memory takes time
 _PAUSE_S = 0.01
 
 
-@click.command("stop", help="Stop a daemon and wait until it has exited.")
+@click.command("stop", help="Stop a daemon and wait until it has exited. If it serves a trainer, the "
+                            "training fails with E113.", short_help="Stop a daemon.")
 @click.option("--name", default=None, help="Name of the daemon to stop. Default: $ASCPIPE_NAME, otherwise 'default'.")
 def command(name: Optional[str]) -> None:
-    """Stop the daemon. A trainer that uses the daemon then raises an error."""
+    """Stop the daemon. If it serves a trainer, the training fails with E113."""
     run = chosen(name, or_the_only=False)
     pid = ask(run, messages.Stop())["pid"]
     deadline = time.monotonic() + TIMEOUT_S
     while is_held(run) or _is_there(pid):
         if time.monotonic() > deadline:
-            raise NoAnswerError(run.name, "stop", TIMEOUT_S)
+            raise NoAnswerError(run.name, pid, "stop", TIMEOUT_S)
         time.sleep(_PAUSE_S)
     click.echo("ascpipe: daemon {!r} stopped".format(run.name))
 

@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
 @click.option("--name", "given", multiple=True,
               help="Name of a daemon; repeatable. Default: the same daemon as for `ascpipe status`.")
 @click.option("--all", "of_all", is_flag=True,
-              help="Use all daemons of this user that record spans, for example the daemons of all ranks.")
+              help="Use all daemons of this user that record spans.")
 @click.option("--output", required=True, type=click.Path(dir_okay=False), help="File to write.")
 @click.option("--merge", default=None, type=click.Path(exists=True, dir_okay=False),
               help="TensorFlow timeline to add. Activity of ascpipe more than 0.1 s before or after this timeline is "

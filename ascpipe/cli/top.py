@@ -15,6 +15,7 @@ import click
 from ascpipe.cli.chosen import chosen, name_option
 from ascpipe.cli.keys import names_in
 from ascpipe.cli.stats import watched
+from ascpipe.cli.status import with_files
 from ascpipe.cli.top_screen import SORTS, View, drawn, pressed, printed
 from ascpipe.figures.summary import summary
 from ascpipe.names import RunDir
@@ -22,7 +23,7 @@ from ascpipe.names import RunDir
 
 @click.command("top", help="Show a live view of a daemon; q or Ctrl-C quits.")
 @name_option
-@click.option("--once", is_flag=True, help="Print all figures of one second. The output may be a file or a pipe.")
+@click.option("--once", is_flag=True, help="Print all figures of one second.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per second, like `ascpipe stats --json`.")
 @click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True, help="Order of the tables.")
 @click.option("--filter", "query", default="", metavar="TEXT", help="Show only tables whose names contain TEXT.")
@@ -47,7 +48,7 @@ def _print(run: RunDir, looks: List[Dict[str, Any]], view: View, *, as_json: boo
         click.echo(json.dumps(summary(looks)))
     else:
         width = shutil.get_terminal_size().columns  # 80 for a pipe, unless COLUMNS is set
-        click.echo("\n".join(printed({**looks[-1], "logs": run.path}, looks, view, width)))
+        click.echo("\n".join(printed(with_files(run, looks[-1]), looks, view, width)))
 
 
 class _LeftError(Exception):
@@ -77,7 +78,7 @@ class _Live:
 
         if self._looks:
             width, height = self._live.console.size
-            status = {**self._looks[-1], "logs": self._run.path}
+            status = with_files(self._run, self._looks[-1])
             lines, self._view = drawn(status, self._looks, self._view, width, height)
             self._live.update(Group(*(Text(text, style, no_wrap=True) for text, style in lines)), refresh=True)
 

@@ -22,7 +22,8 @@ _DETAILS = (("keys", "keys"), ("rows", "rows"), ("rows on the device, at most", 
             ("evicted", "evicted"), ("read from disk", "fetches"), ("written to disk", "spills"),
             ("waits for the disk", "disk_waits"), ("waits for saves", "save_waits"),
             ("bytes on the host", "host_bytes"))
-_HELP = "q ends  arrows PgUp PgDn  Enter: one table  s: sort  r: reverse  /: filter"
+#: with the numbers of lines in front, the text fits into 80 columns
+_HELP = "q ends  arrows PgUp PgDn  Enter table  s sort  r reverse  / filter"
 
 Line = Tuple[str, str]  #: text, and its style for rich: "", "bold" or "reverse"
 
@@ -146,7 +147,7 @@ def screen(status: Dict[str, Any], looks: List[Dict[str, Any]], view: View = USU
     awake = busy(looks)
     waits = {wait["who"]: wait["waits_for"] for wait in status["waits"]}
     processes = [("{} worker {}".format(worker["kind"], worker["index"]), str(worker["pid"] or "-"),
-                  state_of(worker, status["state"])) for worker in status["workers"]]
+                  state_of(worker, status)) for worker in status["workers"]]
     if status["trainer"] is not None:
         processes.insert(0, ("trainer", str(status["trainer"]["pid"]), ""))
     found = [
@@ -185,25 +186,39 @@ def _part_lines(part: Any, width: int, title: str = "") -> List[Line]:
 
 def _body(status: Dict[str, Any], parts: Sequence[Any], view: View, width: int) -> Tuple[List[Line], Tuple[int, int]]:
     """Return the lines that the user can scroll, and the line numbers of the selected table."""
-    body: List[Line] = [(line, "") for text in headlines(status)[1:] for line in wrapped(one_line(text), width)]
+    failed, others = _notes(status, width)
+    body = [*failed, *(line for part in parts if part[0] == "processes" for line in _part_lines(part, width))]
+    tables, at = _tables(next((part for part in parts if part[0] == "tables"), None), view, width, len(body))
+    body += tables
     for part in parts:
-        if part[0] != "tables":
+        if part[0] not in ("processes", "tables"):
             body += _part_lines(part, width)
-    tables = [part for part in parts if part[0] == "tables"]
+    return [*body, ("", ""), *others], at
+
+
+def _notes(status: Dict[str, Any], width: int) -> Tuple[List[Line], List[Line]]:
+    """Return the lines about the failure of the session, and all other lines of ``headlines`` but the first."""
+    found: Tuple[List[Line], List[Line]] = ([], [])
+    for text in headlines(status)[1:]:
+        found[not text.startswith("failed: ")].extend((line, "") for line in wrapped(one_line(text), width))
+    return found
+
+
+def _tables(part: Any, view: View, width: int, above: int) -> Tuple[List[Line], Tuple[int, int]]:
+    """Return the lines about tables, and the line numbers of the selected table if ``above`` lines precede."""
     title = "tables by {}{}{}".format(
         next(name for name, field in TABLE_COLUMNS if field == view.sort), ", reversed" if view.reverse else "",
         " with {!r} in the name".format(view.query) if view.query else "")
-    if not tables:
-        body += [(line, "") for line in wrapped(title + ": none", width)] if view.query else []
-        return body, (0, 0)
-    _, columns, rows = tables[0]
+    if part is None:
+        return [(line, "") for line in wrapped(title + ": none", width)] if view.query else [], (0, 0)
+    _, columns, rows = part
     told = fitted(columns, [list(map(one_line, row)) for row in rows], max(1, width - 2))
-    body += [("", ""), *((line, "bold") for line in wrapped(one_line(title), width))]
+    body: List[Line] = [("", ""), *((line, "bold") for line in wrapped(one_line(title), width))]
     body += [("  " + line, "bold") for line in told.head]
     at = (0, 0)
     for number, row in enumerate(told.rows):
         if number == view.selected:
-            at = (len(body), len(body) + len(row) - 1)
+            at = (above + len(body), above + len(body) + len(row) - 1)
         mark, style = ("> ", "reverse") if number == view.selected else ("  ", "")
         body += [((mark if index == 0 else "  ") + line, style) for index, line in enumerate(row)]
     return body, at

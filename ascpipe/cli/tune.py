@@ -12,7 +12,7 @@ from ascpipe.control import run_record
 from ascpipe.logs import one_line
 
 if TYPE_CHECKING:
-    from ascpipe.report.advice import Advice
+    from ascpipe.figures.advice import Advice
 
 
 @click.command("tune", help="Print what to change for the next run, with the expected gain. The default is the newest "
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(run: Optional[str], last: bool, trial: Optional[str], as_json: bool) -> None:
     """Print the recommendations from a run's report, or the result of a trial."""
-    from ascpipe.report.advice import advice_of
+    from ascpipe.figures.advice import advice_of, gain_text
     from ascpipe.report.figures import figures_of, record_of
-    from ascpipe.report.page import gain_text
 
     record = record_of(run, last)
     advice = advice_of(figures_of(record))
@@ -46,8 +45,8 @@ def command(run: Optional[str], last: bool, trial: Optional[str], as_json: bool)
 
 def _try(record: run_record.Record, advice: "List[Advice]", trial: str, as_json: bool) -> None:
     """Run a command with the first recommended setting. Print the differences between the two runs."""
+    from ascpipe.figures.advice import gain_text
     from ascpipe.report.figures import figures_of, record_of
-    from ascpipe.report.page import gain_text
     from ascpipe.report.trial import changes, gain
 
     one = next((one for one in advice if one.setting is not None), None)

@@ -1,8 +1,20 @@
 """Version information for bug reports, printed by ``ascpipe --version --verbose``."""
 import platform
-from typing import List
+from typing import List, Optional
 
 from ascpipe.errors import AscpipeError
+
+
+def installed(*packages: str) -> Optional[str]:
+    """Return the version of the first installed package, without an import of the package, or None."""
+    import importlib_metadata
+
+    for name in packages:
+        try:
+            return str(importlib_metadata.version(name))
+        except importlib_metadata.PackageNotFoundError:
+            continue
+    return None
 
 
 def lines() -> List[str]:

@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from ascpipe import names
 from ascpipe.control import codec, fdsocket, messages
 from ascpipe.control.child import Stops
-from ascpipe.control.lock import is_held, is_listening
+from ascpipe.control.lock import holder_of, is_held, is_listening
 from ascpipe.errors import MessageError, NoAnswerError, NotRunningError
 from ascpipe.names import RunDir
 
@@ -53,7 +53,7 @@ def asked(run: RunDir, body: messages.Body, timeout_s: float = TIMEOUT_S) -> Ite
         if answer is not None:
             break
         if time.monotonic() >= deadline:
-            raise NoAnswerError(run.name, messages.verb_of(body), timeout_s)
+            raise NoAnswerError(run.name, holder_of(run) or "?", messages.verb_of(body), timeout_s)
         time.sleep(_RETRY_S)
     try:
         yield _body_of(answer[0], request_id), answer[1]
@@ -84,7 +84,7 @@ def _exchange(sock: socket.socket, run: RunDir, request: bytes, deadline: float,
         if not poll.poll(1 + int(1000 * min(_CHECK_S, max(0.0, deadline - time.monotonic())))):
             check_running(run)
             if stops.seconds() >= TIMEOUT_S:
-                raise NoAnswerError(run.name, verb, TIMEOUT_S)
+                raise NoAnswerError(run.name, pid, verb, TIMEOUT_S)
             continue
         try:
             answer, ancillary, _, _ = sock.recvmsg(codec.MESSAGE_BYTES + 1, fdsocket.ANCILLARY_BYTES,

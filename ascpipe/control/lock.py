@@ -4,10 +4,11 @@ The kernel releases the lock when that process exits. Cleaners of /tmp or users 
 that listens on the lifeline also counts as the daemon.
 """
 import fcntl
+import json
 import os
 import socket
 import time
-from typing import Optional
+from typing import Any, Dict, Optional
 
 from ascpipe.names import RunDir
 
@@ -81,3 +82,22 @@ def is_current(fd: int, run: RunDir) -> bool:
         return False
     mine = os.fstat(fd)
     return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+
+
+def owner_of(run: RunDir) -> Dict[str, Any]:
+    """Return the content of the owner file: name, pid, uid, started. The value of an unreadable field is a
+    question mark.
+    """
+    unknown = {"pid": "?", "uid": "?", "started": "?"}
+    try:
+        with open(run.owner, encoding="utf-8") as file:
+            owner = json.load(file)
+    except (OSError, ValueError):
+        return unknown
+    return {**unknown, **owner} if isinstance(owner, dict) else unknown
+
+
+def holder_of(run: RunDir) -> Optional[int]:
+    """Return the PID of the running daemon of a run directory, or None if no daemon runs or its PID is unknown."""
+    pid = owner_of(run)["pid"] if is_held(run) else None
+    return pid if isinstance(pid, int) and pid > 0 else None

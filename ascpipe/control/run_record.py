@@ -6,16 +6,18 @@ change. The file is JSON lines, so that a killed daemon leaves all samples but t
 import contextlib
 import json
 import os
-from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ascpipe.control.saves import Save
 from ascpipe.directories import user_state
 
 FORMAT = 1
 SUFFIX = ".jsonl"
+ENDED = "ended"  #: end of a session that the daemon closed; the last sample has the failure, if there was one
+TRAINER_DIED = "trainer died"  #: end of a session whose trainer exited without a message
 #: fields of a table in a sample
 TABLE_FIELDS = ("rows", "dim", "device_rows", "home_rows", "disk_slots", "batches", "ids", "hits", "misses", "loads",
-                "evicted", "fetches", "spills", "disk_rows", "host_bytes", "save_waits")
+                "evicted", "fetches", "spills", "disk_rows", "host_bytes", "save_waits", "row_floats")
 _RING_FIELDS = ("stream", "channel", "depth", "frame_count", "trained", "parked")
 _WAIT_FIELDS = ("who", "asleep", "waits_for")
 _WORKER_FIELDS = ("kind", "index", "restarts")
@@ -30,7 +32,8 @@ class Record(NamedTuple):
         name: name of the record, ``DAEMON-RUN``.
         head: description of the run: daemon, versions, settings, machine and program.
         samples: answers to ``status``, oldest first, with only the fields of a sample, and ``saves``: the checkpoints
-            that were complete since the previous sample.
+            that were complete since the previous sample. The last sample of a closed session also has ``end``: ENDED or
+            TRAINER_DIED. In other samples, ``end`` is None.
     """
 
     name: str
@@ -43,16 +46,17 @@ def base_dir() -> str:
     return os.path.join(user_state(), "runs")
 
 
-def packed(status: Mapping[str, Any], time_s: float, saves: Sequence[Save] = ()) -> str:
+def packed(status: Mapping[str, Any], time_s: float, saves: Sequence[Save] = (), end: Optional[str] = None) -> str:
     """Return a sample as one line of a record file.
 
     Args:
         status: answer to ``status``.
         time_s: time in seconds since 1970.
         saves: checkpoints that were complete since the previous sample.
+        end: ENDED or TRAINER_DIED for the last sample of a session, otherwise None.
     """
     return json.dumps({
-        **({"saves": saves} if saves else {}),
+        **({"saves": saves} if saves else {}), **({"end": end} if end is not None else {}),
         "time": round(time_s, 1), "up": round(status["uptime_s"], 2), "failure": status["failure"],
         "tables": {table["name"]: [table[field] for field in TABLE_FIELDS] for table in status["tables"]},
         "rings": [[ring[field] for field in _RING_FIELDS] for ring in status["rings"]],
@@ -69,7 +73,7 @@ def unpacked(line: str, run: int) -> Dict[str, Any]:
         return [dict(zip(fields, one)) for one in told[part]]
 
     return {"time": told["time"], "saves": [Save(*one) for one in told.get("saves", [])], "uptime_s": told["up"],
-            "failure": told["failure"], "trainer": {"run": run},
+            "failure": told["failure"], "end": told.get("end"), "trainer": {"run": run},
             "tables": [{"name": name, **dict(zip(TABLE_FIELDS, values))} for name, values in told["tables"].items()],
             "rings": dicts("rings", _RING_FIELDS), "waits": dicts("waits", _WAIT_FIELDS),
             "workers": dicts("workers", _WORKER_FIELDS), "exchanges": told["exchanges"], "reading": told["reading"]}

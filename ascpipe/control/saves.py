@@ -2,7 +2,7 @@
 import json
 import logging
 import os
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ascpipe.names import RunDir
 
@@ -59,6 +59,18 @@ def read(run: RunDir) -> List[Save]:
         return []
     return [Save(str(one[0]), float(one[1]), float(one[2]), *one[3:]) for one in found if _is_valid(one)] \
         if isinstance(found, list) else []
+
+
+def newest(run: RunDir) -> Optional[Dict[str, Any]]:
+    """Return the newest checkpoint of the last session as a dict for JSON, or None if the session has saved none.
+
+    ``checkpoint`` is its absolute path, and ``at`` the time at which it was complete, in seconds since 1970.
+    """
+    found = read(run)
+    if not found:
+        return None
+    save = found[-1]
+    return {"checkpoint": save.prefix, "at": save.at, "seconds": save.seconds, "bytes": save.bytes, "kind": save.kind}
 
 
 def _is_valid(entry: Any) -> bool:

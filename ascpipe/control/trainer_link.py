@@ -14,7 +14,7 @@ from ascpipe import __version__, errors, names
 from ascpipe.config import METRICS_SUFFIX, Settings, load_settings
 from ascpipe.control import child, fdsocket, launch, messages
 from ascpipe.control.client import TIMEOUT_S, ask, check_run_directory, check_running
-from ascpipe.control.lock import is_held
+from ascpipe.control.lock import holder_of, is_held
 from ascpipe.eviction_log import path_of_rank
 from ascpipe.names import RunDir
 from ascpipe.ranks import LOCAL_RANK, daemon_of_this_rank, get_local_rank_size, get_rank_id, get_rank_size, launched
@@ -304,10 +304,10 @@ def _register(run: RunDir, layout: int, settings: Settings,
         except (FileNotFoundError, ConnectionRefusedError):
             raise errors.NotRunningError(run.name, run.path) from None
         except BlockingIOError:  # the listen queue is full
-            raise errors.NoAnswerError(run.name, "connect", _LIFELINE_TIMEOUT_S) from None
-        _expect(sock, run.name, "hello")
+            raise errors.NoAnswerError(run.name, holder_of(run) or "?", "connect", _LIFELINE_TIMEOUT_S) from None
+        _expect(sock, run, "hello")
         fdsocket.send(sock, {"verb": "trainer", "token": token})
-        _expect(sock, run.name, "known")
+        _expect(sock, run, "known")
         answer = ask(run, messages.Register(os.getpid(), layout, __version__, token))
         return TrainerLink(run, sock, token, answer, settings, process)
     except errors.ConnectionClosedError:
@@ -319,11 +319,11 @@ def _register(run: RunDir, layout: int, settings: Settings,
         raise
 
 
-def _expect(sock: socket.socket, name: str, verb: str) -> None:
+def _expect(sock: socket.socket, run: RunDir, verb: str) -> None:
     try:
         body = fdsocket.receive_body(sock, _LIFELINE_TIMEOUT_S)
     except errors.MessageTimeoutError:
-        raise errors.NoAnswerError(name, "connect", _LIFELINE_TIMEOUT_S) from None
+        raise errors.NoAnswerError(run.name, holder_of(run) or "?", "connect", _LIFELINE_TIMEOUT_S) from None
     if body.get("verb") != verb:
         raise errors.PeerRefusedError("the daemon sent {!r}; expected {!r}".format(body.get("verb"), verb))
 

@@ -1,6 +1,6 @@
 """Events of a daemon, and the actions with which ``lifecycle`` responds to events."""
 from dataclasses import dataclass
-from typing import Optional, Union
+from typing import Optional, Tuple, Union
 
 from ascpipe.daemon.worker_identity import Worker
 from ascpipe.errors import AscpipeError
@@ -38,7 +38,9 @@ class TableAdded:
 
 @dataclass(frozen=True)
 class TrainerGone:
-    """The trainer sent ``bye``, or died."""
+    """The trainer sent ``bye``, or died. ``died`` is true if it sent no message."""
+
+    died: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,17 @@ class EndWorkers:
 
 @dataclass(frozen=True)
 class CloseSession:
-    """Release the segments of the session, if there is a session."""
+    """Release the segments of the session, if there is a session.
+
+    Attributes:
+        failure: error that ended the session, or None.
+        trainer_died: whether the trainer exited without a message.
+        restarts: (worker, number of restarts in the session) of each worker that was replaced.
+    """
+
+    failure: Optional[AscpipeError] = None
+    trainer_died: bool = False
+    restarts: Tuple[Tuple[Worker, int], ...] = ()
 
 
 @dataclass(frozen=True)

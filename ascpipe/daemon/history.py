@@ -12,18 +12,20 @@ import platform
 import queue
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ascpipe import __version__, names
 from ascpipe.config import Settings
 from ascpipe.control import run_record, saves
 from ascpipe.control.client import running_daemons
+from ascpipe.daemon.events import CloseSession
 from ascpipe.directories import refusing, user_state
 from ascpipe.errors import AscpipeError
 from ascpipe.names import RunDir
 
 MOST = 720  #: maximum number of samples of a file
 _FIRST_INTERVAL_S = 1.0
+MOST_FAILURE = 1000  #: maximum length of the message of a failed session
 MOST_WAITING = 16  #: maximum number of samples that wait for the disk; later ones are dropped
 _END_TIMEOUT_S = 2.0  # maximum time for which the end of a run waits for the disk
 _IDLE_S = 60.0  # a thread without work checks this often whether its run has ended
@@ -66,12 +68,16 @@ class History:
             self._due = now + self._interval_s
             self._sample()
 
-    def end(self) -> None:
-        """Take the last sample of the run, if a run is recorded. The method waits for a limited time until the file is
-        written.
+    def end(self, close: CloseSession) -> None:
+        """Take the last sample of the run, if a run is recorded. The sample contains the end of the session.
+
+        The method waits for a limited time until the file is written.
+
+        Args:
+            close: how the session ended. The daemon's answer to ``status`` no longer contains this information.
         """
         if self._writer is not None:
-            self._sample()
+            self._sample(close)
             self._writer.end()
         self._writer = None
 
@@ -79,7 +85,8 @@ class History:
         trainer = self._status()["trainer"] or {"pid": 0, "run": 0, "since": ""}
         head = {
             "format": run_record.FORMAT, "daemon": self._run.name, "run": trainer["run"], "pid": trainer["pid"],
-            "since": trainer["since"], "program": _command_line(trainer["pid"]), "ascpipe": __version__,
+            "daemon_pid": os.getpid(), "since": trainer["since"], "ascpipe": __version__,
+            "program": _command_line(trainer["pid"]),
             "settings": {name: getattr(self._settings, name) for name in sorted(Settings.__fields__)},
             "machine": {"cores": len(os.sched_getaffinity(0)), "python": platform.python_version(),
                         "system": "{} {}".format(platform.system(), platform.release()),
@@ -87,17 +94,34 @@ class History:
         path = os.path.join(run_record.base_dir(), "{}-{}{}".format(self._run.name, trainer["run"], run_record.SUFFIX))
         return _Writer(path, json.dumps(head), self._settings.recorded_runs)
 
-    def _sample(self) -> None:
+    def _sample(self, close: Optional[CloseSession] = None) -> None:
         if self._writer is None or self._writer.has_failed:
             return
         if self._count >= MOST and self._writer.put(_thin):
             self._count = (self._count + 1) // 2
             self._interval_s *= 2
         new = [save for save in saves.read(self._run) if save.at > self._newest_save]
-        line = run_record.packed(self._status(), time.time(), new)
+        line = run_record.packed(self._status(), time.time(), new) if close is None else run_record.packed(
+            last_status(self._status(), close), time.time(), new,
+            run_record.TRAINER_DIED if close.trainer_died else run_record.ENDED)
         if self._writer.put(lambda path: _append(path, line)):
             self._count += 1
             self._newest_save = max([self._newest_save, *(save.at for save in new)])
+
+
+def last_status(status: Mapping[str, Any], close: CloseSession) -> Dict[str, Any]:
+    """Return the last answer to ``status`` of a session. The function is pure.
+
+    Args:
+        status: answer of a daemon that has already reset the failure and the restarts of the session.
+        close: how the session ended.
+    """
+    restarts = dict(close.restarts)
+    known = {(worker.kind, worker.index): count for worker, count in restarts.items()}
+    workers = [{**worker, "restarts": known.pop((worker["kind"], worker["index"]), 0)} for worker in status["workers"]]
+    workers += [{"kind": kind, "index": index, "restarts": count} for (kind, index), count in known.items()]
+    return {**status, "workers": workers,
+            "failure": None if close.failure is None else str(close.failure)[:MOST_FAILURE]}
 
 
 class _Writer:

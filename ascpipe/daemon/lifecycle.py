@@ -59,6 +59,7 @@ class Lifecycle:
     def __init__(self, workers: Tuple[Worker, ...], private: bool, now: float) -> None:
         self.state = IDLE
         self.error: Optional[AscpipeError] = None  #: failure of the session
+        self.sessions_failed = 0  #: sessions that failed or whose trainer died, since the daemon started
         self._private = private
         self._born = now
         self._generations = 0
@@ -178,6 +179,7 @@ class Lifecycle:
     def _fail(self, error: AscpipeError) -> List[events.Action]:
         self.state = FAILED
         self.error = error
+        self.sessions_failed += 1
         self._forget_workers()
         return [events.FailSession(error), events.EndWorkers()]
 
@@ -185,8 +187,11 @@ class Lifecycle:
         if self.state not in HAS_TRAINER:
             return []
         had_segments = self.state in HAS_SEGMENTS
+        close = self._close(self.error, trainer_died=event.died)
+        if event.died and self.error is None:
+            self.sessions_failed += 1
         if self._private:
-            return self._leave()
+            return self._leave(close)
         self.state = IDLE
         self.error = None
         if not had_segments:
@@ -195,18 +200,24 @@ class Lifecycle:
         self._broken = None
         self._places.pop(DISK_WORKER, None)
         self._schedule_all(now)
-        return [events.EndWorkers(), events.CloseSession()]
+        return [events.EndWorkers(), close]
 
     def _stop(self, event: events.StopRequested, now: float) -> List[events.Action]:
-        actions: List[events.Action] = []
-        if self.state == SERVING:
-            actions.append(events.FailSession(DaemonStoppedError(event.reason)))
-        return actions + self._leave()
+        if self.state != SERVING:
+            return self._leave()
+        error = DaemonStoppedError(event.reason)
+        return [events.FailSession(error), *self._leave(self._close(error))]
 
-    def _leave(self) -> List[events.Action]:
+    def _leave(self, close: Optional[events.CloseSession] = None) -> List[events.Action]:
+        close = self._close(self.error) if close is None else close
         self.state = STOPPED
         self._forget_workers()
-        return [events.EndWorkers(), events.CloseSession(), events.Exit()]
+        return [events.EndWorkers(), close, events.Exit()]
+
+    def _close(self, failure: Optional[AscpipeError], *, trainer_died: bool = False) -> events.CloseSession:
+        """Return the action that closes the session. Call the method before the restarts of workers are reset."""
+        return events.CloseSession(failure, trainer_died, tuple(
+            (worker, place.restart_count) for worker, place in self._places.items() if place.restart_count))
 
     def _forget_workers(self) -> None:
         for place in self._places.values():

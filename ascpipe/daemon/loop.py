@@ -17,7 +17,7 @@ from ascpipe.control import messages
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.control.server import Peer, Server
 from ascpipe.daemon import events, hangs, kernel_cache, statistics, table_readers
-from ascpipe.daemon.history import History
+from ascpipe.daemon.history import MOST_FAILURE, History
 from ascpipe.daemon.lifecycle import IDLE, Lifecycle
 from ascpipe.daemon.lifelines import Lifelines
 from ascpipe.daemon.run_directory import OwnedRunDir
@@ -59,6 +59,8 @@ class Daemon:
         self._tracing = Tracing(run, settings)
         self._hash_seed = settings.hash_seed or secrets.randbits(64)
         self._newest = self._cleared_after = 0  # newest generation now, and when the kernels were cleared
+        self._compiles = bool(kernel_cache.compile_notice(cache_dir, os.environ))  # until a process has loaded kernels
+        self._ended: Dict[Worker, events.WorkerEnded] = {}  # workers that are being replaced
         self._stop_reasons: List[str] = []
         self._is_over = False
         self._verbs: Dict[str, Callable[[Any], Dict[str, Any]]] = {
@@ -95,7 +97,7 @@ class Daemon:
                 self._handle(events.LauncherGone())
             self._lifelines.serve(fds)
             if any(fd in fds for fd in self._session.fds()):
-                self._session.leave("died or closed its lifeline")
+                self._session.leave("died or closed its lifeline", died=True)
             self._watch_workers()
             lost = self._watch.look(self._awaited, self._memory)
             if lost:
@@ -151,11 +153,13 @@ class Daemon:
     def _watch_workers(self) -> None:
         for worker in self._supervisor.read():
             self._note_pid(worker)
+        self._compiles = self._compiles and not self._supervisor.has_loaded()
         for ended in self._supervisor.reap():
             batches = self._memory.batches_of(ended.generation) if self._memory is not None else []
             if batches:
                 ended = dataclasses.replace(ended, cause="{}, at work on {}".format(ended.cause, " and ".join(batches)))
             self._log.warning("%s (pid %d) exited: %s", ended.worker.sentence, ended.pid, ended.cause)
+            self._ended[ended.worker] = ended
             if ended.broken_kernels:
                 if ended.generation > self._cleared_after:  # an older worker started before the kernels were cleared
                     self._log.warning("compiled kernels in %s are damaged and will be recompiled", self._cache_dir)
@@ -224,7 +228,8 @@ class Daemon:
                             "disk responds, and does not affect later sessions", pid)
 
     def _close_session(self, action: events.CloseSession) -> None:
-        self._history.end()
+        self._history.end(action)
+        self._ended.clear()  # the next session has new workers
         self._session.close_memory()
 
     def _exit(self, action: events.Exit) -> None:
@@ -238,6 +243,7 @@ class Daemon:
             cause = "it cannot be started: {}".format(error)
             self._handle(events.WorkerEnded(action.worker, 0, action.generation, 0, cause))
             return
+        self._note_pid(action.worker)
         if self._memory is not None:
             self._attach(self._memory, action.worker, restart=action.restart)
 
@@ -254,8 +260,13 @@ class Daemon:
                                 memory.fds() + fds)
 
     def _note_pid(self, worker: Worker) -> None:
+        pid = self._supervisor.pid(worker)
         if self._memory is not None:
-            self._memory.set_pid(bell_of(worker), self._supervisor.pid(worker))
+            self._memory.set_pid(bell_of(worker), pid)
+        ended = self._ended.pop(worker, None) if pid else None
+        if ended is not None:
+            how = "was killed by signal {}".format(ended.signal_number) if ended.signal_number else "exited"
+            self._log.warning("%s (pid %d) %s; replaced by pid %d", worker.sentence, ended.pid, how, pid)
 
     # ---- verbs
 
@@ -290,7 +301,7 @@ class Daemon:
 
     def _status(self, body: messages.Status) -> Dict[str, Any]:
         workers = [{
-            "kind": worker.kind, "index": worker.index, "pid": self._supervisor.pid(worker),
+            "kind": worker.kind, "index": worker.index, "pid": self._supervisor.pid(worker) or None,
             "generation": self._supervisor.generation(worker),
             "restarts": self._life.restarts(worker), "attached": self._supervisor.is_attached(worker),
             "hangs_s": self._watch.hanging.get(worker, 0.0)}
@@ -299,7 +310,8 @@ class Daemon:
             "name": self._run.name, "pid": os.getpid(), "version": __version__, "state": self._life.state,
             "private": self._private_to != 0, "uptime_s": time.monotonic() - self._started,
             "trainer": self._session.told(),
-            "failure": None if self._life.error is None else str(self._life.error)[:1000], "workers": workers,
+            "failure": None if self._life.error is None else str(self._life.error)[:MOST_FAILURE],
+            "sessions_failed": self._life.sessions_failed, "compiling": self._compiles, "workers": workers,
             "template": self._supervisor.template_state(), "trace": self._tracing.told(),
             "messages": {"refused": self._server.refused, "dropped": self._server.dropped},
             **statistics.describe_memory(self._memory, self._life.workers),

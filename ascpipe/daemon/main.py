@@ -71,6 +71,8 @@ def run(name: str, settings: Settings, *, private_to: int, ready: Callable[[str]
             if log_to_file:
                 _redirect(owned.run.log)
             log = open_log("daemon")
+            if owned.killed is not None:
+                log.warning("the previous daemon (pid %s) did not end by itself", owned.killed)
             for left in owned.swept:
                 log.info("removed %s", left)
             environment = {**child_environment(), "NUMBA_CACHE_DIR": cache_dir, "PYTHONFAULTHANDLER": "1"}

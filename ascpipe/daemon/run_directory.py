@@ -24,6 +24,7 @@ class OwnedRunDir:
     Attributes:
         run: paths of the run directory.
         swept: descriptions of the removed files of dead daemons, for the log.
+        killed: PID of the previous daemon of this name if it did not remove its files, otherwise None.
 
     Raises:
         AlreadyRunsError: a daemon of this name is running. Nothing was changed.
@@ -35,6 +36,7 @@ class OwnedRunDir:
     def __init__(self, name: str) -> None:
         self.run = names.run_dir(name)
         self._failed = False
+        self.killed: Any = None
         with refusing(self.run.path):
             names.make_private_dir(names.base_dir())
             self._lock_fd = _lock(self.run)
@@ -46,6 +48,8 @@ class OwnedRunDir:
         try:
             if lock.is_listening(self.run.lifeline):  # a running daemon whose lock file was removed
                 raise _already_runs(self.run)
+            if os.path.lexists(self.run.owner):
+                self.killed = lock.owner_of(self.run)["pid"]
             self.swept = sweep_dead_runs(name) + ["shared memory " + left for left in _sweep_shm()]
             for path in (self.run.control, self.run.lifeline):
                 _remove_stale_socket(path, self.swept)
@@ -99,19 +103,6 @@ class OwnedRunDir:
                 _keep_logs(self.run)
             _remove_files(self.run, keep_log=keep_log)
         os.close(self._lock_fd)
-
-
-def owner_of(run: RunDir) -> Dict[str, Any]:
-    """Return the content of the owner file: name, pid, uid, started. The value of an unreadable field is a
-    question mark.
-    """
-    unknown = {"pid": "?", "uid": "?", "started": "?"}
-    try:
-        with open(run.owner, encoding="utf-8") as file:
-            owner = json.load(file)
-    except (OSError, ValueError):
-        return unknown
-    return {**unknown, **owner} if isinstance(owner, dict) else unknown
 
 
 def sweep_dead_runs(own_name: str) -> List[str]:
@@ -221,7 +212,7 @@ def _lock(run: RunDir) -> int:
 
 
 def _already_runs(run: RunDir) -> AlreadyRunsError:
-    owner = owner_of(run)
+    owner = lock.owner_of(run)
     return AlreadyRunsError(run.name, owner["pid"], owner["uid"], owner["started"], run.path)
 
 

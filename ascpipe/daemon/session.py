@@ -68,13 +68,13 @@ class Session:
         """Return a description of the trainer for ``status``, or None if no trainer is registered."""
         return None if self._trainer is None else {"pid": self.pid, "since": self._since, "run": self._number}
 
-    def leave(self, how: str) -> None:
+    def leave(self, how: str, *, died: bool = False) -> None:
         """End the session after the trainer sent ``bye`` or died."""
         self._log.info("trainer (pid %d) %s", self.pid, how)
         if self._trainer is not None:
             self._trainer.close()
             self._trainer = None
-        self._handle(events.TrainerGone())
+        self._handle(events.TrainerGone(died))
         if self._life.state == IDLE:
             gc.collect()  # Python would otherwise keep the 1 to 2 KB of garbage of each session
 

@@ -91,7 +91,8 @@ def _table(made: Segment, table: messages.Table) -> Dict[str, Any]:
     header = made.view(structs.TABLE)[0]
     fields: Dict[str, Any] = {name: int(header[name]) for name in (
         "rows", "hits", "misses", "loads", "evicted", "ids", "batches")}
-    fields.update(table=table.table, dim=table.dim, device_rows=table.device_rows, name=table.name)
+    fields.update(table=table.table, dim=table.dim, row_floats=table.row_floats or table.dim,
+                  device_rows=table.device_rows, name=table.name)
     fields["keys"] = fields["rows"]
     fields["home_rows"] = table.home_rows
     fields["host_bytes"] = _number(int(header["entries_ready"]) * structs.ENTRY.itemsize +

@@ -15,7 +15,7 @@ from ascpipe.control.exec_worker import NO_ROOM_FOR_KERNELS
 from ascpipe.control.proc_stat import read_stat
 from ascpipe.daemon.events import WorkerEnded
 from ascpipe.daemon.hangs import Seen
-from ascpipe.daemon.template import GONE, LOADING, Adopted, Template
+from ascpipe.daemon.template import GONE, LOADING, READY, Adopted, Template
 from ascpipe.daemon.worker_ends import WorkerEnds, ended_by_broken_kernels
 from ascpipe.daemon.worker_identity import DISK, KEY, TABLE, Worker, workers_of
 from ascpipe.errors import AscpipeError, ConfigError, MessageError, MessageTimeoutError, WorkerError, received
@@ -104,6 +104,10 @@ class Supervisor:
     def template_state(self) -> str:
         """Return the template's state. Return GONE if there is no template."""
         return GONE if self._template is None else self._template.state
+
+    def has_loaded(self) -> bool:
+        """Return True if the template or a worker has loaded the compiled kernels."""
+        return self.template_state() == READY or any(process.loaded for process in self._processes.values())
 
     def renew_template(self, now: float) -> bool:
         """Restart the template if it has exited, at most once in ``_RENEWAL_S`` seconds. Return True after a restart.

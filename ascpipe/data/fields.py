@@ -1,5 +1,6 @@
 """Functions that determine the names, the number and the types of the fields of text records."""
 import ctypes
+import json
 from ctypes import c_int, c_int64, c_void_p
 from typing import List, NamedTuple, Optional, Sequence
 
@@ -7,8 +8,10 @@ from ascpipe.data import native
 from ascpipe.data.columns import FLOAT32, INT64, STRING, TYPES, Column, ColumnParser
 from ascpipe.data.formats import Format
 from ascpipe.data.records import Checked, RecordFile
+from ascpipe.data.schema import quoted
 from ascpipe.errors import DataError
 
+_DEFAULTS = {INT64: "0", FLOAT32: "0.0"}  # type -> default in a feature spec. Other types are read as strings
 _BOM = b"\xef\xbb\xbf"  # byte order mark of UTF-8, before the first name of some files
 
 
@@ -128,3 +131,46 @@ def merged(files: Sequence[Sequence[Field]]) -> List[Field]:
         together = [Field(one.name, wider(one.type, other.type), one.records + other.records)
                     for one, other in zip(together, fields)]
     return together
+
+
+def feature_lines(fields: Sequence[Field], records: int, *, header: bool) -> List[str]:
+    """Return lines of Python code that define the ``features`` of the fields for ``asc.data.read``. Files without a
+    header also need ``columns``.
+
+    A field gets a default if a record has no value. Fields with 8 hexadecimal digits are read as strings. Fields with
+    equal names are omitted, because no feature can read them.
+
+    Args:
+        fields: the fields.
+        records: number of records.
+        header: whether the files have a header, which contains the names of the fields.
+    """
+    names = [one.name for one in fields]
+    lines = [] if header else ["columns = {}  # the files have no header".format(json.dumps(names))]
+    return [*lines, "features = {", *("    {}: tf.io.FixedLenFeature([], tf.{}{}),".format(
+        quoted(one.name), one.type if one.type in _DEFAULTS else STRING,
+        ", " + _DEFAULTS.get(one.type or STRING, '""') if one.records < records else "")
+        for one in fields if names.count(one.name) == 1), "}"]
+
+
+def looks_like_names(first: Sequence[bytes], others: Sequence[Sequence[bytes]]) -> bool:
+    """Return whether the first record of a text file is probably a header.
+
+    A header has no numbers and no empty or repeated fields. In the other records, the values of at least one field are
+    numbers.
+
+    Args:
+        first: fields of the first record.
+        others: fields of some other records. The records have the same number of fields.
+    """
+    if len(set(first)) < len(first) or not all(one.strip() and not _is_number(one) for one in first):
+        return False
+    return any(any(values) and all(_is_number(one) for one in values if one) for values in zip(*others))
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

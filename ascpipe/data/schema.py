@@ -115,8 +115,9 @@ def spec(feature: Feature, records: int) -> str:
 
 def spec_lines(features: Iterable[Feature], records: int) -> List[str]:
     """Return lines of Python code that define a dict with the spec of each feature."""
-    return ["features = {", *("    {}: {},".format(_quoted(one.name), spec(one, records)) for one in features), "}"]
+    return ["features = {", *("    {}: {},".format(quoted(one.name), spec(one, records)) for one in features), "}"]
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as a Python string literal."""
     return json.dumps(name) if name.isprintable() else ascii(name)

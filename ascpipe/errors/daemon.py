@@ -72,12 +72,19 @@ class EndpointTooLongError(DaemonError):
 
 
 class NoAnswerError(DaemonError):
-    """The daemon did not answer before the timeout."""
+    """The daemon did not answer before the timeout.
+
+    Attributes:
+        name: name of the daemon.
+        pid: PID of the daemon, or ``"?"`` if the PID is unknown.
+        verb: request.
+        timeout_s: timeout in seconds.
+    """
 
     code = "E218"
-    fields: ClassVar[Tuple[str, ...]] = ("name", "verb", "timeout_s")
-    template = ("Daemon {name!r} did not answer {verb!r} within {timeout_s:g} s. "
-                "If a signal stopped it, continue it with kill -CONT")
+    fields: ClassVar[Tuple[str, ...]] = ("name", "pid", "verb", "timeout_s")
+    template = ("Daemon {name!r} (pid {pid}) did not answer {verb!r} within {timeout_s:g} s. "
+                "If a signal stopped it, continue it with: kill -CONT {pid}")
 
 
 class NotStartedError(DaemonError):

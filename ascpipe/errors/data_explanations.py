@@ -16,7 +16,7 @@ DATA: Dict[str, Explanation] = {
         "correct the record" + _WHERE),
     "E331": Explanation(
         "The size or modification time of a file changed while the file was read.", _STEP,
-        "Read the file again when no other process writes it. Replace files by renaming complete files."),
+        "Read the file again. Replace files only by renaming complete files."),
     "E332": Explanation(
         "A file cannot be opened, read or decompressed.", _STEP,
         "Check the path, its permissions and the disk. For compressed files, install zlib (Debian, Ubuntu: "
@@ -25,8 +25,8 @@ DATA: Dict[str, Explanation] = {
         "An index of records is damaged, or was built from other data or for another format.", _STEP,
         "`ascpipe data index FILE` builds the index again" + _WHERE),
     "E334": Explanation(
-        "Records cannot be divided into batches. The batch size, the number of ranks or the number of epochs is not "
-        "allowed, an epoch has no full batch, or a saved position is not a record of the data.", NOTHING,
+        "Records cannot be divided into batches. For example, the batch size or the number of ranks or epochs is not "
+        "allowed, an epoch has no full batch, or a saved position is not a record.", NOTHING,
         "Use a smaller batch, fewer ranks or more data."),
     "E335": Explanation(
         "An index of records can be written neither beside the data nor in the cache directory.", NOTHING,
@@ -50,12 +50,12 @@ DATA: Dict[str, Explanation] = {
         "Parquet files cannot be read, because pyarrow is not installed.", NOTHING,
         "Run `pip install 'ascpipe[parquet]'`."),
     "E341": Explanation(
-        "A server refused an update of served rows, because the file is damaged or truncated, its tables are not the "
-        "tables of the model, or its directory cannot be read.", _SERVES,
-        "Copy the file again, or wait for the next full update, which `asc.export_delta(..., keep=0)` writes" +
+        "A server refused an update of served rows. The file is damaged or truncated or has other tables than the "
+        "model, or its directory cannot be read.", _SERVES,
+        "Copy the file again, or write a full update with `asc.export_delta(..., keep=0)`" +
         _UPDATES),
     "E342": Explanation(
         "A server refused an update of served rows, because an earlier update is missing.",
-        _SERVES, "Copy all files of the directory. The server applies the missing files, or the next full update"
+        _SERVES, "Copy all files of the directory, or write a full update"
         + _UPDATES),
 }

@@ -10,7 +10,6 @@ from ascpipe.errors.data_explanations import DATA
 from ascpipe.errors.usage_explanations import EXPECTED, NOTHING, UNTRAINED, USAGE, Explanation
 
 _LOST = "Training since the last checkpoint is lost."
-_WHOLE = _LOST + " No batch was applied partially."
 _RESTART = "Restart the program from its last checkpoint."
 _AGAIN = "Start a named daemon again (`ascpipe start`). " + _RESTART
 _RESTART_RANKS = "restart all ranks from the last checkpoint."
@@ -20,35 +19,35 @@ _RANKS = "Run `make ranks` in the source tree, or `pip install --no-build-isolat
 
 _OTHERS: Dict[str, Explanation] = {
     "E110": Explanation(
-        "The daemon died while a trainer used it, for example because memory ran out.", _WHOLE,
+        "The daemon died while a trainer used it, for example because memory ran out.", _LOST,
         "Read the daemon's log: `ascpipe logs --failed` for a private daemon, `ascpipe logs --name NAME` for a "
         "named daemon. The kernel's log reports out-of-memory kills. " + _AGAIN),
     "E112": Explanation(
         "Communication with the daemon failed for a reason that has no other code.",
         "The message says what was changed. A running session continues.", "Read the daemon's log (`ascpipe logs`)."),
     "E113": Explanation(
-        "`ascpipe stop` or a signal stopped the daemon while it served a trainer.", _WHOLE, _AGAIN),
+        "`ascpipe stop` or a signal stopped the daemon while it served a trainer.", _LOST, _AGAIN),
     "E120": Explanation(
         "A worker failed for a reason that has no other code, or `ascpipe warmup` cannot compile the kernels.",
         "If a program was training, its training since the last checkpoint is lost.",
-        "Read the worker's log (`ascpipe logs --worker WORKER`). If a program was training, restart it from its "
-        "last checkpoint."),
+        "Read the worker's log (`ascpipe logs --worker WORKER`). " + _RESTART),
     "E122": Explanation(
         "A table worker died of a signal other than SIGKILL, or exited without an error report. The worker may have "
-        "damaged the tables, so the daemon discards the tables.", _LOST, _RESTART),
+        "damaged the tables.", _LOST, _RESTART),
     "E123": Explanation(
         "A step waited for its batch longer than `wait_timeout_s`.",
         "The step did not run, and its batch is skipped. The session continues.",
         "`ascpipe status` shows what each process waits for. Run the next step, or raise `wait_timeout_s`. Train "
-        "from one thread, because threads that train on two streams can block each other."),
+        "from one thread, because threads that train on two streams can block each other. Close the session of "
+        "a training graph before another session trains the same tables."),
     "E130": Explanation(
-        "A key worker died of a signal other than SIGKILL, or exited without an error report.", _WHOLE, _RESTART),
+        "A key worker died of a signal other than SIGKILL, or exited without an error report.", _LOST, _RESTART),
     "E132": Explanation(
         "The disk worker died of a signal other than SIGKILL, or exited without an error report.",
         "The rows on disk are lost. " + _LOST,
         _RESTART),
     "E140": Explanation(
-        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory.", _WHOLE,
+        "A worker was killed repeatedly and is no longer replaced. The usual cause is a lack of memory.", _LOST,
         "Raise the memory limit of the cgroup (container, `MemoryMax=`), or use smaller tables and rings. " + _RESTART),
     "E199": Explanation(
         "The daemon has a later version of ascpipe, and sent an error code that this version does not know.",
@@ -58,26 +57,26 @@ _OTHERS: Dict[str, Explanation] = {
         "A process forked from the trainer ran an op of the pipeline.", _SESSION,
         "Run the op in the trainer, or start the process with multiprocessing's `spawn`."),
     "E205": Explanation(
-        "A session ran a lookup, but the pipeline of its graph was not started, was shut down, or was started "
-        "after the first run of this session.", NOTHING,
-        "Call `asc.start()` after the graph is built and before the first `session.run()`. With `mx_rec`, call "
-        "`start_asc_pipeline()`, or `modify_graph_and_start_emb_cache()` if lookups take tensors. For an "
-        "Estimator, pass the hook `asc.StartHook()`."),
+        "A session ran a lookup, but the pipeline of its graph was not started before the first run of this session, "
+        "or was shut down.", NOTHING,
+        "Call `asc.start()` after the graph is built and before the first `session.run()`. For an Estimator, pass the "
+        "hook `asc.StartHook()`. With `mx_rec`, call `start_asc_pipeline()`, or pass "
+        "`GraphModifierHook(modify_graph=False)`. If lookups take tensors, call "
+        "`modify_graph_and_start_emb_cache()`, or pass `GraphModifierHook()`."),
     "E206": Explanation(
         "A session trained a table after a session that was created later had trained it.",
         "The step trained nothing. Training in the later session is not affected.",
         "Close the earlier session, or create a new session to continue training there."),
     "E210": Explanation(
         "The daemon already serves another trainer.", _SESSION,
-        "Wait until the other trainer exits, start another daemon with `--name`, or unset ASCPIPE_NAME to use a "
-        "private daemon."),
+        "Wait until the other trainer exits, or unset ASCPIPE_NAME to use a private daemon."),
     "E211": Explanation(
         "A daemon with the requested name is already running.", _SESSION,
         "Stop the running daemon with `ascpipe stop --name`, or choose another `--name`."),
     "E212": Explanation(
         "No daemon with the requested name runs, or several daemons run and no name was given.", NOTHING,
-        "`ascpipe list` lists running daemons. Start a daemon with `ascpipe start`, pass another name, or unset "
-        "ASCPIPE_NAME. Program and daemon must have the same XDG_RUNTIME_DIR."),
+        "Start a daemon with `ascpipe start`, pass another name (`ascpipe list`), or unset ASCPIPE_NAME. Program and "
+        "daemon must have the same XDG_RUNTIME_DIR."),
     "E213": Explanation(
         "A daemon or worker failed to start.", NOTHING,
         "The message states the reason or names the log. `ascpipe doctor` checks the requirements."),
@@ -97,10 +96,10 @@ _OTHERS: Dict[str, Explanation] = {
         "The daemon refused a request, because the sender is not the registered trainer, or belongs to another "
         "user.", _SESSION, "Only the trainer can change or end its session. Use `ascpipe stop` to stop the daemon."),
     "E218": Explanation(
-        "The daemon runs but did not answer in time. A signal may have stopped the daemon, the machine may be "
-        "overloaded, or the daemon may have an earlier version that does not support the request.", _SESSION,
+        "The daemon runs but did not answer in time. The daemon may be stopped by a signal or have an earlier version, "
+        "or the machine may be overloaded.", _SESSION,
         "Continue a stopped daemon with `kill -CONT PID`. End a daemon of an earlier version with `kill PID`. The "
-        "file `owner.json` in the run directory contains the PID."),
+        "message and `ascpipe list` contain the PID."),
     "E219": Explanation(
         "The daemon cannot execute a request, such as a second start, in its current state.", _SESSION,
         "The message says what is required before the request."),
@@ -164,21 +163,20 @@ _OTHERS: Dict[str, Explanation] = {
     "E244": Explanation(
         "Rank 0 called `read`, `assign` or `delete` of a table, and another rank could not read or change its "
         "own rows.", "The message says whether tables were changed.",
-        "Correct the cause. If the message says that the ranks have different rows, restart all ranks from a "
-        "checkpoint."),
+        "Correct the cause. If the message reports different rows, restart all ranks from a checkpoint."),
     "E250": Explanation(
         "`lookup_sparse` received a wrong argument. For example, ids are not a SparseTensor or RaggedTensor, or a "
         "rank, shape or dtype is wrong.", NOTHING, EXPECTED),
     "E251": Explanation(
-        "A feature column with a table is used in a way that only a variable supports. Examples are an optimizer "
-        "that does not support tables, and the argument `ckpt_to_load_from`.", UNTRAINED,
+        "A feature column with a table is used in a way that only a variable supports. For example, the "
+        "optimizer does not support tables, or the column has `ckpt_to_load_from`.", UNTRAINED,
         "The message says what to use instead."),
     "E252": Explanation(
         "The loss depends on rows of a table, but no optimizer of the graph updates the table. TensorFlow's "
         "optimizers do not find tables, because tables are not among `tf.trainable_variables()`.", UNTRAINED,
-        "Use an optimizer of `asc.optimizers`. If the program passes a list of variables to the optimizer, add "
-        "`asc.table_variables()` to the list. To freeze a table, look it up with `trainable=False` "
-        "(docs/how-to/tables_and_variables.md)."),
+        "Use an optimizer of `asc.optimizers`. If you pass a list of variables to the optimizer, add "
+        "`asc.table_variables()`, or `table.variable` of single tables. To freeze a table, look it up with "
+        "`trainable=False` (docs/how-to/tables_and_variables.md)."),
     "E253": Explanation(
         "The program uses a table in a way that only a TensorFlow variable supports. Examples are a dense "
         "gradient, an access to the whole variable, and an optimizer that updates all rows, such as AdamW. "
@@ -198,10 +196,10 @@ _OTHERS: Dict[str, Explanation] = {
     "E311": Explanation(
         "A step failed after the ranks had exchanged rows, but before they had exchanged gradients. Some tables may "
         "already contain the updates of this step.", "The session can no longer train or save. " + _LOST,
-        "Correct the cause that the message names for each rank, and then " + _RESTART_RANKS),
+        "Correct the cause, which the message names for each rank, and then " + _RESTART_RANKS),
     "E312": Explanation(
         "The exchange with other ranks ended, because a rank exited or was killed.", _LOST,
-        "The launcher names the rank that failed. Correct the cause, and then " + _RESTART_RANKS),
+        "Correct the failure of the rank that the launcher names, and then " + _RESTART_RANKS),
     "E313": Explanation(
         "Ranks differ in versions, tables, optimizers, thresholds, the program's collectives, or the positions of "
         "their files.", "This step trained nothing. " + _LOST,
@@ -210,18 +208,19 @@ _OTHERS: Dict[str, Explanation] = {
         "A step failed on all ranks, because it failed on one rank or because the ranks performed different "
         "operations.", "This step changed no table.", "All ranks must train, evaluate and skip the same batches."),
     "E320": Explanation(
-        "A table is full: it has no free row on the device, host or disk for keys of a batch.",
-        "This table is unchanged. In other tables, rows may have been created and keys counted for the batch. With "
-        "one rank, the batch counts as trained. Updates that do not depend on this table may have run. The session "
-        "continues with the next batch.",
-        "Save a checkpoint if the session is still open. Increase the argument that the message names, such as "
-        "`device_vocabulary_size`, and restart the program from the checkpoint. Alternatively, exclude rare keys "
-        "with `access_threshold`, or evict old keys."),
+        "A table is full: it has no free row on the device, host or disk for the keys of a batch, a checkpoint, "
+        "files or `table.assign`.",
+        "This table is unchanged. If the keys of a batch do not fit, rows may have been created and keys counted in "
+        "other tables. With one rank, the batch counts as trained. Updates that do not depend on this table may have "
+        "run. The session continues with the next batch.",
+        "Save a checkpoint if the session has trained and is still open. Increase the argument that the message "
+        "names, such as `device_vocabulary_size`, and restart the program. Alternatively, exclude rare keys with "
+        "`access_threshold`, or evict old keys."),
     "E321": Explanation(
         "There is no free shared memory for new entries or rows of a table.",
         "This table is unchanged. For all other effects, see E320.",
         "Increase the memory of the machine or container (Docker: `--memory`, `--shm-size`), or make the table "
-        "smaller. `ascpipe plan` estimates the memory of a table."),
+        "smaller (see `ascpipe plan`)."),
     "E322": Explanation(
         "A batch was trained or read twice, or was used after a later batch.", "This step trained nothing.",
         "Fetch and use a batch in the same `session.run`. Make `dataset.map(insert_function)` the last stage "
@@ -239,7 +238,7 @@ _OTHERS: Dict[str, Explanation] = {
         "`--shm-size`)."),
     "E402": Explanation(
         "A setting has an invalid value, or its name is unknown.", NOTHING,
-        "`ascpipe config show --origin` lists all settings with the origins of their values."),
+        "`ascpipe config show --origin` lists all settings."),
     "E403": Explanation(
         "The settings file cannot be read or is not valid TOML.", NOTHING,
         "Correct the file given by ASCPIPE_CONFIG or `--config`."),
@@ -249,8 +248,7 @@ _OTHERS: Dict[str, Explanation] = {
     "E421": Explanation(
         "A row on disk could not be read for an evaluation or a save.",
         "The evaluation or save failed. Training and earlier checkpoints are unchanged.",
-        "Check the disk, then evaluate or save again. If the row still cannot be read, restart the program from a "
-        "checkpoint."),
+        "Check the disk, then evaluate or save again. If that fails, restart the program from a checkpoint."),
     "E422": Explanation(
         "A row that a step needs could not be read from disk.", _LOST,
         "Check the disk that the message names, then restart the program from a checkpoint."),
@@ -259,8 +257,7 @@ _OTHERS: Dict[str, Explanation] = {
         "Free disk space or add directories to `ssd_data_path`, then restart the program from a checkpoint."),
     "E424": Explanation(
         "Disks did not answer for `disk_patience_s` while a step waited for rows.", _LOST,
-        "Check the disk, or raise `disk_patience_s` if the disk is slow. Then restart the program from a "
-        "checkpoint."),
+        "Check the disk, or raise `disk_patience_s`. Then restart the program from a checkpoint."),
     "E500": Explanation(
         "A checkpoint operation failed for a reason that has no other code.", _INTACT,
         "The message has the reason."),
@@ -279,7 +276,7 @@ _OTHERS: Dict[str, Explanation] = {
     "E522": Explanation(
         "A checkpoint is damaged.", NOTHING, "Restore another checkpoint, or a backup of this checkpoint."),
     "E523": Explanation(
-        "A checkpoint has no manifest of ascpipe, so it cannot be verified. Checkpoints of Rec SDK have no manifest.",
+        "A checkpoint has no manifest of ascpipe, so it cannot be verified, for example a checkpoint of Rec SDK.",
         NOTHING, "If you trust the checkpoint, set `allow_unverified=True` or ASCPIPE_ALLOW_UNVERIFIED=1."),
     "E524": Explanation(
         "A checkpoint does not match the program. The dim or optimizer differs, or a table is missing.", NOTHING,
@@ -301,15 +298,16 @@ _OTHERS: Dict[str, Explanation] = {
         "There is not enough memory for a copy of a checkpoint in addition to the live tables.",
         NOTHING + " Training continues.", "Evaluate after training has ended, or on another machine."),
     "E528": Explanation(
-        "There is not enough memory to verify or read a checkpoint. The checkpoint may be intact.", NOTHING,
+        "There is not enough memory to verify or read a checkpoint, which may be intact.", NOTHING,
         "Raise the memory limit (cgroup or `ulimit -v`), or use a machine with more memory."),
     "E529": Explanation(
         "The rows of a table were not exported. The directory exists or is not writable, or a value does not fit the "
         "type of the files.", NOTHING, "Pass the path of a new directory (docs/how-to/rows_in_and_out.md)."),
     "E530": Explanation(
-        "Rows of files cannot be imported: a column is missing, rows have another dimension than the table, a key "
+        "Rows of files cannot be imported. A column is missing, rows have another dimension than the table, a key "
         "occurs twice, or a value is not finite.", NOTHING,
-        "Correct the files, and import them again (docs/how-to/rows_in_and_out.md)."),
+        "Correct the files, and import them again. If all rows are shorter or longer than the rows of the table, you "
+        "may pass `--pad` or `--truncate` (docs/how-to/rows_in_and_out.md)."),
     "E531": Explanation(
         "A file with rows is damaged, differs from its manifest, or cannot be read.", NOTHING,
         "Copy or export the files again. If you changed the files of an export, delete its `manifest.json`."),
@@ -321,6 +319,9 @@ _OTHERS: Dict[str, Explanation] = {
         "A checkpoint of TensorFlow cannot be converted to tables, or tables cannot be converted to variables. "
         "For example, a variable is missing or is not float32[rows, dim], a vocabulary does not fit the variable, "
         "or the keys of a table are not row numbers.", NOTHING, "See docs/how-to/tensorflow_checkpoints.md."),
+    "E534": Explanation(
+        "A checkpoint of Rec SDK is incomplete: Rec SDK was interrupted before it merged the parts of several ranks.",
+        NOTHING, "Restore another checkpoint."),
     "E600": Explanation(
         "An argument or call is not supported yet.", NOTHING, "The message names the alternative."),
 }

@@ -35,19 +35,20 @@ USAGE: Dict[str, Explanation] = {
         "`tf.compat.v1.disable_v2_behavior()` first (docs/how-to/tensorflow2.md). To build the model again, as in "
         "a notebook, call `asc.reset()`."),
     "E263": Explanation(
-        "A function was called too early or too late, or the graph is already finalized.", NOTHING,
+        "A function was called too early or too late, for example after the pipeline ended, or the graph is already "
+        "finalized.", NOTHING,
         "The order of calls is: `init`, `insert_function`, `create_table`, `sparse_lookup`, an optimizer, "
         "`start`, then a session (docs/tutorial/first_program.md). Restore, evict or warm-start tables after "
-        "`start`."),
+        "`start`. Read tables before `shutdown`, or inside the block `with asc.pipeline()`."),
     "E264": Explanation(
         "The graph lacks an object that a function needs, for example a table, a lookup, a dataset that submits "
         "ids, or a global step.", NOTHING,
-        "Create the object in the same graph before the call. The usual causes are another default graph and a "
-        "misspelt table name."),
+        "Create the object in the same graph before the call, and check the spelling of table names."),
     "E265": Explanation(
         "A FeatureSpec does not match the batches of its dataset, its table, or another FeatureSpec. Or its ids change "
         "after the insert function.", NOTHING,
-        "Correct `index_key`, the dtype or shape of the ids, or the thresholds (docs/how-to/tables.md)."),
+        "Correct `index_key`, the dtype or shape of the ids, or the thresholds. Eviction needs a timestamp in each "
+        "training batch (docs/how-to/tables.md)."),
     "E266": Explanation(
         "A dataset or iterator cannot submit ids in the order of training. For example, stages after "
         "`map(insert_function)` reorder, drop or repeat batches, or one insert function has two iterators.", NOTHING,
@@ -59,15 +60,17 @@ USAGE: Dict[str, Explanation] = {
     "E268": Explanation(
         "A table cannot be created. An argument is wrong, or a table with the same name in another graph has different "
         "properties.", NOTHING,
-        "Create a table with the same arguments in all graphs of a program (docs/how-to/tables.md)."),
+        "Use the same arguments in all graphs (docs/how-to/tables.md). Create the directory in `ssd_data_path` if it "
+        "does not exist."),
     "E269": Explanation(
         "The initializer of a table cannot compute the values of new rows. The shape is wrong, a value is not "
         "finite, or a parameter is known only when the graph runs.", NOTHING,
-        "Use an initializer with constant parameters that returns values of the row's shape."),
+        "Use an initializer with constant parameters that returns values of the row's shape. For the rows of a "
+        "matrix, use `create_table(pretrained=...)` (docs/how-to/rows_in_and_out.md)."),
     "E270": Explanation(
         "A table does not support an optimizer, or the slot variables of the optimizer.", UNTRAINED,
-        "Use one optimizer for each table: an optimizer of `asc.optimizers`, or an optimizer of TensorFlow that "
-        "supports tables (docs/how-to/tables_and_variables.md)."),
+        "Use an optimizer of `asc.optimizers`, or an optimizer of TensorFlow that supports tables "
+        "(docs/how-to/tables_and_variables.md)."),
     "E271": Explanation(
         "The ops that compute ids cannot be moved into a dataset, so the ids are not known before the step that "
         "uses them.", NOTHING,
@@ -85,15 +88,15 @@ USAGE: Dict[str, Explanation] = {
     "E275": Explanation(
         "A graph for serving uses tables in a way that a SavedModel does not support, or the dtype of an export "
         "cannot represent a row.", NOTHING,
-        "Call `asc.serving_tables()` in a graph without tables. Look up rows, and export the model, inside the `with` "
-        "block of this call. With `ops=\"stock\"`, the graph must have no ops of ascpipe "
+        "Call `asc.serving_tables()` in a graph without tables. Look up rows, and export the model, inside its `with` "
+        "block. With `ops=\"stock\"`, the graph must have no ops of ascpipe "
         "(docs/how-to/saved_models.md)."),
     "E276": Explanation(
         "The installed TensorFlow lacks a function or class that ascpipe must replace.", NOTHING,
         "Install a supported version of TensorFlow (docs/how-to/install.md)."),
     "E277": Explanation(
-        "A list of training data files contains a path that does not exist, a pattern that matches no files, a "
-        "directory, a remote path, or a file of an unsupported format.", NOTHING,
+        "A path of training data does not exist, matches no files, is a directory, is remote, or has an unsupported "
+        "format.", NOTHING,
         "Pass paths or patterns of local files, for example `data/*.tfrecord`. Copy remote files to a local disk "
         "first (docs/how-to/training_data.md)."),
 }

@@ -3,7 +3,7 @@
 The first R of N entries have rows. Entry i has home row i, or slot i if the table has no home rows.
 """
 from ascpipe.kernels.retire import occupy_slots
-from ascpipe.layout.words import FREE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
+from ascpipe.layout.words import FREE, HOME_NONE, PLAN_HOST_FULL, PLAN_NO_MEMORY, PLAN_OK, PLAN_TABLE_FULL
 from ascpipe.tables.records import Truth
 
 NOT_WRITTEN = -1  #: number of written entries after a failure
@@ -45,6 +45,11 @@ def take_over(truth: Truth, room: int) -> bool:
     """
     header = truth.header
     written = room if header["load_entries"] == room else 0
+    if not written and truth.disk_table is not None:
+        # The failed load may have written rows to disk. The next load writes other rows to the same disk slots, so the
+        # trailers must differ: otherwise, a lost write of the next load would not be detected.
+        truth.entries["generation"][:room] += 1
+        truth.entries["home"][:room] = HOME_NONE
     truth.entries["state"][written:room] = FREE  # otherwise, a key of these entries would have an untrained row
     occupy_slots(written, truth.entries, truth.slot_entries)
     if header["load_entries"] == room:

@@ -4,7 +4,6 @@ Each private name that ascpipe calls has a public wrapper in this module. The wr
 ``checkpoints/saver_parts.py``. Private names that a subclass overrides or reads (``self._name``,
 ``super()._create_slots``) need no wrapper.
 """
-import contextlib
 import functools
 import importlib
 import inspect
@@ -21,6 +20,8 @@ from tensorflow.python.framework import func_graph, function_def_to_graph, ops
 from tensorflow.python.framework import function as legacy_function
 from tensorflow.python.ops import control_flow_util, init_ops, init_ops_v2, resource_variable_ops, variables
 from tensorflow_estimator.python.estimator import estimator
+
+from ascpipe.tf.clean_up import interruptible
 
 Kept = TypeVar("Kept")
 
@@ -134,7 +135,7 @@ def is_in_control_flow(graph: tf.Graph) -> bool:
     return graph._get_control_flow_context() is not None
 
 
-@contextlib.contextmanager
+@interruptible
 def in_control_flow_of(op: tf.Operation) -> Iterator[None]:
     """Context manager that creates ops in the same conditional or loop as ``op``."""
     graph = op.graph
@@ -328,19 +329,18 @@ def sparse_input(given: Any) -> tf.SparseTensor:
     return feature_column_v2._to_sparse_input_and_drop_ignore_values(given)
 
 
-@contextlib.contextmanager
+@interruptible
 def custom_getter_of(layer: Any, getter: Callable[..., Any]) -> Iterator[None]:
     """Context manager that sets the custom getter of a layer's variable scope."""
-    scope = layer._scope
-    before = scope.custom_getter
-    scope.set_custom_getter(getter)
+    before = layer._scope.custom_getter
+    layer._scope.set_custom_getter(getter)
     try:
         yield
     finally:
-        scope.set_custom_getter(before)
+        layer._scope.set_custom_getter(before)
 
 
-@contextlib.contextmanager
+@interruptible
 def with_shape(variable: Any, shape: Sequence[int]) -> Iterator[None]:
     """Context manager that overrides the result of a variable's ``get_shape``."""
     variable.get_shape = lambda: tf.TensorShape(shape)

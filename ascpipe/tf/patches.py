@@ -229,6 +229,8 @@ EOS_MAP = Patch("tensorflow.python.data.ops.dataset_ops", "DatasetV2.eos_map", "
                 HOST_OPS, is_new=True)
 
 ADD_META_GRAPH = Patch(_ESTIMATOR, "Estimator._add_meta_graph_for_mode", "an Estimator exports its tables", ESTIMATORS)
+EXPORT_ALL = Patch(_ESTIMATOR, "Estimator._export_all_saved_models",
+                   "a failed export of an Estimator removes its temporary directory", ESTIMATORS)
 CALL_MODEL_FN = Patch(_ESTIMATOR, "Estimator._call_model_fn",
                       "an Estimator records the mode of its graph, and writes scalars of the pipeline", ESTIMATORS)
 EXPORT_DIRECTORY = Patch("tensorflow_estimator.python.estimator.export.export_lib", "get_timestamped_export_dir",

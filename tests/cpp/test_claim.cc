@@ -113,17 +113,17 @@ TEST(ABatchThatCannotFitSaysWhatThePumpSaid) {
   ClaimWords words = Good();
   words.state = Ticket::kFailed;
   words.why = "needs 4711 bytes in the ring, which has 1024";
-  CheckRefuses(words, Code::kResourceExhausted, "the batch of ticket 5 needs 4711 bytes in the ring, which has 1024");
+  CheckRefuses(words, Code::kResourceExhausted, "batch 5 needs 4711 bytes in the ring, which has 1024");
 }
 
 TEST(AFullTableNamesNeedAndLimit) {
   CheckRefuses(Unplanned(layout::kPlanTableFull, 12, 10), Code::kResourceExhausted,
-               "'user' needs 12 device rows for ticket 5, but has 10");
+               "'user' needs 12 device rows for batch 5, but has 10");
 }
 
 TEST(ABatchThatTheDeviceCannotHoldNamesTheSettingAndLosesNothing) {
   CheckRefuses(Unplanned(layout::kPlanDeviceSmall, 12, 10), Code::kResourceExhausted,
-               "'user': the batch of ticket 5 has 12 distinct ids that need a row on the device at once, but there are "
+               "'user': batch 5 has 12 distinct ids that need a row on the device at once, but there are "
                "10 device rows. Raise device_vocabulary_size of the table to 12 or more, or use a smaller batch. "
                "Nothing was lost");
 }
@@ -131,7 +131,7 @@ TEST(ABatchThatTheDeviceCannotHoldNamesTheSettingAndLosesNothing) {
 TEST(AFullHostNamesTheSettingAndLosesNothing) {
   const ClaimWords words = Unplanned(layout::kPlanHostFull, 51, 10);
   CheckRefuses(words, Code::kResourceExhausted,
-               "'user' needs 51 host rows for ticket 5, but has 50. Raise host_vocabulary_size of the table to 51");
+               "'user' needs 51 host rows for batch 5, but has 50. Raise host_vocabulary_size of the table to 51");
   CheckRefuses(words, Code::kResourceExhausted, "Nothing was lost: this table did not take the batch");
 }
 
@@ -139,13 +139,13 @@ TEST(AFullDiskTierNamesTheSettingOfRowsOnDisk) {
   ClaimWords words = Unplanned(layout::kPlanHostFull, 1003, 10);
   words.disk_rows = 1000;
   CheckRefuses(words, Code::kResourceExhausted,
-               "'user' needs 1003 rows for ticket 5, but has 1000 (host_vocabulary_size and ssd_vocabulary_size "
+               "'user' needs 1003 rows for batch 5, but has 1000 (host_vocabulary_size and ssd_vocabulary_size "
                "together). Raise ssd_vocabulary_size of the table by 3 or more");
 }
 
 TEST(AMachineWithoutMemoryNamesWhatWasWantedAndLosesNothing) {
   const ClaimWords words = Unplanned(layout::kPlanNoMemory, 4096, 10);
-  CheckRefuses(words, Code::kResourceExhausted, "no shared memory left for 4096 entries or host rows, which ticket 5");
+  CheckRefuses(words, Code::kResourceExhausted, "no shared memory left for 4096 entries or host rows, which batch 5");
   CheckRefuses(words, Code::kResourceExhausted, "(host_vocabulary_size allows 50). Give the machine");
   CheckRefuses(words, Code::kResourceExhausted, "Nothing was lost: this table did not take the batch");
 }
@@ -155,8 +155,8 @@ TEST(AnExpansionTableThatCannotGrowSaysWhatHelpsAndNamesNoSize) {
     const ClaimWords words = Unplanned(status, 51, 0);
     CheckRefuses(words, Code::kResourceExhausted,
                  status == layout::kPlanHostFull
-                     ? "'user' needs 51 rows for ticket 5, but has grown to its limit of 50 rows"
-                     : "no shared memory left for 51 entries or rows, which ticket 5 needs. Give the machine");
+                     ? "'user' needs 51 rows for batch 5, but has grown to its limit of 50 rows"
+                     : "no shared memory left for 51 entries or rows, which batch 5 needs. Give the machine");
     CheckRefuses(words, Code::kResourceExhausted, "feature eviction or a higher access_threshold");
     CheckRefuses(words, Code::kResourceExhausted, "Nothing was lost: this table did not take the batch");
     CHECK(DecideClaim(words).error.text().find("vocabulary_size") == std::string::npos);

@@ -54,9 +54,9 @@ struct Fixture {
         session(segment->base()),
         late(session, supervisor_pid, 600, LateWaits::Usual()) {}
   // Checks every 50 ms, like the waiter, until `end` after the begin.  Returns the number of lines that were due.
-  int Until(std::int64_t end) {
+  int Until(std::int64_t end, layout::WaitsFor waits_for = layout::kWaitLease) {
     int due = 0;
-    for (; now < kBegan + end; now += 50 * kMs) due += late.IsDue(kBegan, now) ? 1 : 0;
+    for (; now < kBegan + end; now += 50 * kMs) due += late.IsDue(kBegan, waits_for, now) ? 1 : 0;
     return due;
   }
   std::string Line(layout::WaitsFor waits_for = layout::kWaitPlan, const char* table = "user") {
@@ -84,10 +84,19 @@ TEST(AWaitIsToldAfterFiveSecondsAndThenOnceInTen) {
   CHECK_EQ(fixture.Until(36 * kSecond), 2);
 }
 
+TEST(AWaitForAProcessThatHasNotBegunIsToldTwiceAndThenOnceInAMinute) {
+  Fixture fixture;
+  CHECK_EQ(fixture.Until(16 * kSecond, layout::kWaitPlan), 2);
+  CHECK_EQ(fixture.Until(75 * kSecond, layout::kWaitPlan), 0);
+  CHECK_EQ(fixture.Until(180 * kSecond, layout::kWaitPlan), 2);
+  fixture.session.bells[layout::kBellTableWorkers].pid = getpid();
+  CHECK_EQ(fixture.Until(211 * kSecond, layout::kWaitPlan), 4);
+}
+
 TEST(WaitsThatAreShortAreNotToldHoweverManyThereAre) {
   Fixture fixture;
   for (std::int64_t now = kBegan; now < kBegan + 60 * kSecond; now += 50 * kMs) {
-    CHECK(!fixture.late.IsDue(now - now % (4 * kSecond), now));
+    CHECK(!fixture.late.IsDue(now - now % (4 * kSecond), layout::kWaitPlan, now));
   }
 }
 
@@ -100,16 +109,23 @@ TEST(TimeInWhichTheTrainerWasStoppedDoesNotCount) {
   CheckHas(fixture.Line(), "waits for 6 s");
 }
 
+TEST(AWaitForABatchOfAnotherSessionIsToldToCloseThatSession) {
+  Fixture fixture;
+  fixture.Until(6 * kSecond);
+  CheckHas(fixture.Line(layout::kWaitStep), "prefetched batches of this table, close that session");
+  CheckHas(fixture.Line(layout::kWaitCut), "close that session", false);
+}
+
 TEST(TheLineHasTableTicketReasonAndLimit) {
   Fixture fixture;
   fixture.Until(6 * kSecond);
   CHECK_EQ(
       fixture.Line(),
-      std::string("ascpipe: table 'user', ticket 117, a step waits for 6 s for the table worker to plan it "
+      std::string("ascpipe: table 'user', batch 117, a step waits for 6 s for the table worker to plan it "
                   "(which has not begun yet: it loads its kernels. If this is the first start of a version, they are "
                   "compiled, which takes a minute or two, and longer on a busy machine). It goes on waiting, until "
                   "wait_timeout_s (600 s); `ascpipe status` shows what each process waits for"));
-  CheckHas(fixture.Line(layout::kWaitLease, ""), "ascpipe: ticket 117, a step waits for 6 s for another step to end.");
+  CheckHas(fixture.Line(layout::kWaitLease, ""), "ascpipe: batch 117, a step waits for 6 s for another step to end.");
 }
 
 TEST(TheProcessesThatAreWaitedForAreNamedWithTheirState) {

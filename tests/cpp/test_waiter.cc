@@ -201,7 +201,7 @@ TEST(ACancelledWaitEnds) {
 TEST(AWaitHasATimeoutThatNamesWhatItWaitsFor) {
   Fixture fixture(0.05);
   CheckEnds(fixture.Add()->Result(), Code::kInternal,
-            "table 'user', ticket 4: waited 0.05 s (wait_timeout_s) for the table worker to plan it");
+            "table 'user', batch 4: waited 0.05 s (wait_timeout_s) for the table worker to plan it");
 }
 
 TEST(StoppingEndsEveryWaitAndLaterOnesAtOnce) {

@@ -69,7 +69,7 @@ def test_jumps_of_the_wall_clock_change_no_loss_no_order_of_checkpoints_and_no_r
                 os.kill(before["pid"], signal.SIGKILL)  # it is replaced after 0.0, 0.1, 0.5 and 2.0 s
                 wait_until(lambda: daemon.workers("key")[0]["pid"] != before["pid"])
                 clock.write_text(JUMPS[step])  # before it is replaced, where that is not done at once
-                wait_until(lambda: daemon.workers("key")[0]["pid"] not in (0, before["pid"]))
+                wait_until(lambda: daemon.workers("key")[0]["pid"] not in (None, before["pid"]))
 
         losses, longest_s = losses_of(begin(case, tmp_path / "b"), jump)
         log = daemon.log()

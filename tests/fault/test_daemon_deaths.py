@@ -138,7 +138,10 @@ def test_a_killed_daemon_is_followed_by_one_of_its_name_and_a_stale_pid_is_not_s
     link.close()
     with open(daemon.run.owner, "w") as file:
         file.write('{{"pid": {}, "uid": 0}}'.format(os.getpid()))
-    DaemonProcess("unit").end()  # and this process, the innocent one, is still here
+    after = DaemonProcess("unit")
+    log = after.log()
+    after.end()  # and this process, the innocent one, is still here
+    assert "the previous daemon (pid {}) did not end by itself".format(os.getpid()) in log
 
 
 def test_a_regular_file_where_the_socket_should_be_is_refused_and_survives():
@@ -179,14 +182,17 @@ def test_a_killed_table_worker_is_replaced_and_told_that_it_is_a_restart(daemon,
     assert session.memory[-1] == 0
     os.kill(worker["pid"], signal.SIGKILL)
     wait_until(lambda: session.memory[-1] == 7)
-    assert daemon.wait_attached()["table", 0]["restarts"] == 1
+    replaced = daemon.wait_attached()["table", 0]
+    assert replaced["restarts"] == 1
     assert session.failed == 0
+    assert "table worker 0 (pid {}) was killed by signal 9; replaced by pid {}\n".format(
+        worker["pid"], replaced["pid"]) in daemon.log()
 
 
 def test_a_worker_killed_while_idle_is_replaced_and_a_later_failure_rings_every_bell(daemon, start):
     pid = daemon.workers("key")[0]["pid"]
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: daemon.workers("key")[0]["pid"] not in (0, pid))
+    wait_until(lambda: daemon.workers("key")[0]["pid"] not in (None, pid))
     session = start("unit", "restart-False")
     workers = daemon.wait_attached()
     bells = session.memory[structs.SESSION_BELLS_OFFSET:].view(structs.BELL)[:structs.BELLS]
@@ -211,7 +217,7 @@ def test_a_worker_that_ends_in_any_other_way_fails_the_session(daemon, start, ta
     assert words.format(pid) in session.failure_text
     status = daemon.status()
     assert (status["state"], status["failure"][:4]) == ("failed", "E{}".format(code))
-    assert [worker["pid"] for worker in status["workers"]] == [0, 0]
+    assert [worker["pid"] for worker in status["workers"]] == [None, None]
     session.link.close()
     start("unit")
     daemon.wait_attached()

@@ -147,7 +147,7 @@ def test_a_step_that_waits_while_the_daemon_is_stopped_says_so_and_how_it_goes_o
                 cure = cure.format(daemon.pid)
                 wait_until(lambda: any(cure in line for line in said()), 40)
                 assert len(said()) == 2, "not once in ten seconds"
-                assert re.match("ascpipe: table 'ids', ticket [0-9]+, a step waits for 5 s for the table worker to "
+                assert re.match("ascpipe: table 'ids', batch [0-9]+, a step waits for 5 s for the table worker to "
                                 "plan it \\(pid {}, which has ended\\)".format(worker["pid"]), said()[0])
             finally:
                 os.kill(daemon.pid, signal.SIGCONT)

@@ -43,7 +43,8 @@ def begin():
 def daemon(group, monkeypatch):
     """A daemon with all of its processes in the group."""
     monkeypatch.setenv("ASCPIPE_RING_BYTES", str(running.RING_BYTES))
-    made = DaemonProcess("unit", as_it_begins=group.add)
+    with group.entered():
+        made = DaemonProcess("unit")
     yield made
     made.end()
 

@@ -122,6 +122,7 @@ def test_names_of_the_job_fit_each_other():
 
 
 SSH = "#!/bin/sh\nfor word; do case $word in *{lost}*) exit 255;; esac; done\n"
+MEETING = "#!/bin/sh\n: > {folder}/$$\nuntil [ $(ls {folder} | wc -l) -ge {count} ]; do sleep 0.1; done\n"
 
 
 @pytest.fixture
@@ -133,11 +134,61 @@ def answering(tmp_path, monkeypatch):
     return {"PATH": "{}:{}".format(tmp_path, os.environ["PATH"])}
 
 
-@pytest.mark.parametrize("script, environment, expected", [
+HOSTS = pytest.mark.parametrize("script, environment, hosts", [
     ("kubernetes/ranks/hosts.sh", {"WORKERS": "4", "RANKS_PER_WORKER": "3"},
-     ["ascpipe-worker-{}.ascpipe-workers:3".format(number) for number in (0, 1, 3)]),
-    ("slurm/hosts.sh", {"SLURM_JOB_NODELIST": "n[1-3]", "RANKS_PER_NODE": "2"}, ["n1:2", "n3:2"])])
-def test_a_script_of_hosts_prints_those_that_answer(answering, script, environment, expected):
-    done = subprocess.run([str(tree.ROOT / "packaging" / script)], env={**answering, **environment}, check=True,
+     ["ascpipe-worker-{}.ascpipe-workers:3".format(number) for number in range(4)]),
+    ("slurm/hosts.sh", {"SLURM_JOB_NODELIST": "n[1-3]", "RANKS_PER_NODE": "2"}, ["n1:2", "n2:2", "n3:2"])])
+
+
+def printed(script, environment):
+    done = subprocess.run([str(tree.ROOT / "packaging" / script)], env=environment, check=True,
                           stdout=subprocess.PIPE, text=True, timeout=30)
-    assert done.stdout.split() == expected
+    return done.stdout.split()
+
+
+@HOSTS
+def test_a_script_of_hosts_prints_those_that_answer(answering, script, environment, hosts):
+    expected = [host for host in hosts if not host.startswith(("n2", "ascpipe-worker-2"))]
+    assert printed(script, {**answering, **environment}) == expected
+
+
+@HOSTS
+def test_a_script_of_hosts_asks_all_hosts_at_the_same_time(answering, tmp_path, script, environment, hosts):
+    folder = tmp_path / "asked"
+    folder.mkdir()
+    (tmp_path / "ssh").write_text(MEETING.format(folder=folder, count=len(hosts)))
+    assert printed(script, {**answering, **environment}) == hosts
+
+
+def test_a_worker_prefers_a_machine_without_workers():
+    labels = {"worker": BY_KIND["StatefulSet"]["spec"]["template"]["metadata"]["labels"],
+              "mpi-Worker": MPI["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"]["labels"]}
+    for name, own in labels.items():
+        spread, = PODS[name]["topologySpreadConstraints"]
+        assert spread["topologyKey"] == "kubernetes.io/hostname" and spread["labelSelector"]["matchLabels"] == own
+
+
+def test_every_pod_has_the_default_profile_of_system_calls():
+    train, = documents(KUBERNETES / "train.yaml")
+    for pod in (*PODS.values(), train["spec"]["template"]["spec"]):
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def uncommented(path):
+    """A file with its examples, which are list items in comments."""
+    lines = path.read_text().splitlines()
+    return "\n".join(line.replace("# ", "", 1) if line.lstrip().startswith(("# - ", "#   ")) else line
+                     for line in lines if not line.startswith("#"))
+
+
+@pytest.mark.parametrize("name", ["workers.yaml", "launcher.yaml", "network.yaml"])
+def test_the_examples_in_comments_fit_the_schema_of_kubernetes(name):
+    text = uncommented(RANKS / name)
+    assert text != (RANKS / name).read_text().rstrip("\n")
+    for one in yaml.safe_load_all(text):
+        kubernetes_validate.validate(one, RELEASE, strict=True)
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".dockerignore"])
+def test_the_private_key_of_the_job_is_ignored(name):
+    assert "packaging/kubernetes/ranks/id_rsa*" in (tree.ROOT / name).read_text().splitlines()

@@ -38,10 +38,14 @@ def settings_page():
              "`ascpipe config show --origin` shows the origin of each value. Numbers of bytes may have a unit: "
              "`128MiB`, `1GB`. "
              "The default of a setting marked *Expert* is suitable for nearly every program. Measure before you change "
-             "such a setting. See [operations](../how-to/operations.md#settings).", ""]
+             "such a setting. The private daemon of a rank adds its local rank to ports and to the name of the metrics "
+             "file (`figures-0.prom`). See [operations](../how-to/operations.md#settings).", ""]
     for comment, name, value in re.findall(r"^((?:# .+\n)+)(\w+) = (.+)$", text, re.M):
-        lines += ["## `{}`".format(name), "", "Default: `{}`.".format(value), ""]
-        lines += [with_links(" ".join(line[2:] for line in comment.splitlines())), ""]
+        meaning = " ".join(line[2:] for line in comment.splitlines())
+        values = re.search(r" The range is (\S+ to .+)\.$", meaning)
+        allowed = ", range {}".format(values.group(1)) if values else ""
+        lines += ["## `{}`".format(name), "", "Default: `{}`{}.".format(value, allowed), ""]
+        lines += [with_links(meaning[:values.start()] if values else meaning), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -201,3 +201,9 @@ def test_a_private_name_is_seen(text):
 @pytest.mark.parametrize("text", ["tf.Graph.finalize = f", "session.run = f", "setattr(x, 'y', 1)", "del a.finalize"])
 def test_a_replaced_attribute_is_seen(text):
     assert [found.split(": ")[1] for found in replaced_attributes(ast.parse(text))][0] not in attributes_of_ours()
+
+
+def test_context_managers_clean_up_after_ctrl_c():
+    """``contextlib.contextmanager`` does not: the error of Ctrl-C may come while its function waits at its yield."""
+    users = [path.name for path in FILES.values() if "contextlib.contextmanager" in path.read_text(encoding="utf-8")]
+    assert users == ["clean_up.py"]

@@ -13,7 +13,7 @@ from tests.support import several_ranks
 ROOT = Path(__file__).resolve().parents[2]
 OF_RANKS = ("ranks", "ranks_cpu", "ranks_late", "exchange")
 VARIANTS = {case.name: [one for one in case.variants if CHROMIUM is not None or not one.endswith("-page")]
-            for case, _ in command.selected("*")
+            for case, _ in command.selected("*") if not case.missing()
             if (several_ranks.INSTALLED or case.name not in OF_RANKS) and (CHROMIUM is not None or case.name != "page")}
 OF_OTHERS = ("usual_cpu", "ranks_cpu")  #: programs of `usual` and `ranks`, by another clock: that of `train_cpu`
 FIRST = ["{}/{}".format(name, variants[0]) for name, variants in VARIANTS.items() if name not in OF_OTHERS]

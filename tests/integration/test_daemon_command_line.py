@@ -46,7 +46,7 @@ def test_start_returns_when_it_is_ready_and_stop_when_it_is_gone(monkeypatch):
     stopped = ascpipe("stop", "--name", "shell")
     assert (stopped.returncode, stopped.stdout) == (0, "ascpipe: daemon 'shell' stopped\n")
     assert not is_alive(body["pid"])
-    assert not any(is_alive(worker["pid"]) for worker in body["workers"])
+    assert not any(is_alive(worker["pid"]) for worker in body["workers"] if worker["pid"])
     assert ascpipe("status", "--name", "shell").returncode == 3
     run = names.run_dir("shell")
     assert all(name.endswith(".log") for name in os.listdir(run.path))
@@ -216,8 +216,10 @@ def test_a_stopped_daemon_is_an_error_that_says_how_to_go_on(monkeypatch):
     daemon = DaemonProcess("frozen")
     try:
         os.kill(daemon.pid, signal.SIGSTOP)
-        with pytest.raises(NoAnswerError, match="kill -CONT"):
+        with pytest.raises(NoAnswerError, match="kill -CONT {}$".format(daemon.pid)):
             client.ask(daemon.run, messages.Status(), timeout_s=0.5)
+        (listed,) = json.loads(ascpipe("list", "--json").stdout)
+        assert (listed["state"], listed["pid"]) == ("does not answer", daemon.pid)
     finally:
         os.kill(daemon.pid, signal.SIGCONT)
         daemon.end()

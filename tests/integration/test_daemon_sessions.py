@@ -60,7 +60,7 @@ def hash_seeds(name, connect, **settings):
         killed = daemon.wait_attached()["table", 0]["pid"]
         seeds = [hash_seed(daemon, worker) for worker in ("key-0", "key-1", "table-0")]
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: daemon.workers("table")[0]["pid"] not in (0, killed))
+        wait_until(lambda: daemon.workers("table")[0]["pid"] not in (None, killed))
         daemon.wait_attached()
         return [*seeds, hash_seed(daemon, "table-0")]
     finally:
@@ -350,7 +350,7 @@ def test_a_worker_that_cannot_run_is_said_at_the_start(connect, monkeypatch):
     monkeypatch.setenv("ASCPIPE_X_STANDIN_BROKEN", "key")
     broken = DaemonProcess("unit")
     try:
-        wait_until(lambda: broken.workers("key")[0]["pid"] == 0)
+        wait_until(lambda: broken.workers("key")[0]["pid"] is None)
         with pytest.raises(Exception, match="E130.*exit code 1 .ImportError: no module named 'something'"):
             connect("unit").start(*small_session())
     finally:

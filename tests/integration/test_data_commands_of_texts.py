@@ -74,3 +74,19 @@ def test_text_files_and_tfrecord_files_are_not_shown_together(folder):
     tfrecords.write(folder / "c.tfrecord", [b"x"])
     code, _, error = ascpipe("check", "a.csv", "c.tfrecord")
     assert code == 1 and error.startswith("ascpipe: E277: a.csv is a CSV file, and c.tfrecord is a TFRECORD file.")
+
+
+def test_head_and_check_print_feature_specs_or_name_the_option(folder):
+    (folder / "clicks.csv").write_text("user,price\nu1,1.5\nu2,\n")
+    specs = ('# feature specs of 2 records\nfeatures = {\n    "user": tf.io.FixedLenFeature([], tf.string),\n'
+             '    "price": tf.io.FixedLenFeature([], tf.float32, 0.0),\n}\n')
+    (folder / "rows.csv").write_text("user,price\nu1,1.5\nu2,2\n")
+    for command in ("head", "check"):
+        code, text, error = ascpipe(command, "clicks.csv", "--header")
+        assert (code, error) == (0, "") and text.endswith(specs)
+        code, text, error = ascpipe(command, "rows.csv")
+        assert (code, error) == (0, "") and "features = {" not in text
+        assert text.endswith("# record 0 looks like field names. For the feature specs, pass --header\n")
+    (folder / "open.csv").write_text('a,b\n1,"\n')
+    code, text, error = ascpipe("check", "open.csv")
+    assert (code, error) == (1, "") and 'columns = ["0", "1"]' in text

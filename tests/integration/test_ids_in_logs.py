@@ -37,7 +37,7 @@ def test_ids_that_a_program_trains_are_in_no_log_and_in_no_error(tmp_path):
         for kind in ("key", "table"):
             (worker,) = daemon.workers(kind)
             os.kill(worker["pid"], signal.SIGKILL)
-            wait_until(lambda: daemon.workers(kind)[0]["pid"] not in (0, worker["pid"]))  # noqa: B023
+            wait_until(lambda: daemon.workers(kind)[0]["pid"] not in (None, worker["pid"]))  # noqa: B023
         _, said = trainer.communicate(timeout=100)
         assert trainer.returncode == 0, said
         full = begin(tmp_path / "full", sizes={"device_vocabulary_size": 3000})

@@ -10,7 +10,7 @@ import pytest
 
 from ascpipe.control import run_record, saves
 from ascpipe.names import run_dir
-from tests.support.daemons import ROOT, DaemonProcess, serving, use_standins
+from tests.support.daemons import ROOT, DaemonProcess, daemon_with, serving, start_trainer, use_standins
 from tests.support.waiting import wait_until
 
 
@@ -64,6 +64,49 @@ def test_a_killed_daemon_leaves_the_record_of_its_run(tmp_path):
             wait_until(lambda: samples() >= 2)
             os.kill(daemon.pid, signal.SIGKILL)
             daemon.wait()
-        assert ascpipe("report", "--last", "--html", tmp_path / "out.html").returncode == 0
+        path = tmp_path / "out.html"
+        assert ascpipe("report", "--last", "--html", path).returncode == 0
+        assert "ends without an end" in path.read_text()
+        assert "the daemon (pid {}) was killed".format(daemon.pid) in failure()
     finally:
         daemon.end()
+
+
+def failure():
+    """What the report of the newest run says about errors."""
+    return json.loads(ascpipe("report", "--last", "--json").stdout)["failure"]
+
+
+def kill_key_worker(daemon):
+    """Kill the key worker, and wait until the daemon has noticed the kill."""
+    (worker,) = daemon.workers("key")
+    os.kill(worker["pid"], signal.SIGKILL)
+    wait_until(lambda: daemon.status()["failure"] or daemon.workers("key")[0]["restarts"] > worker["restarts"])
+    wait_until(lambda: daemon.status()["failure"] or daemon.workers("key")[0]["pid"])
+
+
+def test_the_report_has_the_failure_of_a_session_although_the_daemon_is_idle_again():
+    with daemon_with() as daemon:
+        with serving(daemon):
+            wait_until(lambda: samples() >= 2)
+            while not daemon.status()["failure"]:
+                kill_key_worker(daemon)
+        told = json.loads(ascpipe("report", "--last", "--json").stdout)
+        assert told["failure"].startswith("E140: key worker 0 was restarted 5 times") and told["restarts"] == 5
+        assert (daemon.status()["failure"], daemon.status()["sessions_failed"]) == (None, 1)
+
+
+def test_the_report_says_that_the_trainer_died_or_that_the_daemon_was_stopped():
+    with daemon_with() as daemon:
+        process, told = start_trainer("unit")
+        wait_until(lambda: samples() >= 2)
+        assert failure() is None  # the run continues
+        process.kill()
+        process.wait()
+        wait_until(lambda: daemon.status()["state"] == "idle")
+        assert failure() == "The trainer (pid {}) died without a message.".format(told["pid"])
+        assert daemon.status()["sessions_failed"] == 1
+        with serving(daemon):
+            wait_until(lambda: len(run_record.names()) == 2 and samples() >= 2)
+            daemon.end()
+        assert failure().startswith("E113: The ascpipe daemon was stopped (ascpipe stop)")

@@ -26,6 +26,7 @@ PRINTED = {
         r"model-100: users 3, 7, 9 are worth .*\nmodel-200: .*\nmodel-300: users 3, 7, 9 are worth \[3.0, 7.0, 9.0\]\n",
     "migrate_columns.ipynb":
         r"(step 200: auc 0\.\d+) with variables\n\1 with tables\nstep 400: auc 0\.\d+ with tables\n",
+    "export_columns.py": r"user 1: click (1\.0|0\.[6-9])\nuser 5: click 0\.[0-4]\n",
     "neighbours.ipynb": r"loss 0\.\d+\n400 films, 16 floats each\n(film (\d) of genre \2 -> genres \d \d \d \d \d\n){3}"
                         r"neighbours of the same genre: (9\d|100)%\n",
     "resume.py": r"(step \d+00: loss 0\.\d+\n){19}step 2000: loss 0\.01\d+\n",

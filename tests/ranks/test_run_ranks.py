@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.support.daemons import ROOT
 from tests.support.several_ranks import ascpipe_run, ended, is_built_with_mpi, needs_horovod, said, started
 from tests.support.waiting import wait_until
 
@@ -115,6 +116,25 @@ def test_ranks_begin_anew_as_often_as_asked_in_new_processes(script, tmp_path):
         assert len(set(begun)) == len(begun) == restarts + 1
         assert [line for line in ours(err) if line.startswith("restart")] == [
             "restart {} of {}: all ranks restart".format(number + 1, restarts) for number in range(restarts)]
+
+
+TRAINING = os.path.join(ROOT, "tests/support/programs/resumed_ranks.py")
+
+
+@pytest.mark.parametrize("line, restarts, restarted, stops", [
+    ("    first = last = ", 5, 2, True),
+    pytest.param("        time.sleep(STEP_S)", 3, 3, False, marks=pytest.mark.long)])
+def test_three_failures_in_a_row_before_the_first_batch_end_the_run(tmp_path, line, restarts, restarted, stops):
+    with open(TRAINING) as file:
+        text = file.read()
+    indent = " " * (len(line) - len(line.lstrip()))
+    (tmp_path / "program.py").write_text(text.replace(line, indent + "sys.exit(2)\n" + line))
+    code, _, err = ended(ascpipe_run(2, tmp_path / "program.py", str(tmp_path), "3",
+                                     options=["--restarts", str(restarts)]))
+    assert code == 2, err
+    assert len([line for line in ours(err) if line.startswith("restart ")]) == restarted, err
+    words = "the ranks failed 3 times in a row before their first batch"
+    assert (words in err) == stops
 
 
 @pytest.mark.skipif(is_built_with_mpi(), reason="Horovod is built with MPI here")

@@ -31,6 +31,10 @@ while [ $# -gt 0 ]; do
     *) [ -z "$host" ] || break; host=$1; shift ;;
   esac
 done
+if [ -z "$(ip -n {prefix}$host link show eth7 up)" ]; then
+  echo "ssh: connect to host $host port 22: No route to host" >&2
+  exit 255
+fi
 setsid ip netns exec {prefix}$host bash -c "$*" &
 wait $!  # like a real server of ssh, the other machine does not end what it has begun when this client is killed
 """
@@ -160,13 +164,12 @@ def test_a_run_goes_on_with_fewer_ranks_when_a_machine_is_lost(machines, tmp_pat
         hosts.write_text("#!/bin/sh\n" + "".join("echo {}\n".format(line) for line in lines))
         hosts.chmod(0o755)
 
-    offer(["ma:2", "mb:1"])
+    offer(["ma:2", "mb:1"])  # also after the loss of mb
     command = ascpipe_run("2:4", os.path.join(ROOT, "tests/support/programs/resumed_ranks.py"), str(model), "60",
                           options=["--hosts-script", str(hosts), "--restarts", "2"])
     process = started(machines.on_the_first(command), PATH=machines.path())
     try:
         wait_until(lambda: process.poll() is not None or list(model.glob("model.ckpt-10*")), timeout_s=200)
-        offer(["ma:2"])
         assert machines.lose("mb") > 0
         out, err = process.communicate()
     finally:
@@ -174,10 +177,19 @@ def test_a_run_goes_on_with_fewer_ranks_when_a_machine_is_lost(machines, tmp_pat
         process.communicate()
     assert process.returncode == 0, err
     assert "ascpipe: restart 1 of 2: all ranks restart, 2 instead of 3\n" in err
+    assert "ascpipe: no ranks start on hosts that do not answer: mb (" in err
     for rank in range(2):
         (line,) = said(out, rank)
         first = int(re.fullmatch(r"rank {} of 2 steps ([0-9]+) to 60 keys [0-9]+".format(rank), line).group(1))
         assert 10 <= first < 60 and first % 5 == 0
+
+
+def test_a_given_machine_that_does_not_answer_is_named(machines, tmp_path):
+    (tmp_path / "ssh").write_text("#!/bin/sh\necho 'ssh: connect to host mb: No route to host' >&2\nexit 255\n")
+    code, _, err = machines(2)
+    assert code == 1
+    assert ("ascpipe: no rank was started: host mb cannot be reached by ssh (ssh exited with code 255: 'ssh: connect "
+            "to host mb: No route to host')\n") in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.long)])

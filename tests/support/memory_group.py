@@ -1,5 +1,7 @@
 """A control group (version 1) whose memory has a limit, and a process that uses it up; needs root."""
 import contextlib
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,6 +38,18 @@ class MemoryGroup:
     def add(self, *pids: int) -> None:
         for pid in pids:
             (self.path / "cgroup.procs").write_text(str(pid))
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Keep this process in the group for the block, so that the processes that it starts are in the group from
+        their first instruction.
+        """
+        before = re.search(r"^\d+:memory:(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE).group(1)
+        self.add(os.getpid())
+        try:
+            yield
+        finally:
+            (ROOT / before.lstrip("/") / "cgroup.procs").write_text(str(os.getpid()))
 
     def add_victim(self, pid: int) -> None:
         """Add a process, the first that the kernel will end."""

@@ -20,10 +20,11 @@ def keras_optimizers() -> Any:
 
 
 def not_read_ahead(dataset: Any) -> Any:
-    """Return a dataset before which TensorFlow 2.15 adds no prefetch of its own."""
+    """Return a dataset to which TensorFlow 2.15 adds no prefetch, and whose ``map`` it does not run in advance."""
     options = tf.data.Options()
     if not IS_TENSORFLOW_1:
         options.experimental_optimization.inject_prefetch = False
+        options.experimental_optimization.map_parallelization = False
     return dataset.with_options(options)
 
 

@@ -124,16 +124,18 @@ class Late(list):
 
 
 def test_keys_that_are_read_ahead_just_when_a_save_begins_are_not_in_it(tmp_path, monkeypatch):
-    late, begin = Late([batch(1, 2), batch(2, 3), batch(4, 5, 6)]), Hold.begin_save
+    late, plain = Late([batch(1, 2), batch(2, 3), batch(4, 5, 6)]), Hold.saving
 
-    def begin_save(held, tables, log_bytes):
-        save, header = begin(held, tables, log_bytes), held.table(tables[0]).header
-        used = int(header["entries_used"])
-        late.may_come.set()
-        wait_until(lambda: int(header["entries_used"]) > used)
-        return save
+    @contextlib.contextmanager
+    def saving(held, tables, log_bytes):
+        with plain(held, tables, log_bytes) as save:
+            header = held.table(tables[0]).header
+            used = int(header["entries_used"])
+            late.may_come.set()
+            wait_until(lambda: int(header["entries_used"]) > used)
+            yield save
 
-    monkeypatch.setattr(Hold, "begin_save", begin_save)
+    monkeypatch.setattr(Hold, "saving", saving)
     with one_table(late, [1, 4]) as program:
         start_asc_pipeline()
         saver = Saver()

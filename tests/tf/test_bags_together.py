@@ -50,8 +50,9 @@ class Program:
         iterator = tf.compat.v1.data.make_initializable_iterator(data)
         return iterator, iterator.get_next()
 
-    def bags(self, name, *arguments, batch=None, **more):
-        return asc.lookup_sparse(self.tables[name], self.specs[name], *arguments, batch=batch or self.batch, **more)
+    def bags(self, name, weights=None, combiner="sum", *arguments, batch=None, **more):
+        return asc.lookup_sparse(self.tables[name], self.specs[name], weights, combiner, *arguments,
+                                 batch=batch or self.batch, **more)
 
     def weights(self, values=None):
         return tf.SparseTensor(self.batch["places"], self.batch["weights"] if values is None else values,

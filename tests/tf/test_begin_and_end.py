@@ -203,3 +203,17 @@ def test_an_estimator_starts_by_the_hook(tensors, tmp_path):
         estimator.train(input_fn, hooks=[asc.StartHook(), losses])
     assert estimator.get_variable_value("global_step") == len(SOURCE)
     assert np.all(np.isfinite(losses.values)) and len(losses.values) == len(SOURCE)
+
+
+@pytest.mark.parametrize("is_next_open", [False, True])
+def test_a_table_whose_pipeline_has_ended_says_that_its_rows_were_discarded(is_next_open):
+    with asc.pipeline():
+        table = asc.create_table("user", 2, initializer=tf.zeros_initializer(), device_vocabulary_size=5)
+    if is_next_open:
+        asc.init()
+        asc.create_table("user", 2, initializer=tf.zeros_initializer(), device_vocabulary_size=5)
+    for use in (table.size, table.capacity, table.items, table.freeze, table.unfreeze, lambda: table.read([1]),
+                lambda: table.delete([1]), lambda: table.assign([1], np.zeros([1, 2]))):
+        with pytest.raises(OSError, match=r"E263: The pipeline of table 'user' has ended, and the rows of the table "
+                                          r"were discarded\. .*inside the block `with asc\.pipeline\(\)`.*restore"):
+            use()

@@ -5,7 +5,9 @@ import os
 import pytest
 import tensorflow as tf
 
+import ascpipe.tf as asc
 from ascpipe.checkpoint.errors import NoTablesError
+from ascpipe.tfops import load
 from tests.tf import columns
 
 STEPS = 30
@@ -148,10 +150,30 @@ def test_a_folder_that_tensorflow_trained_is_left_alone_and_begins_another_as_th
 @pytest.mark.parametrize("kind, side", [
     (WHOLE, "device"), pytest.param(SMALL, "device", marks=pytest.mark.long),
     pytest.param(WHOLE, "host", marks=pytest.mark.long)])
-def test_an_export_gives_what_predict_gives(kind, side, trained, tmp_path):
+def test_an_export_gives_what_predict_gives(kind, side, trained, tmp_path, caplog):
     done = trained(kind, side)
+    caplog.set_level("INFO")
     with columns.on(side):
         path = columns.Job(columns.CANNED[kind], done.folder).export(tmp_path)
+        columns.Job(columns.CANNED[kind], done.folder).export(tmp_path)
         stock = columns.Job(columns.CANNED[kind], done.folder).export(tmp_path / "stock", ops="stock")
     columns.require_close(columns.served(path), done.predicted, 1e-6)
     columns.require_close(columns.served(stock), done.predicted, 1e-6)
+    told = [record.getMessage() for record in caplog.records if "needs the op library" in record.getMessage()]
+    assert len(told) == 1 and told[0].startswith("a server of {} needs the op library {}. ".format(
+        path, load.library_path()))
+
+
+def test_an_unmodified_program_exports_the_ops_that_the_choice_names(trained, tmp_path, caplog):
+    done = trained(WHOLE, "device")
+    caplog.set_level("INFO")
+    with columns.on("tensorflow"):
+        asc.use_for_feature_columns(min_buckets=columns.MIN_BUCKETS, export_ops="stock")
+        try:
+            path = tf.compat.as_text(columns.Job(columns.CANNED[WHOLE], done.folder).estimator.export_saved_model(
+                str(tmp_path), columns.receiver()))
+        finally:
+            asc.shutdown()
+    assert [name for name in os.listdir(os.path.join(path, "assets")) if name.endswith(".stock.index")]
+    columns.require_close(columns.served(path), done.predicted, 1e-6)
+    assert "needs the op library" not in caplog.text

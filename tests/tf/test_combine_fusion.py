@@ -50,8 +50,8 @@ class Program:
         iterator = tf.compat.v1.data.make_initializable_iterator(data)
         return iterator, iterator.get_next()
 
-    def bags(self, name, *arguments, **more):
-        return asc.lookup_sparse(self.table, self.specs[name], *arguments, batch=self.batch, **more)
+    def bags(self, name, weights=None, combiner="sum", *arguments, **more):
+        return asc.lookup_sparse(self.table, self.specs[name], weights, combiner, *arguments, batch=self.batch, **more)
 
     def beside(self, **more):
         return asc.sparse_lookup(self.table, self.specs["beside"], batch=self.batch, **more)
@@ -183,7 +183,7 @@ def test_an_evaluation_beside_training_reads_the_rows_of_before_the_step():
         program = Program(("first",))
         eval_iterator, batch = program.channel(False, BATCHES[1:] + BATCHES[:1])
         found = program.bags("first")
-        read = asc.lookup_sparse(program.table, program.specs["first"], batch=batch, training=False)
+        read = asc.lookup_sparse(program.table, program.specs["first"], combiner="sum", batch=batch, training=False)
         _, train = program.train(tf.reduce_sum(tf.square(found)), [found])
         with program.session(eval_iterator, threads=2) as run:
             together = [run.run([found, read, train])[1] for _ in range(2)]
@@ -191,7 +191,7 @@ def test_an_evaluation_beside_training_reads_the_rows_of_before_the_step():
         program = Program(("first",))
         eval_iterator, batch = program.channel(False, BATCHES[1:] + BATCHES[:1])
         found = program.bags("first")
-        read = asc.lookup_sparse(program.table, program.specs["first"], batch=batch, training=False)
+        read = asc.lookup_sparse(program.table, program.specs["first"], combiner="sum", batch=batch, training=False)
         _, train = program.train(tf.reduce_sum(tf.square(found)), [found])
         with program.session(eval_iterator) as run:
             for step in range(2):
@@ -211,7 +211,7 @@ def test_bags_of_an_evaluation_whose_weights_wait_for_the_training_batch_have_th
             _, train = program.train(tf.reduce_sum(tf.square(found)), [found])
             with tf.control_dependencies([found] if together else []):
                 weights = tf.SparseTensor(batch["places"], tf.identity(batch["weights"]), batch["shape"])
-            read = asc.lookup_sparse(program.table, program.specs["first"], weights, batch=batch, training=False)
+            read = asc.lookup_sparse(program.table, program.specs["first"], weights, "sum", batch=batch, training=False)
             with program.session(eval_iterator) as run:
                 return [run.run([read, train])[0] if together else [run.run(read), run.run(train)][0]
                         for _ in range(steps)]
@@ -228,8 +228,8 @@ def test_keys_that_are_not_admitted_and_unknown_ones_give_the_default_value():
         program = Program(("first",), spec={"access_threshold": 2}, batches=[batch], beside=False)
         eval_iterator, eval_batch = program.channel(False)
         found = program.bags("first", default_value=7.0)
-        read = asc.lookup_sparse(program.table, program.specs["first"], batch=eval_batch, training=False,
-                                 default_value=7.0)
+        read = asc.lookup_sparse(program.table, program.specs["first"], combiner="sum", batch=eval_batch,
+                                 training=False, default_value=7.0)
         _, train = program.train(tf.reduce_sum(found), [found])
         with program.session(eval_iterator) as run:
             trained, _ = run.run([found, train])

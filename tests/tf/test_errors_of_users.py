@@ -119,8 +119,7 @@ def test_what_keeps_a_graph_from_being_completed_is_said_although_the_pipeline_c
 
 
 def test_an_error_in_a_hold_reaches_the_user_although_the_hold_cannot_be_given_back(running, monkeypatch):
-    plain = Hold.release
-    monkeypatch.setattr(Hold, "release", lambda self: refusing(plain(self)))
+    refuse_after(monkeypatch, "asc_hold_release")
     with pytest.raises(MineError), hold(alone=False):
         raise MineError
     with pytest.raises(tf.errors.InternalError, match="the clean-up failed"), hold(alone=False):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import ascpipe.tf as asc
+from ascpipe.errors import FeatureError
 from mx_rec.core.asc import FeatureSpec, get_asc_insert_func, start_asc_pipeline
 from mx_rec.core.embedding import create_table, sparse_lookup
 from mx_rec.core.feature_process import EvictHook
@@ -13,7 +15,7 @@ from mx_rec.util.initialize import trigger_evict
 from mx_rec.util.ops import import_host_pipeline_ops
 from tests.support.covering import some
 from tests.support.on_disk import on_disk
-from tests.tf import programs
+from tests.tf import programs, twin_programs
 from tests.tf.one_table import EXPANSION, OneTable, batch, one_table, sgd
 
 TIERS = {"device": {}, "host": {"device_vocabulary_size": 3, "host_vocabulary_size": 100}, "disk": on_disk(3, 100),
@@ -234,3 +236,38 @@ class TestTrigger:
         assert (before, after) == (100, 50)
         assert [rows[key] for key in asked] == [-7.0] * 50 + [0.0] * 50
         assert np.isfinite(list(rows.values())).all()
+
+
+class TestTensors:
+    """Lookups of tensors in a program of ``ascpipe.tf``."""
+
+    @staticmethod
+    def program():
+        data = tf.data.Dataset.from_tensor_slices({"ids": np.array([[1, 2], [3, 4], [3, 4]]), "time": [100, 200, 201]})
+        iterator = tf.compat.v1.data.make_initializable_iterator(data.prefetch(1))
+        batch_ = iterator.get_next()
+        table = asc.create_table("ids", 2, initializer=tf.compat.v1.zeros_initializer(), device_vocabulary_size=10)
+        rows = asc.sparse_lookup(table, batch_["ids"], eviction_threshold=50)
+        return table, batch_, iterator, asc.optimizers.GradientDescent(0.1).minimize(tf.reduce_sum(rows))
+
+    def test_a_missing_time_is_an_error_in_the_words_of_the_program(self):
+        with twin_programs.ascpipe():
+            self.program()
+            with pytest.raises(FeatureError) as caught:
+                asc.start()
+            said = str(caught.value)
+            assert 'E265' in said and 'add_to_collection("ASCEND_TIMESTAMP", batch["time"])' in said
+            assert "modify_graph" not in said
+
+    def test_keys_are_evicted_by_the_time_of_the_collection(self):
+        with twin_programs.ascpipe():
+            table, batch_, iterator, train = self.program()
+            tf.compat.v1.add_to_collection("ASCEND_TIMESTAMP", batch_["time"])
+            asc.start()
+            with tf.compat.v1.Session() as run:
+                run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+                for _ in range(2):
+                    run.run(train)
+                assert table.size() == 4
+                asc.trigger_evict(run)
+                assert table.read([1, 2, 3, 4]).found.tolist() == [False, False, True, True]

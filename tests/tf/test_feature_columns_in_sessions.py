@@ -67,6 +67,23 @@ def test_a_managed_session_trains_without_a_hook():
     assert trained("device") == trained("tensorflow")
 
 
+def test_a_program_that_trains_without_columns_is_told_once_that_no_variable_is_replaced(capfd):
+    with tf.Graph().as_default(), columns.on("device"):
+        weight = v1.get_variable("weight", [])
+        train = p.gradient_descent().minimize(weight * weight)
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            for _ in range(2):
+                session.run(train)
+    assert " ".join(capfd.readouterr().err.split()).count("no variable is replaced by a table, because") == 1
+
+
+def test_a_program_that_evaluates_without_columns_is_told_nothing(capfd):
+    with tf.Graph().as_default(), columns.on("device"), v1.Session() as session:
+        session.run(tf.constant(1.0))
+    assert "no variable is replaced" not in " ".join(capfd.readouterr().err.split())
+
+
 def test_the_global_step_grows_by_one_where_variables_and_tables_are_trained():
     with tf.Graph().as_default(), columns.on("device"):
         step = v1.train.get_or_create_global_step()

@@ -7,11 +7,13 @@ import tensorflow as tf
 from click.testing import CliRunner
 
 import ascpipe.tf as asc
+from ascpipe.checkpoint.contents import ColumnVariable
 from ascpipe.checkpoint.errors import CheckpointMismatchError, NotConvertedError
 from ascpipe.checkpoint.writer import CheckpointWriter
 from ascpipe.cli import main
 from ascpipe.errors import ArgumentError
 from ascpipe.rows import giving_back, tensorflow_names
+from ascpipe.rows.renames import renamed
 from tests.support.checkpoints import content, position, sliced
 
 DIM = 4
@@ -69,13 +71,17 @@ def test_rows_and_slots_are_the_bits_of_the_tables(part_bytes, saved, tmp_path, 
     require_variable(reader, "a/whole", tables["whole"], 60)
     require_variable(reader, "gaps", tables["gaps"], 100)
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
-        "checkpoint", *("m-7.data-{:05d}-of-00007".format(shard) for shard in range(7)), "m-7.index"]
+        "checkpoint", "m-7.data-00000-of-00001", "m-7.index"]
 
 
 @pytest.mark.parametrize("given, error, message", [
     ({"table": "gaps"}, NotConvertedError, "has 4 keys, but its largest key is 90. Pass the number of rows"),
     ({"table": "gaps", "rows": 90}, NotConvertedError, "1 of its 4 keys are not row numbers in \\[0, 90\\), .* 90"),
     ({"table": "hashes"}, NotConvertedError, "1 of its 3 keys are not row numbers in .*, for example -1"),
+    ({"table": None, "variable": None}, NotConvertedError, "table 'whole', 'gaps', 'hashes': the checkpoint does not "
+                                                           "contain the name of its variable"),
+    ({"to": None}, ArgumentError, "there is no name for the new checkpoint"),
+    ({"variable": None}, ArgumentError, "1 tables, 0 variables"),
     ({"table": "nobody"}, CheckpointMismatchError, "is not in it; it has whole, gaps, hashes"),
     ({"rows": 0}, ArgumentError, "rows: 0 is"), ({"rows": [60, 60]}, ArgumentError, "1 tables, 1 variables and 2 numb"),
     ({"table": ["whole"] * 2, "variable": ["v", "w"]}, ArgumentError, "The table 'whole' was passed twice"),
@@ -84,6 +90,32 @@ def test_what_cannot_become_a_variable_is_an_error(given, error, message, saved,
     with pytest.raises(error, match=message):
         asc.to_tensorflow(saved[0], **{"table": "whole", "variable": "v", "to": str(tmp_path / "new" / "m-7"), **given})
     assert not (tmp_path / "new").exists()
+
+
+def column(name, keys, variable, buckets):
+    """The table of a feature column."""
+    made = table(name, keys)
+    made.spec = made.spec._replace(column=ColumnVariable(variable, buckets))
+    return made
+
+
+def test_tables_of_feature_columns_know_their_variables(tmp_path):
+    tables = [column("a", [3, 0], "scope/a", 5), column("b", [1, 0], "scope/b", 2)]
+    prefix = save(tmp_path, *tables)
+    found = asc.to_tensorflow(prefix, to=str(tmp_path / "new" / "m-7"))
+    assert (dict(found.rows), dict(found.zeros)) == ({"scope/a": 5, "scope/b": 2}, {"scope/a": 3, "scope/b": 0})
+    reader = tf.train.load_checkpoint(str(tmp_path / "new"))
+    for one in tables:
+        require_variable(reader, one.spec.column.name, one, one.spec.column.buckets)
+    renamed(prefix, {"a": "c"}, str(tmp_path / "renamed-7"))
+    with pytest.raises(NotConvertedError, match="table 'c': the checkpoint does not contain the name of its variable"):
+        asc.to_tensorflow(str(tmp_path / "renamed-7"), to=str(tmp_path / "new" / "m-8"))
+
+
+def test_a_column_with_more_buckets_than_a_variable_has_rows_is_an_error(tmp_path):
+    prefix = save(tmp_path, column("a", [3], "scope/a", 2 ** 63 - 1))
+    with pytest.raises(NotConvertedError, match="its column has {} buckets, and a variable has".format(2 ** 63 - 1)):
+        asc.to_tensorflow(prefix, to=str(tmp_path / "new" / "m-7"))
 
 
 def test_a_name_that_is_in_use_is_an_error(saved):

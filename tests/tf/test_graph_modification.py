@@ -1,4 +1,5 @@
 """Lookups of plain tensors: the graph is modified so that the datasets carry their ids."""
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -265,3 +266,17 @@ def test_lookups_may_stand_in_scopes_devices_and_branches():
                 assert run.run([rows, train])[0].shape == (*each["a"].shape, programs.DIM)
             assert table.size() == len({key for each in SOURCE for name in "ab"
                                         for key in each[name].reshape(-1).tolist()})
+
+
+def test_ids_may_be_joined_with_themselves():
+    with programs.ascpipe():
+        table = programs.table("user", 1000)
+        iterator, batch = tensor_programs.take(SOURCE)
+        rows = sparse_lookup(table, tf.concat([batch["b"], batch["b"]], 0), modify_graph=True)
+        optimizer().minimize(tf.reduce_sum(rows), var_list=[table.variable])
+        modify_graph_and_start_emb_cache()
+        with programs.session() as run:
+            run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+            first, second = np.split(run.run(rows), 2)
+            np.testing.assert_array_equal(first, second)
+            assert first.any()

@@ -131,6 +131,37 @@ def test_a_second_graph_trains_on_where_the_first_one_ended(mode, tmp_path):
     assert first == whole
 
 
+@pytest.mark.parametrize("second_initializes, restores, warnings", [
+    pytest.param(True, False, 1, id="initialized"), pytest.param(False, False, 0, id="trained on"),
+    pytest.param(True, True, 0, id="restored")])
+def test_a_session_whose_rows_another_graph_has_initialized_is_warned_once(
+        second_initializes, restores, warnings, tmp_path, caplog):
+    with programs.ascpipe():
+        first = programs.Program(SOURCE, adagrad, eval_source=PROBES)
+        saver = Saver()
+        with programs.session() as run:
+            first.initialise(run)
+            for _ in SOURCE:
+                run.run(first.train)
+            prefix = saver.save(run, str(tmp_path / "model"), global_step=1)
+            with tf.Graph().as_default():
+                second = programs.Program(SOURCE, adagrad)
+                with programs.session() as later:
+                    if second_initializes:
+                        second.initialise(later)
+                    else:
+                        Saver().restore(later, prefix)
+                        later.run(second.iterator.initializer)
+                    later.run(second.train)
+            for _ in range(0 if restores else 2):
+                read_here(first, run)
+        with programs.session() as run:
+            saver.restore(run, prefix)
+            read_here(first, run)
+    said = [record.getMessage() for record in caplog.records if "another graph" in record.getMessage()]
+    assert len(said) == warnings and all("initialized the tables" in line for line in said)
+
+
 class TestRefusals:
     """What does not go together is named, and nothing is changed."""
 

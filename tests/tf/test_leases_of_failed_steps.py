@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ascpipe.layout import structs
 from ascpipe.layout.words import WAIT_LEASE
-from ascpipe.tf.running import native
+from ascpipe.tf.running.hold_between_steps import hold
 from tests.support.fake_daemon import FakeDaemon
 from tests.support.op_graph import Run, build, session, stream_shape, table_shape
 from tests.support.waiting import wait_until
@@ -28,9 +28,8 @@ class Hold(threading.Thread):
         self.start()
 
     def run(self):
-        hold = native.number("asc_hold_take", 1)
-        native.call("asc_hold_release", hold)
-        self.is_taken = True
+        with hold(alone=True):
+            self.is_taken = True
 
     def ends(self):
         self.join(10.0)

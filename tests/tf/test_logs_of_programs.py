@@ -65,6 +65,31 @@ def test_a_level_that_is_none_is_an_error_when_mx_rec_is_imported(level):
     assert text.format(level) in said
 
 
+CARD = """\
+from npu_bridge.npu_init import *
+{imports}
+config = tf.compat.v1.ConfigProto()
+card = config.graph_options.rewrite_options.custom_optimizers.add()
+card.name = "NpuOptimizer"
+card.parameter_map["use_off_line"].b = True
+card.parameter_map["precision_mode"].s = b"allow_mix_precision"
+card.parameter_map["deterministic"].i = 1
+config.graph_options.rewrite_options.custom_optimizers.add().name = "another"
+for _ in range(2):
+    tf.compat.v1.Session(config=config).close()
+tf.compat.v1.Session().close()
+NPURunConfig(save_checkpoints_steps=5, iterations_per_loop=2, hcom_parallel=True, dump_config=DumpConfig())
+"""
+
+
+@pytest.mark.parametrize("imports", ["import mx_rec", ""])
+def test_options_of_a_card_without_effect_are_listed_once(imports):
+    said = stderr_of(CARD.format(imports=imports), "-c")
+    assert [line.split(" INFO mx_rec: ")[1] for line in said.splitlines() if "no effect" in line] == [
+        "NpuOptimizer: these parameters have no effect without an Ascend card: precision_mode, use_off_line",
+        "NPURunConfig: these arguments have no effect without an Ascend card: dump_config, hcom_parallel"]
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_program_that_configures_the_root_logger_sees_each_line_once_as_it_wishes(when):
     said = lines(**{when: "logging.basicConfig(level=logging.WARNING, format='MINE %(message)s')"})
@@ -168,11 +193,14 @@ with tf.compat.v1.Session() as session:
     session.run([tf.compat.v1.global_variables_initializer(), iterator.initializer])
     session.run([joined, train])
     session.run([joined, rows[1], train])
+with tf.compat.v1.Session() as session:  # compiles the same step again, as a notebook does
+    session.run([tf.compat.v1.global_variables_initializer(), iterator.initializer])
+    session.run([joined, rows[1], train])
 asc.shutdown()
 """
 
 
-def test_the_first_run_of_fetches_says_which_lookups_stay_apart_and_why():
+def test_the_first_run_of_fetches_says_once_which_lookups_stay_apart_and_why():
     said = stderr_of(FETCHES_A_LOOKUP, "-c", TF_CPP_MIN_LOG_LEVEL="0", ASCPIPE_RING_BYTES=str(1 << 20))
     told = [line.partition("ascpipe: of a step ")[2] for line in said.splitlines() if "of a step" in line]
     assert told == ["with 2 lookups, these ops stay apart: 'ascpipe/user_training/AscLookup': it is fetched"], said

@@ -110,11 +110,11 @@ class TestRefusals:
         said, give = self.WRONG[what]
         ids, weights = give(self)
         with pytest.raises(CombinerError, match="E250: lookup_sparse of table 't': " + said) as caught:
-            asc.lookup_sparse(table, ids, weights)
+            asc.lookup_sparse(table, ids, weights, "sum")
         assert isinstance(caught.value, ValueError)
 
     @pytest.mark.parametrize("combiner, max_norm, said", [
-        ("max", None, "combiner is 'max'; expected one of 'sum', 'mean', 'sqrtn'"), (None, None, "combiner is None"),
+        ("max", None, "combiner is 'max'; expected one of 'sum', 'mean', 'sqrtn'"), (0, None, "combiner is 0"),
         (["sum"], None, r"combiner is \['sum'\]"), ("sum", 0, "max_norm is 0; expected None or a number above 0"),
         ("sum", float("nan"), "max_norm is nan"), ("sum", "1", "max_norm is '1'"), ("sum", True, "max_norm is True")])
     def test_combiners_and_norms_that_there_are_not(self, table, combiner, max_norm, said):
@@ -124,11 +124,11 @@ class TestRefusals:
     def test_a_feature_that_is_dense_in_the_batch(self, table):
         spec = asc.FeatureSpec("ids", table_name="t")
         with pytest.raises(CombinerError, match="the ids of FeatureSpec 'ids' are a dense Tensor in the batch"):
-            asc.lookup_sparse(table, spec, batch={"ids": tf.constant([[1]])})
+            asc.lookup_sparse(table, spec, combiner="sum", batch={"ids": tf.constant([[1]])})
         with pytest.raises(RuntimeError, match=r"FeatureSpec 'ids' was passed to .*lookup_sparse\(\) without batch="):
-            asc.lookup_sparse(table, spec)
+            asc.lookup_sparse(table, spec, combiner="sum")
         with pytest.raises(KeyError, match="no 'ids'"):
-            asc.lookup_sparse(table, spec, batch={"other": tf.constant([[1]])})
+            asc.lookup_sparse(table, spec, combiner="sum", batch={"other": tf.constant([[1]])})
 
     @pytest.mark.parametrize("first", ["bags", "places"])
     def test_a_feature_that_is_looked_up_both_ways(self, table, first):
@@ -136,7 +136,7 @@ class TestRefusals:
         data = combined.dataset(BATCHES).map(lambda batch: {"ids": combined.as_bags(batch, "ids", "sparse")})
         iterator = tf.compat.v1.data.make_initializable_iterator(data.map(asc.insert_function(spec)))
         batch = iterator.get_next()
-        both = [lambda: asc.lookup_sparse(table, spec, batch=batch),
+        both = [lambda: asc.lookup_sparse(table, spec, combiner="sum", batch=batch),
                 lambda: asc.sparse_lookup(table, spec, batch=batch)]
         for look_up in both[:1] if first == "bags" else both[1:]:
             look_up()

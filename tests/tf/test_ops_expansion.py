@@ -266,7 +266,7 @@ def test_a_table_that_has_grown_to_its_limit_refuses_a_batch_and_the_next_goes_o
         with session(graph) as opened:
             opened.run(train)
             with pytest.raises(tf.errors.ResourceExhaustedError,
-                               match="needs 4 rows for ticket 2, but has grown to its limit of 3 rows.* Nothing was"):
+                               match="needs 4 rows for batch 2, but has grown to its limit of 3 rows.* Nothing was"):
                 opened.run(train)
             opened.run(train)
             assert daemon.pipeline.table_size(0) == daemon.pipeline.table_capacity(0) == 3

@@ -223,7 +223,7 @@ def test_a_batch_that_the_device_cannot_hold_is_refused_and_the_next_goes_on():
         with session(graph) as opened:
             opened.run(train)
             with pytest.raises(tf.errors.ResourceExhaustedError,
-                               match="'table0': the batch of ticket 2 has 4 distinct ids .* there are 3 device rows. "
+                               match="'table0': batch 2 has 4 distinct ids .* there are 3 device rows. "
                                      "Raise device_vocabulary_size .* Nothing was lost"):
                 opened.run(train)
             opened.run(train)
@@ -240,7 +240,7 @@ def test_a_full_host_is_refused_and_the_next_goes_on():
         with session(graph) as opened:
             opened.run(train)
             with pytest.raises(tf.errors.ResourceExhaustedError,
-                               match="needs 6 host rows for ticket 2, but has 5. Raise host_vocabulary_size"):
+                               match="needs 6 host rows for batch 2, but has 5. Raise host_vocabulary_size"):
                 opened.run(train)
             opened.run(train)
             assert daemon.pipeline.table_size(0) == 4

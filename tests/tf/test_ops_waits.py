@@ -105,7 +105,7 @@ def test_a_wait_that_takes_too_long_says_who_waits_for_what():
         daemon.pause()
         graph = build([[1]], [TRAIN], [TABLE])
         with session(graph) as opened:
-            why = r"table 'table0', ticket 1: waited 0.2 s .* for the key worker to deduplicate its keys"
+            why = r"table 'table0', batch 1: waited 0.2 s .* for the key worker to deduplicate its keys"
             with pytest.raises(tf.errors.InternalError, match=why):
                 opened.run(graph.channels[0].embeddings[0])
 
@@ -263,7 +263,7 @@ def test_a_step_that_waits_for_long_says_for_what_on_stderr_and_goes_on(capfd):
             step = Run(opened, graph.channels[0].embeddings[0])
             said = wait_until(lambda: "".join(line for line in capfd.readouterr().err.splitlines()
                                               if line.startswith("ascpipe: ")))
-            assert "ticket 1, a step waits for 5 s for " in said
+            assert "batch 1, a step waits for 5 s for " in said
             assert "It goes on waiting, until wait_timeout_s (50 s)" in said
             daemon.paused.clear()
             assert step.ended() is None

@@ -58,9 +58,9 @@ def test_the_commands_of_the_error_import_the_rows(tmp_path, monkeypatch, dim):
         assert said.startswith("E524: Checkpoint {}: table 'ids' has rows of 3 floats in the checkpoint and of {} in "
                                "this program. To use".format(old, dim)) and said.endswith("Nothing was changed")
         export, load = re.findall("`ascpipe (.*?)`", said)
-        assert load == "checkpoint import ids_rows --into CHECKPOINT --table ids {}".format(
+        assert load == "checkpoint import ids_rows --into NEW --table ids {}".format(
             "--truncate" if dim == 2 else "--pad")
-        for command in (export, load.replace("CHECKPOINT", start)):
+        for command in (export, load.replace("NEW", start)):
             done = CliRunner().invoke(main.main, shlex.split(command))
             assert done.exit_code == 0, done.output
         saver.restore(run, str(tmp_path / "new" / "model-imported-0"))

@@ -252,3 +252,22 @@ def test_variables_may_be_initialized_one_by_one_and_slots_not_again_alone(tmp_p
             for _ in BATCHES:
                 program.take()
             require_equal(program.table.read(np.arange(-5, 45)), expected)
+
+
+@pytest.mark.parametrize("tier", ["device", "host"])
+@pytest.mark.parametrize("gone", ["evicted", "deleted"])
+def test_a_key_that_was_removed_starts_again_with_the_row_of_the_initializer(tier, gone, tmp_path):
+    path = write_npy(tmp_path / "rows", np.array([5, 6]), np.full([2, DIM], 7, np.float32))
+    batches = [batch(5, time=100), batch(6, time=200), batch(5, time=201)]
+    with one_table(batches, [5], spec={"eviction_threshold": 50}, **TIERS[tier]) as program:
+        pretrained(path)
+        start_asc_pipeline()
+        with programs.session() as run:
+            program.start(run)
+            assert [program.take(), program.take()] == [[7.0], [7.0]]
+            if gone == "evicted":
+                asc.trigger_evict(run)
+            else:
+                assert program.table.delete([5]) == 1
+            assert not program.table.read([5]).found[0]
+            assert program.take() == [1.0]

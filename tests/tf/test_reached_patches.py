@@ -182,7 +182,8 @@ def trained(tmp_path_factory):
     return folder
 
 
-@program(patches.CALL_MODEL_FN, patches.ADD_META_GRAPH, patches.EXPORT_DIRECTORY)
+@program(patches.CALL_MODEL_FN, patches.ADD_META_GRAPH, patches.EXPORT_ALL,
+         patches.EXPORT_DIRECTORY)
 def exporting_estimator(folder):
     asc.init()
     one = v1.estimator.Estimator(model_fn, folder)

@@ -1,9 +1,14 @@
 """``asc.data.read`` of CSV and TSV files returns the values of ``tf.io.decode_csv``."""
+import runpy
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import ascpipe.tf as asc
+from ascpipe.data import formats
+from ascpipe.data.fields import TextSchema, feature_lines
+from ascpipe.data.records import RecordFile
 from ascpipe.errors import AscpipeError
 from tests.tf.test_read import elements, require_same
 
@@ -104,7 +109,8 @@ def test_a_bad_line_is_an_error_with_its_place_or_is_skipped(tmp_path):
     ({"features": {"none": SPECS["user"]}}, r"'none' of [\w.]+data.read is not a field of .*'label', 'user'"),
     ({"features": {"user": tf.io.VarLenFeature(tf.int64)}}, "a field of a text file has one value"),
     ({"features": {"user": tf.io.FixedLenFeature([2], tf.int64)}}, "a field of a text file has one value"),
-    ({"features": {"user": SPECS["user"], "other": asc.data.hashed("user")}}, "both|Two features"),
+    ({"features": {"user": SPECS["user"], "other": asc.data.hashed("user")}},
+     "Two features .*'user'.*tf.strings.to_hash_bucket_fast"),
     ({"features": {}}, "Pass a dict of specs"), ({"features": None}, "Pass a dict of specs"),
     ({"columns": ["label", "label"]}, "several fields|not a field"), ({"format": "orc"}, "argument format"),
     ({"format": "criteo", "columns": ["label"]}, "E260: Argument columns .* but the format is criteo"),
@@ -119,3 +125,47 @@ def test_files_with_different_headers_are_refused(tmp_path):
         (tmp_path / name).write_text(header + "\n1,2\n")
     with tf.Graph().as_default(), pytest.raises(AscpipeError, match="E277: .*different names of fields"):
         asc.data.read(str(tmp_path / "*.csv"), {"x": SPECS["user"]}, 8)
+
+
+def test_the_feature_specs_of_the_commands_read_the_file(tmp_path):
+    file = tmp_path / "clicks.csv"
+    file.write_text("user,price,click\nu1,1.5,0\nu2,,1\n")
+    header = formats.text(header=True)
+    schema = TextSchema(header)
+    with RecordFile(str(file), None, header) as opened:
+        schema.check(opened, 2 ** 40, [])
+    lines = feature_lines(schema.fields(["user", "price", "click"]), schema.records, header=True)
+    program = tmp_path / "features.py"
+    program.write_text("\n".join(["import tensorflow.compat.v1 as tf", *lines]))
+    made = runpy.run_path(str(program))
+    (found,) = elements(lambda: asc.data.read(str(file), made["features"], 2))
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "user": [b"u1", b"u2"], "price": [1.5, 0], "click": [0, 1]}
+
+
+@pytest.mark.parametrize("buckets", [None, 1000])
+def test_the_ids_that_the_page_computes_equal_hashed_strings(tmp_path, buckets):
+    def ids_of(strings):
+        if buckets is not None:
+            return tf.strings.to_hash_bucket_fast(strings, buckets)
+        return tf.bitwise.bitwise_and(tf.bitcast(tf.fingerprint(strings), tf.int64), 2**63 - 1)
+
+    names = ["u1", "\xe9", "", "a" * 100, *map(str, range(40))]
+    file = tmp_path / "clicks.csv"
+    file.write_bytes("\n".join(["ad_id,price", *(name + ",1" for name in names), ""]).encode())
+    hashed = {"ad": asc.data.hashed("ad_id", buckets, default_value="")}
+    text = {"ad_id": tf.io.FixedLenFeature([], tf.string, "")}
+    (expected,) = elements(lambda: asc.data.read(str(file), hashed, 64))
+    (found,) = elements(lambda: asc.data.read(str(file), text, 64).map(
+        lambda batch: dict(batch, ad=ids_of(batch["ad_id"]))))
+    assert found["ad"].tolist() == expected["ad"].tolist() and found["ad_id"][1] == "\xe9".encode()
+    with tf.Graph().as_default(), v1.Session() as session:
+        assert session.run(ids_of(tf.constant(names))).tolist() == expected["ad"].tolist()
+    assert buckets or (expected["ad"] >= 2 ** 62).any()
+
+
+def test_an_empty_field_without_a_default_is_an_error(tmp_path):
+    file = tmp_path / "clicks.csv"
+    file.write_text("ad_id,price\n,1\n")
+    with pytest.raises(tf.errors.OpError, match="E337"):
+        elements(lambda: asc.data.read(str(file), {"ad": asc.data.hashed("ad_id")}, 1))

@@ -275,7 +275,7 @@ def test_a_table_with_less_room_than_the_checkpoint_needs_stays_as_it_is(sizes, 
         with programs.session() as run:
             program.start(run)
             program.take()
-            with pytest.raises(tf.errors.ResourceExhaustedError, match="5 keys.*" + room):
+            with pytest.raises(tf.errors.ResourceExhaustedError, match="^E320: table 'ids': 5 keys.*" + room):
                 saver.restore(run, prefix)
             assert program.take() == [0]
 
@@ -288,7 +288,7 @@ def test_a_table_with_rows_on_disk_that_is_full_names_the_setting_and_trains_on(
             program.take()
             program.take()
             with pytest.raises(tf.errors.ResourceExhaustedError,
-                               match=r"needs 5 rows for ticket 3, but has 4 \(host_vocabulary_size and "
+                               match=r"needs 5 rows for batch 3, but has 4 \(host_vocabulary_size and "
                                      r"ssd_vocabulary_size together\). Raise ssd_vocabulary_size of the table by 1"):
                 program.take()
             assert program.take() == [0, 0]

@@ -253,7 +253,7 @@ def test_a_model_with_other_ops_of_ascpipe_is_not_exported_with_ops_of_tensorflo
     with programs.ascpipe():
         with pytest.raises(ServingError, match="E275: The graph .* has ops of ascpipe: AscServedTable .'foreign'"):
             asc.export_saved_model(Foreign(folder).estimator, str(tmp_path), receiver, ops="stock")
-        assert not list(tmp_path.glob("*/assets"))
+        assert not list(tmp_path.iterdir())
         path = Foreign(folder).export(tmp_path / "usual")  # the next export has the usual ops again
     assert sorted(os.listdir(os.path.join(path, "assets"))) == ["item.asctable", "user.asctable"]
 
@@ -307,7 +307,7 @@ def test_what_is_not_in_the_checkpoint_as_the_program_has_it_is_not_exported(tra
             Job(folder, tensors=True, names=("user", "other")).export(tmp_path / "names")
         with pytest.raises(NotBuiltYetError, match="pass is_train=False in all modes but TRAIN"):
             Job(folder, tensors=True, serves_training=True).export(tmp_path / "training")
-    assert not list(tmp_path.glob("*/*/assets"))  # "user" was there, before "other" was asked for
+    assert not list(tmp_path.glob("*/*"))  # "user" was there, before "other" was asked for
 
 
 def test_a_damaged_checkpoint_is_not_exported(trained, tmp_path):
@@ -336,7 +336,21 @@ def test_a_full_disk_says_what_was_not_exported_and_leaves_no_file(trained, tmp_
         monkeypatch.setattr(disk, "sync", refuse)
         with pytest.raises(CheckpointError, match="E500: Table 'user' was not exported to .*/assets: No space left"):
             Job(folder).export(tmp_path)
-    assert not list(tmp_path.glob("*/assets"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ops", ["ascpipe", "stock"])
+def test_a_relative_directory_is_exported_to_and_is_empty_after_an_error(ops, trained, tmp_path, monkeypatch):
+    folder, _ = trained
+    monkeypatch.chdir(str(tmp_path))
+    with programs.ascpipe():
+        path = asc.export_saved_model(Job(folder).estimator, "exported", receiver, ops=ops)
+        with pytest.raises(tf.errors.NotFoundError):  # after the model was written
+            asc.export_saved_model(Job(folder).estimator, "failed", receiver, ops=ops,
+                                   assets_extra={"vocabulary.txt": str(tmp_path / "nothing")})
+    assert path.startswith(b"exported/")
+    assert [name for name in os.listdir(os.fsdecode(path) + "/assets") if name.startswith("user.")]
+    assert os.listdir("failed") == []
 
 
 def test_a_session_program_exports_sparse_features_by_serving_tables(trained, tmp_path):

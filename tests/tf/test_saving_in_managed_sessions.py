@@ -4,8 +4,10 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
+from click.testing import CliRunner
 
-from ascpipe.checkpoint.errors import CheckpointPathError
+from ascpipe.checkpoint.errors import CheckpointPathError, DamagedCheckpointError
+from ascpipe.cli.main import main
 from ascpipe.tf import CheckpointSaverHook, trained_batches
 from ascpipe.tf.running.process import Process
 from mx_rec.core.asc import get_asc_insert_func, start_asc_pipeline
@@ -67,6 +69,26 @@ def test_an_estimator_goes_on_from_its_last_checkpoint_bit_by_bit(tier, tmp_path
     assert first + rest == whole
     assert len(set(whole)) == 20
     assert trained_batches(tf.train.latest_checkpoint(str(tmp_path / "parts")))["training"] == 20
+
+
+def test_after_a_damage_an_estimator_goes_on_from_the_checkpoint_that_the_file_names(tmp_path):
+    """The procedure of docs/how-to/saving.md, "If the newest checkpoint is damaged"."""
+    whole = train_an_estimator(tmp_path / "whole", 12, 0)
+    folder = tmp_path / "parts"
+    train_an_estimator(folder, 10, 0)
+    damaged = folder / "sparse-model.ckpt-10" / "item" / "key" / "slice.data"
+    damaged.write_bytes(b"\0" * damaged.stat().st_size)
+    with pytest.raises(DamagedCheckpointError, match="E522"):
+        train_an_estimator(folder, 2, 10)
+    verdicts = {line.split()[1]: line.split()[0] for line in CliRunner().invoke(
+        main, ["checkpoint", "verify", str(folder)]).output.splitlines()}
+    assert {os.path.basename(prefix): verdict for prefix, verdict in verdicts.items()} == {
+        "model.ckpt-5": "ok", "model.ckpt-10": "BAD"}
+    state = folder / "checkpoint"
+    lines = state.read_text().splitlines()
+    assert lines[0] == 'model_checkpoint_path: "model.ckpt-10"'
+    state.write_text("\n".join(['model_checkpoint_path: "model.ckpt-5"', *lines[1:]]) + "\n")
+    assert train_an_estimator(folder, 7, 5) == whole[5:]
 
 
 def test_an_estimator_keeps_as_many_checkpoints_of_tables_as_of_variables(tmp_path):

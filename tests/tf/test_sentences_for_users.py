@@ -17,6 +17,21 @@ def dataset(*specs):
     return tf.data.Dataset.from_tensor_slices(DATA).batch(2).map(get_asc_insert_func(list(specs)))
 
 
+# ---- directories that are not there -----------------------------------------------------------------------
+
+@pytest.mark.parametrize("is_file, advice", [(False, "Create the directory"), (True, "Pass another directory")])
+def test_a_directory_for_rows_that_cannot_be_used_is_named_with_what_to_do(tmp_path, is_file, advice):
+    path = str(tmp_path / "rows")
+    if is_file:
+        (tmp_path / "rows").write_text("")
+    with programs.ascpipe(), pytest.raises(ValueError) as raised:
+        asc.create_table("user", 4, initializer=ZEROS, device_vocabulary_size=9, host_vocabulary_size=20,
+                         ssd_vocabulary_size=100, ssd_data_path=path)
+    said = str(raised.value)
+    assert said.startswith("E268: Table 'user' cannot store rows in ssd_data_path {!r}: ".format(path))
+    assert said.endswith(". " + advice), said
+
+
 # ---- features that a batch has not ------------------------------------------------------------------------
 
 def test_a_batch_without_the_feature_is_told_in_the_names_that_were_typed_with_the_nearest_key():

@@ -114,10 +114,10 @@ def test_the_ways_that_the_error_names_train_as_in_tensorflow():
 
 # ---- policies of a variable scope
 
-@pytest.mark.parametrize("policy", ["regularizer", "constraint"])
+@pytest.mark.parametrize("policy", ["regularizer", "constraint", "custom_getter"])
 def test_a_table_in_a_scope_with_a_policy_for_variables_is_refused(policy):
     with twin_programs.ascpipe():
-        with v1.variable_scope("model", **{policy: lambda variable: tf.reduce_sum(variable)}):
+        with v1.variable_scope("model", **{policy: lambda variable, *more, **named: tf.reduce_sum(variable)}):
             with pytest.raises(TableError, match="E268: Table 'user' was created in the variable scope 'model', which "
                                                  "has a {}.*outside the scope".format(policy)):
                 table()

@@ -161,13 +161,13 @@ def test_a_session_that_ends_before_the_daemon_has_answered_has_the_rate_of_its_
 
 def test_a_daemon_that_does_not_answer_is_logged_once_and_training_goes_on(tmp_path, monkeypatch, caplog):
     def status_of(link):
-        raise errors.NoAnswerError("unit", "status", 10.0)
+        raise errors.NoAnswerError("unit", 7, "status", 10.0)
 
     monkeypatch.setattr(TrainerLink, "status", status_of)
     train(tmp_path, 41, between=lambda step: written(tmp_path, step), save_steps=20)
     assert set(ours(tmp_path)) == {"ascpipe/steps_per_s", "ascpipe/step_waits"}
     assert [record.getMessage() for record in caplog.records if record.name == summary_hook.__name__] == [
-        "No scalars of the pipeline are written: " + str(errors.NoAnswerError("unit", "status", 10.0))]
+        "No scalars of the pipeline are written: " + str(errors.NoAnswerError("unit", 7, "status", 10.0))]
 
 
 def test_a_session_that_fails_leaves_no_thread(tmp_path):

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 import ascpipe.tf as asc
 from ascpipe.checkpoint.errors import DamagedCheckpointError, NoTablesError, NotConvertedError
-from ascpipe.tf.graph.column_names import table_name
 from tests.tf import columns
 
 v1 = tf.compat.v1
@@ -84,6 +83,7 @@ def test_training_continues_with_the_losses_of_plain_tensorflow(taking_over, fol
     columns.require_close(metrics, plain[3], 1e-5)
     assert contents(folder / "before-tables") == before
     assert v1.train.latest_checkpoint(str(folder / "before-tables")).endswith("model.ckpt-{}".format(STEPS))
+    assert "Start the program with `ascpipe run --columns`" in (folder / "before-tables" / "README.txt").read_text()
     assert [path.name for path in folder.iterdir() if path.name.startswith(".take")] == []
     told = [record.getMessage() for record in caplog.records if "was trained without tables" in record.getMessage()]
     assert told == [
@@ -139,11 +139,23 @@ def test_a_new_directory_starts_as_without_the_request(taking_over, tmp_path):
     assert not (tmp_path / "new" / "before-tables").exists()
 
 
+def test_the_request_may_stay_and_the_old_checkpoint_is_a_model_of_plain_tensorflow(folder, plain, tmp_path):
+    for last in (2 * STEPS, 2 * STEPS + 3):
+        with program():  # each start has the same command
+            losses, _ = trained(folder, last)
+    shutil.copytree(str(plain[0].parent / "whole"), str(tmp_path / "whole"))
+    with columns.on("tensorflow"):
+        np.testing.assert_allclose(losses, trained(tmp_path / "whole", 2 * STEPS + 3)[0], rtol=1e-5)
+        columns.require_close(classifier(folder / "before-tables").evaluate(read, 10), plain[1], 1e-5)
+        with pytest.raises(tf.errors.NotFoundError, match="Key .* not found in checkpoint"):
+            classifier(folder).train(read, steps=1)
+
+
 def test_plain_tensorflow_continues_what_tables_have_trained(folder, plain, tmp_path):
     with program():
         trained(folder, 2 * STEPS)
     back = tmp_path / "back"
-    found = asc.to_tensorflow(str(folder / "model.ckpt-12"), table_name(NAME), NAME, str(back / "model.ckpt-12"))
+    found = asc.to_tensorflow(str(folder / "model.ckpt-12"), to=str(back / "model.ckpt-12"))
     assert (dict(found.rows), dict(found.slots)) == ({NAME: 200}, {NAME: [NAME + "/Adagrad"]})
     with columns.on("tensorflow"):
         columns.require_close(classifier(back).evaluate(read, 10), plain[3], 1e-5)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from ascpipe.errors import GraphModificationError, TableUseError
 from ascpipe.tf import patches
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.starting import start_pipeline
+from ascpipe.tf.starting import session_runs
 from mx_rec.core.asc import start_asc_pipeline
 from mx_rec.optimizers import adagrad
 from mx_rec.util.initialize import init, terminate_config_initializer
@@ -194,7 +194,7 @@ def test_the_daemons_death_is_an_error_within_seconds():
      "REPLACED BY KeyboardInterrupt: <EMPTY MESSAGE>", True), ("KeyboardInterrupt", False), ("MISMATCH", False)])
 def test_an_interrupt_that_tensorflow_turned_into_another_error_is_an_interrupt_again(text, is_hidden, monkeypatch):
     error = RuntimeError(text)
-    assert start_pipeline.hides_interrupt(error) is is_hidden
+    assert session_runs.hides_interrupt(error) is is_hidden
 
     def fail(*_):
         raise error

@@ -1,7 +1,9 @@
 """What a program of a user finds on standard error that it has not written itself."""
 import re
+import threading
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import ascpipe.tf as asc
@@ -57,3 +59,33 @@ def test_graphs_that_join_a_pipeline_say_nothing(capfd):
     finally:
         asc.shutdown()
     assert capfd.readouterr().err.count("ascpipe: daemon") == 1
+
+
+def test_a_dataset_that_prefetches_after_a_shutdown_prints_nothing_and_its_reader_raises(private_daemon, capfd):
+    goes_on, asked_again = threading.Event(), threading.Event()
+
+    def batches():
+        yield np.arange(5)
+        goes_on.wait(20)
+        yield np.arange(5)
+        asked_again.set()  # the second batch was submitted
+        yield np.arange(5)
+
+    with tf.Graph().as_default():
+        asc.init()
+        spec = asc.FeatureSpec("ids")
+        data = tf.data.Dataset.from_generator(batches, tf.int64, [5]).map(lambda ids: {"ids": ids})
+        data = data.map(asc.insert_function(spec, training=False)).prefetch(8)
+        iterator = tf.compat.v1.data.make_initializable_iterator(data)
+        table = asc.create_table("ids", 2, initializer=tf.compat.v1.zeros_initializer(), device_vocabulary_size=9)
+        rows = asc.sparse_lookup(table, spec, batch=iterator.get_next(), training=False)
+        asc.start()
+        with programs.session(inter_op_parallelism_threads=2) as run:
+            run.run([iterator.initializer, tf.compat.v1.global_variables_initializer()])
+            run.run(rows)
+            asc.shutdown()
+            goes_on.set()
+            assert asked_again.wait(20)
+            assert "E205" not in capfd.readouterr().err
+            with pytest.raises(tf.errors.FailedPreconditionError, match="E205: The pipeline was stopped"):
+                run.run(rows)

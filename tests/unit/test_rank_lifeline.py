@@ -62,6 +62,17 @@ def test_a_rank_that_cannot_reach_its_launcher_does_not_begin(rank):
     assert "E240: this rank cannot connect to its launcher at 127.0.0.1:{}".format(port) in err
 
 
+@pytest.mark.parametrize("last, expected", [("", False), ("rank_lifeline.tell_first_batch()", True)])
+def test_the_launcher_learns_whether_a_killed_rank_has_trained(rank, last, expected):
+    with Lifeline(2) as lifeline:
+        process = rank(lifeline.port, "from ascpipe import rank_lifeline\n" + last)
+        assert process.stdout.readline() == "up\n"
+        process.kill()
+        process.wait(timeout=60)
+        assert lifeline.has_trained() == expected
+        assert not lifeline.has_trained()
+
+
 @pytest.mark.parametrize("environment", [
     {}, {PORT_VARIABLE: "1"}, {"HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1"}])
 def test_a_rank_beside_its_launcher_needs_no_connection(environment):

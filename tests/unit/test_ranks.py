@@ -79,9 +79,19 @@ def test_causes_are_read_in_the_order_in_which_ranks_left_them(monkeypatch, tmp_
         (1, "ticket 7: the disk is full"), (0, "rank 1 is gone"), (1, "and again")]
 
 
+def test_a_rank_records_its_first_batch(monkeypatch, tmp_path):
+    monkeypatch.setenv(ranks.FOLDER_VARIABLE, str(tmp_path))
+    ranks.leave_first_batch()
+    assert not ranks.has_first_batch(str(tmp_path))  # no launcher
+    say(monkeypatch, ranks.HOROVOD, 0, 2)
+    ranks.leave_first_batch()
+    assert ranks.has_first_batch(str(tmp_path)) and ranks.causes(str(tmp_path)) == []
+
+
 def test_a_cause_without_its_folder_is_no_further_failure(monkeypatch, tmp_path):
     say(monkeypatch, ranks.HOROVOD, 0, 2)
     ranks.leave_cause("nothing is set")
     monkeypatch.setenv(ranks.FOLDER_VARIABLE, str(tmp_path / "gone"))
     ranks.leave_cause("the folder is not there")
+    ranks.leave_first_batch()
     assert os.listdir(str(tmp_path)) == []

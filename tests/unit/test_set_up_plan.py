@@ -134,7 +134,7 @@ def test_no_requirement_of_the_lock_is_lost():
     assert others.count("tensorflow-estimator==") == 1
 
 
-@pytest.mark.parametrize("ran_s, parts, left_s", [(10.0, (4, 28), 60.0), (10.0, (28, 28), 0.0), (10.0, (0, 28), 0.0),
-                                                  (10.0, None, 0.0)])
+@pytest.mark.parametrize("ran_s, parts, left_s", [
+    (10.0, (4, 29), 48.0), (60.0, (1, 19), 510.0), (10.0, (28, 28), 0.0), (10.0, (0, 28), 0.0), (10.0, None, 0.0)])
 def test_a_task_that_counts_its_parts_is_extrapolated(ran_s, parts, left_s):
     assert plan.remaining_of_parts_s(ran_s, parts) == left_s

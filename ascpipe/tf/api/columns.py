@@ -14,7 +14,7 @@ from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.column_choice import ColumnChoice, Columns, TableSizes
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY
-from ascpipe.tf.validation import Integer, PathText, Rule, Text, boolean, checked, wrong_type
+from ascpipe.tf.validation import Choice, Integer, PathText, Rule, Text, boolean, checked, wrong_type
 
 MIN_BUCKETS = 10000
 _WIDTH = 118  #: maximum width of printed lines
@@ -31,10 +31,10 @@ class _Paths(Rule):
 
 @checked(min_buckets=Integer(1), device_vocabulary_size=Integer(1, MAX_VOCABULARY, optional=True),
          host_vocabulary_size=Integer(0, MAX_VOCABULARY), take_over=boolean(),
-         pretrained=_Paths(optional=True))
+         pretrained=_Paths(optional=True), export_ops=Choice("ascpipe", "stock"))
 def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary_size: Optional[int] = None,
                             host_vocabulary_size: int = 0, take_over: bool = False,
-                            pretrained: Optional[Mapping[str, str]] = None) -> None:
+                            pretrained: Optional[Mapping[str, str]] = None, export_ops: str = "ascpipe") -> None:
     """Replace the large variables of TensorFlow's feature columns by tables in all later graphs of this process.
 
     Call this function once, before the first graph is built. The program needs no other call and no hook, because this
@@ -50,6 +50,8 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
         pretrained: dict from the name of a variable to the path of files with the initial rows of its table, as in
             ``create_table``. The keys in the files are the ids of the column. ascpipe prints the names of the
             variables.
+        export_ops: ops of the tables that ``export_saved_model`` of an Estimator exports: "ascpipe", or "stock" for a
+            server without the op library, as in ``asc.export_saved_model``.
 
     Raises:
         ValueError: an argument has the wrong type or is out of range.
@@ -68,7 +70,7 @@ def use_for_feature_columns(*, min_buckets: int = MIN_BUCKETS, device_vocabulary
                              "before the first graph is built")
     patches.COLUMNS.use()
     Columns.of(process).choice = ColumnChoice(min_buckets, TableSizes(device_vocabulary_size, host_vocabulary_size),
-                                              take_over, dict(pretrained or {}))
+                                              take_over, dict(pretrained or {}), export_ops)
     process.deferred.mark_on_demand = _start_columns
 
 
@@ -88,6 +90,7 @@ def _start_columns(graph: tf.Graph) -> None:
         columns = Columns.of(Process.current())
         _require_columns(columns)
         _print_choice(columns)
+        _print_absence(graph, state, columns)
     lifecycle.start_if_it_has_lookups(graph)
 
 
@@ -100,6 +103,18 @@ def _require_columns(columns: Columns) -> None:
                                     "The variables are {}".format(", ".join(map(repr, sorted(known)))))
 
 
+def _print_absence(graph: tf.Graph, state: GraphState, columns: Columns) -> None:
+    """Print, once per process, that a graph trains without feature columns: all its variables remain variables."""
+    warned = Process.current().warned
+    if (columns.printed or state.tables or "no columns" in warned
+            or not graph.get_collection(tf.compat.v1.GraphKeys.TRAIN_OP)):
+        return
+    warned.add("no columns")
+    _print_line("ascpipe: no variable is replaced by a table, because the program trains without columns of "
+                "tf.feature_column. Columns that are a copy of TensorFlow's code are not replaced. For tf.Variable and "
+                "tf.nn.embedding_lookup, see docs/tutorial/from-tensorflow.md")
+
+
 def _print_choice(columns: Columns) -> None:
     """Print the variables that are replaced by tables, and the reasons why other variables are not replaced. Print each
     name only once."""
@@ -110,7 +125,10 @@ def _print_choice(columns: Columns) -> None:
     left = ["{} ({})".format(name, reason) for name, reason in new.items() if reason]
     for what, names in (("variables replaced by tables:", taken), ("variables not replaced:", left)):
         if names:
-            line = "ascpipe: {} {}".format(what, ", ".join(names))
-            sys.stderr.write(textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False,
-                                           break_on_hyphens=False) + "\n")
+            _print_line("ascpipe: {} {}".format(what, ", ".join(names)))
+
+
+def _print_line(line: str) -> None:
+    sys.stderr.write(textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False,
+                                   break_on_hyphens=False) + "\n")
     sys.stderr.flush()

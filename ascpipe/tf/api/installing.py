@@ -8,12 +8,12 @@ from ascpipe.tf.feature_column import combining, variables
 from ascpipe.tf.modify import watched_graphs
 from ascpipe.tf.program import keras_models, summary_hook
 from ascpipe.tf.serving import exporting
-from ascpipe.tf.starting import copied_graphs, start_pipeline
+from ascpipe.tf.starting import copied_graphs, session_runs
 from ascpipe.tf.training import losses, moving_averages, optimizers_of_programs
 
 #: Modules that register replacements for attributes of TensorFlow. ``init`` needs all of them.
 REPLACEMENTS = (checkpoint_values, saver, saver_hook, warm_starting, combining, variables, watched_graphs, keras_models,
-                summary_hook, exporting, copied_graphs, start_pipeline, losses, moving_averages,
+                summary_hook, exporting, copied_graphs, session_runs, losses, moving_averages,
                 optimizers_of_programs)
 
 

@@ -1,5 +1,4 @@
 """Functions that start and end the use of ascpipe: ``init``, ``start``, ``shutdown``, ``reset`` and ``pipeline``."""
-import contextlib
 import os
 from typing import Any, Dict, Iterator, Optional
 
@@ -9,7 +8,7 @@ from ascpipe import config
 from ascpipe.errors import CallOrderError, api_names
 from ascpipe.tf import internals
 from ascpipe.tf.api import installing
-from ascpipe.tf.clean_up import cleaning_up
+from ascpipe.tf.clean_up import cleaning_up, interruptible
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.modify.hooks import GraphModifierHook
 from ascpipe.tf.modify.modifier import modify_graph_and_start_emb_cache
@@ -110,7 +109,7 @@ def reset() -> None:
     tf.compat.v1.reset_default_graph()
 
 
-@contextlib.contextmanager
+@interruptible
 def pipeline(**init_arguments: Any) -> Iterator[tf.Graph]:
     """Context manager that creates a default graph and calls ``init`` before the block, and calls ``shutdown`` after
     the block.

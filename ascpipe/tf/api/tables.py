@@ -64,7 +64,7 @@ def create_table(name: str, dim: int, *, initializer: Any, device_vocabulary_siz
 
     Raises:
         ValueError: an argument has the wrong type or is out of range, the size is missing, or the name is taken. The
-            variable scope has a regularizer or a constraint.
+            variable scope has a regularizer, a constraint or a custom getter.
         TypeError: an argument is unknown. The error suggests a similar name.
         EnvironmentError: ``init`` was not called, or ``start`` was called for this graph.
     """
@@ -164,16 +164,17 @@ def sparse_lookup(table: Table, ids: Union[FeatureSpec, GivenIds], *, batch: Any
 @checked(table=Instance(Table), training=boolean(), trainable=boolean(), default_value=DEFAULT,
          max_keys=Integer(1, optional=True), name=Text(1, 255, optional=True))
 def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Optional[SparseIds] = None,
-                  combiner: str = "sum", max_norm: Optional[float] = None, *, batch: Any = None, training: bool = True,
-                  trainable: bool = True, default_value: Any = None, max_keys: Optional[int] = None,
-                  access_threshold: Optional[int] = None, eviction_threshold: Optional[int] = None,
-                  name: Optional[str] = None) -> tf.Tensor:
+                  combiner: Optional[str] = None, max_norm: Optional[float] = None, *, batch: Any = None,
+                  training: bool = True, trainable: bool = True, default_value: Any = None,
+                  max_keys: Optional[int] = None, access_threshold: Optional[int] = None,
+                  eviction_threshold: Optional[int] = None, name: Optional[str] = None) -> tf.Tensor:
     """Look up bags of ids, and combine the rows of each bag.
 
     A bag is a row of a SparseTensor or RaggedTensor of ids. The results are the same as the results of
-    ``tf.nn.embedding_lookup_sparse``. They are bitwise equal for "sum" and "mean", and for "sqrtn" without weights.
-    Unlike in TensorFlow, any integer is a valid id, any bag may be empty, and ids must be sorted by bag. The result for
-    an empty bag is zeros.
+    ``tf.nn.embedding_lookup_sparse`` with the same combiner. They are bitwise equal for "sum" and "mean", and for
+    "sqrtn" without weights. Unlike in TensorFlow, any integer is a valid id, any bag may be empty, and ids must be
+    sorted by bag. The result for an empty bag is zeros. Unlike ``tf.nn.safe_embedding_lookup_sparse``, the lookup
+    keeps ids below 0 and weights that are not positive; ``tf.sparse.retain`` removes them.
 
     The arguments ``training``, ``trainable``, ``max_keys``, ``access_threshold``, ``eviction_threshold`` and ``name``
     are the same as in ``sparse_lookup``.
@@ -186,7 +187,7 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
             gradients.
         combiner: "sum" is the sum of rows times weights. "mean" is this sum divided by the sum of the weights. "sqrtn"
             is this sum divided by the square root of the sum of the squared weights. Without ``weights``, each weight
-            is 1.
+            is 1. None means "sum", and a warning is logged: TensorFlow's default is "mean".
         max_norm: maximum L2 norm of a row, greater than 0. Rows with a larger norm are scaled to ``max_norm`` before
             they are combined.
         batch: result of ``iterator.get_next()`` or its features, if ``ids`` is a FeatureSpec.
@@ -204,7 +205,7 @@ def lookup_sparse(table: Table, ids: Union[FeatureSpec, SparseIds], weights: Opt
         table, ids if isinstance(ids, FeatureSpec) else Ids.of(ids), batch, training=training,
         default_value=default_value, is_grad=trainable, send_count=max_keys, name=name,
         said={"access_threshold": access_threshold, "eviction_threshold": eviction_threshold}),
-        None if weights is None else Ids.of(weights), combiner, max_norm)
+        None if weights is None else Ids.of(weights), bags.combiner_of(table.table_name, combiner), max_norm)
 
 
 def table_variables() -> List[Any]:

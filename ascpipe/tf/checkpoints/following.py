@@ -10,6 +10,7 @@ from ascpipe.checkpoint.reader import open_checkpoint
 from ascpipe.checkpoint.slice_writer import SliceWriter
 from ascpipe.tf.checkpoints import deltas, loading, positions, pretrained, saving
 from ascpipe.tf.checkpoints.rank_rows import RowRequests
+from ascpipe.tf.checkpoints.save_progress import SaveProgress
 from ascpipe.tf.running import asking
 from ascpipe.tf.running.hold_between_steps import TableState, hold
 from ascpipe.tf.running.pipeline import Pipeline, Tip
@@ -47,7 +48,7 @@ class _Saves:
         with contextlib.ExitStack() as undo:
             writer = undo.enter_context(SliceWriter(
                 asked["directory"], asked["base"], asked["step"], asked["staging"], pipeline.rank, pipeline.ranks,
-                saving.SaveProgress(asked["base"])))
+                SaveProgress(asked["base"])))
             with hold(alone=False) as held:
                 tables = saving.held_tables(held, known)
                 here = positions.position(pipeline, held, tables, asked["rings"])

@@ -1,6 +1,6 @@
 """Read-only copies ("instances") of a checkpoint's tables, for sessions that only evaluate."""
-import contextlib
 import ctypes
+import functools
 from typing import Iterator, NamedTuple, Sequence, Tuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from ascpipe.checkpoint.reader import Checkpoint
 from ascpipe.checkpoint.table_folders import row_pieces
 from ascpipe.errors import OutOfSharedMemoryError
 from ascpipe.shm import memory
-from ascpipe.tf.clean_up import cleaning_up
+from ascpipe.tf.clean_up import interruptible
 from ascpipe.tf.running import native
 
 
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     ranks: int = 1
 
 
-@contextlib.contextmanager
+@interruptible
 def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
     """Context manager that creates an instance by reading the keys and embeddings of tables into memory of this
     process.
@@ -53,8 +53,8 @@ def instance_of(tables: Sequence[Wanted]) -> Iterator[int]:
         memory.require(need, "the rows of checkpoint " + prefixes)
     except OutOfSharedMemoryError as error:
         raise NoRoomForCopyError(prefixes, need, error.have) from error
-    number = native.number("asc_instance_new")
-    with cleaning_up(lambda: native.call("asc_instance_release", number), "a copy of " + prefixes):
+    with native.acquired("asc_instance_new", release=functools.partial(native.call, "asc_instance_release"),
+                         what="a copy of " + prefixes) as number:
         for wanted in tables:
             _read(number, wanted)
         yield number

@@ -50,9 +50,9 @@ def advise_import(prefix: str, spec: TableSpec, shape: TableShape, slots: Collec
     """
     folder = spec.name + "_rows"
     has_slots = bool(spec.slots) and all(slot.name in slots for slot in spec.slots)
-    return ("To use these rows, save a checkpoint of this program before its first step, and run `ascpipe checkpoint "
-            "export {} --table {} --to {}{} --counts` and `ascpipe checkpoint import {} --into CHECKPOINT --table {} "
-            "{}`, where CHECKPOINT is the saved checkpoint".format(
+    return ("To use these rows: (1) save a checkpoint of this program before its first step, called NEW below; (2) run "
+            "`ascpipe checkpoint export {} --table {} --to {}{} --counts`; (3) run `ascpipe checkpoint import {} "
+            "--into NEW --table {} {}`; (4) restore the checkpoint that the last command prints".format(
                 shlex.quote(prefix), spec.name, folder, " --slots" if has_slots else "", folder, shape.name,
                 "--pad" if spec.dim < shape.dim else "--truncate"))
 

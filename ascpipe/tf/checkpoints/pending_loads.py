@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ascpipe.errors import CallOrderError
 from ascpipe.tf import internals
+from ascpipe.tf.graph import settled_runs
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.process import Process
 
@@ -27,6 +28,7 @@ class _Pending:
 def expect(state: GraphState, tables: Iterable[str]) -> None:
     """Record that tables of a graph are pending, because ``warm_start`` has selected them."""
     _Pending.of(state).tables.update(dict.fromkeys(tables))
+    settled_runs.forget(state)
 
 
 def settle(state: GraphState) -> None:

@@ -53,19 +53,21 @@ def from_tensorflow(checkpoint: str, variable: Texts, table: Texts, to: str, *, 
                               to))
 
 
-@checked(checkpoint=PathText(1, 1024), table=AnyOf(_NAME, ListOf(_NAME)), variable=AnyOf(_NAME, ListOf(_NAME)),
-         to=PathText(1, 1024), rows=AnyOf(_ROWS, ListOf(_ROWS), optional=True))
-def to_tensorflow(checkpoint: str, table: Texts, variable: Texts, to: str, *,
-                  rows: Union[None, int, Sequence[int]] = None) -> GivenBack:
+@checked(checkpoint=PathText(1, 1024), table=AnyOf(_NAME, ListOf(_NAME), optional=True),
+         variable=AnyOf(_NAME, ListOf(_NAME), optional=True), to=PathText(1, 1024, optional=True),
+         rows=AnyOf(_ROWS, ListOf(_ROWS), optional=True))
+def to_tensorflow(checkpoint: str, table: Optional[Texts] = None, variable: Optional[Texts] = None,
+                  to: Optional[str] = None, *, rows: Union[None, int, Sequence[int]] = None) -> GivenBack:
     """Convert a checkpoint with tables to a new checkpoint for ``tf.train.Saver``.
 
     Row i of a variable is the row of key i. Optimizer slots get TensorFlow's names. Other variables are copied.
 
     Args:
         checkpoint: ``dir/base-step`` of a checkpoint with tables. It is not changed.
-        table: name of a table, or a list of names.
+        table: name of a table, or a list of names. None means all tables, which must then be tables of feature columns:
+            the checkpoint contains the names and numbers of rows of their variables.
         variable: name of the variable of the table, or a list of the same length.
-        to: ``dir/base-step`` of the new checkpoint, which must not exist.
+        to: ``dir/base-step`` of the new checkpoint, which must not exist. It is required.
         rows: number of rows of the variable, in [1, 2^31], or a list with a number for each table. Rows without a key
             are zeros, and their slots have initial values. None means the largest key plus 1; each row then needs a
             key.
@@ -75,9 +77,15 @@ def to_tensorflow(checkpoint: str, table: Texts, variable: Texts, to: str, *,
 
     Raises:
         ArgumentError: an argument is not allowed.
-        NotConvertedError: the keys of a table are not row numbers. This is a CheckpointError, as are a missing or
-            damaged checkpoint and a failed save. No checkpoint was written.
+        NotConvertedError: the keys of a table are not row numbers, or ``table`` is None and the checkpoint does not
+            contain the name of a table's variable. This is a CheckpointError, as are a missing or damaged
+            checkpoint and a failed save. No checkpoint was written.
     """
+    if to is None:
+        raise ArgumentError("argument to: there is no name for the new checkpoint. Nothing was read or written. Pass "
+                            "dir/base-step")
+    if table is None and variable is None and rows is None:
+        return given_back(GiveBack(checkpoint, None, to))
     tables = _listed(table)
     names = _listed(variable)
     counts: List[Optional[int]] = [None] * len(tables) if rows is None else _numbers(rows)
@@ -91,5 +99,7 @@ def _numbers(rows: Union[int, Sequence[int]]) -> List[Optional[int]]:
     return [rows] if isinstance(rows, int) else list(rows)
 
 
-def _listed(given: Texts) -> List[str]:
+def _listed(given: Optional[Texts]) -> List[str]:
+    if given is None:
+        return []
     return [given] if isinstance(given, str) else list(given)

@@ -13,6 +13,7 @@ from ascpipe.logs import counted
 from ascpipe.rows.file_table import FileTable
 from ascpipe.rows.opening import open_source
 from ascpipe.tf.checkpoints.loading import Load, begun, load_tables, other_ranks, require_loaded
+from ascpipe.tf.clean_up import interruptible
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.asking import working
 from ascpipe.tf.running.hold_between_steps import hold
@@ -118,7 +119,7 @@ def _load(pipeline: Pipeline, paths: Mapping[str, str], attach: Callable[..., An
                   paths[load.shape.name])
 
 
-@contextlib.contextmanager
+@interruptible
 def _opened(pipeline: Pipeline, paths: Mapping[str, str]) -> Iterator[List[Load]]:
     """Open and check files. The context manager yields a ``Load`` for each table."""
     with contextlib.ExitStack() as opened:

@@ -1,6 +1,7 @@
 """Function ``note``, which records a complete checkpoint for the dashboard and reports."""
 import contextlib
 import logging
+import os
 import time
 
 from ascpipe import names
@@ -17,10 +18,12 @@ def note(daemon: str, prefix: str, seconds: float) -> None:
 
     Args:
         daemon: name of the daemon.
-        prefix: absolute path ``directory/base-step``.
+        prefix: path ``directory/base-step``. It is recorded as an absolute path, because other processes have other
+            working directories.
         seconds: duration of the save.
     """
     now = time.time()
+    prefix = os.path.abspath(prefix)
     try:
         with contextlib.closing(open_tree(prefix)) as tree:
             records = tree.records()

@@ -5,12 +5,13 @@ import os
 from typing import Any, Callable, Collection, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from ascpipe.checkpoint.reader import Checkpoint, open_checkpoint
-from ascpipe.tf.checkpoints import loading, pending_loads, pretrained
+from ascpipe.tf.checkpoints import dropped_tables, loading, pending_loads, pretrained
 from ascpipe.tf.checkpoints.instances import Wanted, instance_of
 from ascpipe.tf.checkpoints.loading import Load
 from ascpipe.tf.checkpoints.missing_parts import Advice, advise_allow_missing
 from ascpipe.tf.checkpoints.positions import start_reading
 from ascpipe.tf.checkpoints.saving import saved_part
+from ascpipe.tf.graph import row_resets
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.asking import working
 from ascpipe.tf.running.hold_between_steps import Hold, hold
@@ -87,9 +88,6 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
                                   allowed.allow_missing, allowed.advice, allowed.names.get(name))
                  for name, table in state.tables.items() if table.is_save]
         unused = sorted(set(checkpoint.tables) - {load.spec.name for load in loads})
-        if unused:
-            _log.info("%s also has tables that are not restored, because this program does not save tables of these "
-                      "names: %s", prefix, ", ".join(unused))
         if not state.trains:
             _read(pipeline, checkpoint, loads, restore_dense, attach)
         elif pipeline.rank != 0:
@@ -106,9 +104,11 @@ def restore_checkpoint(state: GraphState, prefix: str, restore_dense: DenseResto
                     "begins": False, "rings": saved_part(pipeline, state).rings}
             _replace(pipeline, checkpoint, loads, restore_dense, what)
         if state.trains:
+            dropped_tables.note(pipeline, checkpoint.prefix, unused)
             names = {load.shape.name: load.spec.name for load in loads}
             pretrained.complete(state, pipeline, checkpoint, names, attach)
         pending_loads.settle(state)
+        row_resets.note_restore(state)
         return {load.spec.name: load.spec.rows for load in loads}
 
 

@@ -2,7 +2,6 @@
 import contextlib
 import logging
 import os
-import time
 from typing import Any, Callable, ContextManager, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from ascpipe.checkpoint.contents import InitialRows, Policies, Position, TableSpec
@@ -15,9 +14,10 @@ from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
 from ascpipe.shm import memory
 from ascpipe.tf import internals
-from ascpipe.tf.checkpoints import deltas, table_rows
+from ascpipe.tf.checkpoints import deltas, dropped_tables, table_rows
 from ascpipe.tf.checkpoints.positions import position
 from ascpipe.tf.checkpoints.recorded_saves import note
+from ascpipe.tf.checkpoints.save_progress import SaveProgress
 from ascpipe.tf.checkpoints.snapshot_reader import FrozenTables, frozen_tables
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.running.asking import Asked, RefusedError, asked, working
@@ -28,7 +28,6 @@ from ascpipe.tf.running.shapes import KnownTable
 
 _log = logging.getLogger(__name__)
 
-PROGRESS_S = 10.0  #: seconds between two progress lines in the log of a long save
 
 SAVE = "save"  #: name of the request to the other ranks
 
@@ -288,7 +287,11 @@ def note_saved(pipeline: Pipeline, name: str, tip: deltas.Tip) -> None:
 
 
 def _is_saved(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> bool:
-    """Return whether the newest save has the requested prefix, and nothing has changed since that save."""
+    """Return whether the checkpoint with the requested prefix is not to be replaced: nothing has changed since its save
+    or restore.
+    """
+    if dropped_tables.keep(request.pipeline, writer.prefix, here):
+        return True
     tip = request.pipeline.tips.get(deltas.name_of(request.directory, request.base))
     if tip is None or tip.prefix != writer.prefix or tip.position != here or tip.loads != deltas.loads_of(tables):
         return False
@@ -330,20 +333,4 @@ def _spec(pipeline: Pipeline, table: KnownTable, at: TableState, told: Optional[
                             len(pipeline.pools.get(shape.name, ()))),
         policies=Policies(int(header["access_threshold"]), bool(header["counting"]), int(header["faae_coefficient"]),
                           int(header["eviction_threshold"]), int(header["time"])),
-        deleted=0 if told is None else len(told.deleted))
-
-
-class SaveProgress:
-    """Progress of a long save, which is logged at most once every ``PROGRESS_S`` seconds."""
-
-    def __init__(self, base: str) -> None:
-        self._base = base
-        self._began = time.monotonic()
-        self._said = self._began
-
-    def __call__(self, written: int, needed: int) -> None:
-        now = time.monotonic()
-        if now - self._said >= PROGRESS_S:
-            self._said = now
-            _log.info("saving %s: %.1f of %.1f GiB, %.0f MiB/s", os.path.basename(self._base), written / 2.0 ** 30,
-                      needed / 2.0 ** 30, written / 2.0 ** 20 / (now - self._began))
+        deleted=0 if told is None else len(told.deleted), column=table.column)

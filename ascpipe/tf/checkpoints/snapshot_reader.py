@@ -7,7 +7,6 @@ During the hold, only device rows are copied. The other parts of the snapshot ar
 row.
 - If a table has rows on disk, the reader reads the entries again to locate the rows.
 """
-import contextlib
 import ctypes
 import mmap
 from typing import Dict, Iterator, List, Mapping
@@ -17,12 +16,12 @@ import numpy as np
 from ascpipe.layout import structs
 from ascpipe.layout.words import HOME_NONE, TRAINED
 from ascpipe.tf.checkpoints.table_rows import BLOCK_ENTRIES, entry_blocks
-from ascpipe.tf.clean_up import cleaning_up
+from ascpipe.tf.clean_up import interruptible
 from ascpipe.tf.running import native
 from ascpipe.tf.running.hold_between_steps import Hold, TableState
 
 
-@contextlib.contextmanager
+@interruptible
 def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, TableState],
                   log_bytes: int) -> Iterator["FrozenTables"]:
     """Context manager that takes a snapshot of the given tables, and releases the snapshot after the block.
@@ -39,8 +38,7 @@ def frozen_tables(held: Hold, numbers: Mapping[str, int], tables: Mapping[str, T
     Raises:
         tf.errors.ResourceExhaustedError: there is too little memory for the copies or the images. Nothing was changed.
     """
-    save = held.begin_save(list(numbers.values()), log_bytes)
-    with cleaning_up(lambda: native.call("asc_save_end", save), "a save"):
+    with held.saving(list(numbers.values()), log_bytes) as save:
         yield FrozenTables(save, numbers, tables)
 
 

@@ -1,7 +1,10 @@
 """Copies of tables in temporary files, and edited copies that can replace a table's contents."""
 import contextlib
+import functools
+import os
 import tempfile
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+import uuid
+from typing import Any, BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -154,7 +157,7 @@ class _Column:
     """Array in a temporary file. Rows are appended to the file. The array remains valid after the file is closed."""
 
     def __init__(self, dtype: Any, width: Optional[int] = None) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed by __exit__)
+        self._file = _unnamed_file(tempfile.gettempdir())
         self._dtype = np.dtype(dtype)
         self._shape: Tuple[int, ...] = () if width is None else (width,)
         self._count = 0
@@ -173,6 +176,20 @@ class _Column:
         self._file.flush()
         shape = (self._count, *self._shape)
         return np.memmap(self._file, self._dtype, "r", 0, shape) if self._count else np.zeros(shape, self._dtype)
+
+
+def _unnamed_file(folder: str) -> BinaryIO:
+    """Return a new file in ``folder`` that has no name any more.
+
+    ``tempfile.TemporaryFile`` closes the file twice if Ctrl-C interrupts it. Here, no function of Python has the
+    descriptor.
+    """
+    path = os.path.join(folder, "ascpipe-{}".format(uuid.uuid4().hex))
+    try:
+        return open(path, "x+b", opener=functools.partial(os.open, mode=0o600))
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _append(to: Sequence[_Column], values: Sequence[np.ndarray]) -> None:

@@ -1,5 +1,4 @@
 """Restore of checkpoints that a program with feature columns wrote before it used tables (``take_over=True``)."""
-import contextlib
 import logging
 import os
 import re
@@ -18,10 +17,12 @@ from ascpipe.checkpoint.tree import why
 from ascpipe.layout.initial_kinds import CONSTANT
 from ascpipe.rows.bundles import Bundle
 from ascpipe.rows.free_names import Name, base_and_step
-from ascpipe.rows.taking_over import DIV, Source, Variable, note_newest, source_of, written
+from ascpipe.rows.newest import note_newest
+from ascpipe.rows.taking_over import DIV, Source, Variable, source_of, written
 from ascpipe.rows.vocabularies import IDENTITY
 from ascpipe.tf import internals
 from ascpipe.tf.checkpoints import tensorflow_part
+from ascpipe.tf.clean_up import interruptible
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import StandIns
 from ascpipe.tf.running.column_choice import Columns
@@ -30,6 +31,17 @@ from ascpipe.tf.running.process import Process
 _log = logging.getLogger(__name__)
 
 BEFORE = "before-tables"  #: folder for TensorFlow's checkpoint, in the directory of the checkpoints
+_README = "README.txt"
+_README_TEXT = """\
+The checkpoint in this folder was trained without tables. Later checkpoints, in the
+directory above, contain tables of ascpipe. Start the program with `ascpipe run --columns`.
+Without it, TensorFlow raises a NotFoundError: "Key ... not found in checkpoint".
+
+To continue without ascpipe, convert the newest checkpoint, and use NEW as the model_dir:
+ascpipe checkpoint to-tensorflow DIRECTORY/model.ckpt-STEP --to NEW/model.ckpt-STEP
+
+To discard all steps since then, use a copy of this folder as the model_dir.
+"""
 _POWER = re.compile(r"((?:.*/)?beta[12]_power)(?:_\d+)?\Z", re.DOTALL)
 
 
@@ -44,7 +56,7 @@ def is_requested(saver: tf.compat.v1.train.Saver, state: GraphState, prefix: str
             and not tensorflow_part.is_of_variables_alone(saver, state))
 
 
-@contextlib.contextmanager
+@interruptible
 def converted(state: GraphState, graph: tf.Graph, prefix: str) -> Iterator[str]:
     """Convert a checkpoint of plain TensorFlow to a temporary checkpoint with tables, and yield the prefix of the
     temporary checkpoint.
@@ -132,6 +144,8 @@ def _keep(place: Place) -> None:
                     if is_dense_name(name, place.stem) and not disk.is_there(kept, name) and not disk.try_link(
                             fd, name, kept, name):
                         disk.copy_file(fd, name, kept, name)
+                if not disk.is_there(kept, _README):
+                    disk.write_file(kept, _README, _README_TEXT.encode())
                 disk.sync(kept)
     except OSError as error:
         raise NotConvertedError(place.prefix, BEFORE, why(error)) from error

@@ -3,7 +3,6 @@
 If there are no variables, this part contains only a mark, an int32 with value 0. The mark is necessary because
 TensorFlow does not build a saver without variables.
 """
-import contextlib
 import dataclasses
 import logging
 import threading
@@ -16,6 +15,7 @@ from tensorflow.python.training.saving import saveable_object
 from ascpipe.errors import SaverError
 from ascpipe.tf import internals
 from ascpipe.tf.checkpoints import saver_parts
+from ascpipe.tf.clean_up import interruptible
 from ascpipe.tf.graph.dataset_graph import GET_NEXT
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.optimizer_slots import names_of_variables
@@ -135,7 +135,7 @@ def tables_left_out(saver: tf.compat.v1.train.Saver, state: GraphState, graph: t
             if table.is_save and behind.get(name, table.variable.op.name) not in names]
 
 
-@contextlib.contextmanager
+@interruptible
 def logged_as(prefix: str) -> Iterator[None]:
     """Make TensorFlow log ``prefix`` instead of the path from which TensorFlow restores the verified files."""
     thread = threading.get_ident()

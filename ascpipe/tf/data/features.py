@@ -11,6 +11,8 @@ from ascpipe.tf.validation import Integer, Text
 _PARSERS = ("ParseExample", "ParseExampleV2")
 NOT_HASHED = -1  #: value in the attribute ``buckets`` for features that are not hashed, and for fingerprints
 FINGERPRINT = 0
+READ_ONCE = ("Nothing was read. Read it once, and add the other feature with dataset.map. For strings and their ids, "
+             "read the strings, and call tf.strings.to_hash_bucket_fast (docs/how-to/training_data.md)")
 
 
 class Hashed(NamedTuple):
@@ -50,7 +52,8 @@ def hashed(key: str, buckets: Optional[int] = None, shape: Optional[Sequence[int
     """Return the spec of a string feature that is read as int64 ids.
 
     The ids equal ``tf.strings.to_hash_bucket_fast(strings, buckets)``, which is FarmHash's Fingerprint64 modulo
-    ``buckets``. Without ``buckets``, the ids are the fingerprints without the highest bit, so they are not negative.
+    ``buckets``. Without ``buckets``, the ids are the fingerprints without the highest bit, so they are not negative:
+    ``tf.bitwise.bitwise_and(tf.bitcast(tf.fingerprint(strings), tf.int64), 2**63 - 1)``.
 
     Args:
         key: name of the feature in the records.
@@ -96,7 +99,7 @@ def record_features(features: Optional[Mapping[str, Any]]) -> RecordFeatures:
                                    name, shown(spec)))
         if _text(key) in keys:
             raise FeatureError("Features {!r} and {!r} of asc.data.read both read the feature {!r} of the records. "
-                               "Read it once, and map the dataset".format(keys[_text(key)], name, key))
+                               "{}".format(keys[_text(key)], name, key, READ_ONCE))
         specs[key] = spec
         keys[_text(key)] = name
     return _described(specs, keys, buckets)

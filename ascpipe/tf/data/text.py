@@ -9,7 +9,7 @@ from ascpipe.data.columns import HEX, Column
 from ascpipe.data.formats import Format
 from ascpipe.errors import FeatureError
 from ascpipe.errors.base import shown
-from ascpipe.tf.data.features import FINGERPRINT, NOT_HASHED, Hashed, RecordFeatures
+from ascpipe.tf.data.features import FINGERPRINT, NOT_HASHED, READ_ONCE, Hashed, RecordFeatures
 
 _TYPES = (tf.float32, tf.float64, tf.int32, tf.int64, tf.string)
 
@@ -55,8 +55,7 @@ def text_features(features: Optional[Mapping[str, Any]], columns: Sequence[str],
     numbers = [field.number for field in found]
     if len(set(numbers)) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
-        raise FeatureError("Two features of asc.data.read read the field {!r}. Read it once, and map the "
-                           "dataset".format(columns[twice]))
+        raise FeatureError("Two features of asc.data.read read the field {!r}. {}".format(columns[twice], READ_ONCE))
     return _described(found, len(columns), record_format)
 
 

@@ -3,14 +3,15 @@
 TensorFlow creates a variable with 0 rows, and ascpipe creates the table. Heads, savers and optimizers find the variable
 by its name, scope and collections. The variable uses no memory (ADR 50).
 """
-import contextlib
 from typing import Any, Iterator, Optional
 
 import tensorflow as tf
 from tensorflow.python.feature_column import feature_column_v2 as columns_v2
 
+from ascpipe.checkpoint.contents import ColumnVariable
 from ascpipe.errors import ColumnError
 from ascpipe.tf import internals, patches
+from ascpipe.tf.clean_up import interruptible
 from ascpipe.tf.feature_column.columns import requires_table, sizes_given
 from ascpipe.tf.graph.column_names import table_name
 from ascpipe.tf.graph.graph_state import GraphState
@@ -177,7 +178,7 @@ class _Plan:
             columns.told.setdefault(variable_name, "its layer is a layer of TensorFlow 2; use "
                                                    "tf.compat.v1.keras.layers.DenseFeatures")
 
-    @contextlib.contextmanager
+    @interruptible
     def making(self) -> Iterator[None]:
         """Context manager that sets ``getter`` as the custom getter of ``get_variable`` if the program requests tables.
         """
@@ -208,6 +209,7 @@ class _Plan:
             table = create_table(tf.int64, self.dim, table_name(name), self.initializer, device_vocabulary_size=rows,
                                  host_vocabulary_size=sizes.host if rows < self.buckets else 0,
                                  all2all_gradients_op="sum_gradients_and_div_by_ranksize")
+            table.column = ColumnVariable(name, self.buckets)
             if sizes.pretrained is not None:
                 GraphState.of(variable.graph).note_pretrained(table.table_name, sizes.pretrained)
             stand_ins[name] = StandIn(variable, table, bool(variable.trainable))

@@ -1,5 +1,5 @@
 """Check that raises an error if a run feeds ids. A dataset submits the ids of a batch before the lookup step."""
-from typing import Any, Dict, Iterable, Iterator, Sequence
+from typing import Any, Dict, Iterable, List, Sequence
 
 import tensorflow as tf
 from tensorflow.python.client import session as session_module
@@ -44,18 +44,27 @@ def _tables_of(state: GraphState) -> Dict[str, str]:
     return internals.stored_on(state, "fed_ids", dict)
 
 
-def fed_tensors(arguments: Sequence[Any]) -> Iterator[str]:
-    """Yield the names of the tensors that a run feeds.
+def fed_tensors(arguments: Sequence[Any]) -> List[str]:
+    """Return the names of the tensors that a run feeds.
 
     Args:
         arguments: arguments of the call with which a session runs a step. A dict contains the fed values.
     """
-    for each in arguments:
-        if isinstance(each, dict):
-            for output in each:
-                yield "{}:{}".format(op_name(output.oper), output.index)
+    return ["{}:{}".format(_op_name(output.oper), output.index)
+            for each in arguments if isinstance(each, dict) for output in each]
 
 
-def op_name(operation: Any) -> str:
+def ops_run(arguments: Sequence[Any]) -> List[str]:
+    """Return the names of the ops that a run fetches.
+
+    Args:
+        arguments: arguments of the call with which a session runs a step. Lists contain the fetches and targets.
+    """
+    return [_op_name(getattr(fetched, "oper", fetched))
+            for each in arguments if isinstance(each, list) for fetched in each]
+
+
+def _op_name(operation: Any) -> str:
     """Return the name of an operation of the C API of TensorFlow."""
-    return str(tf.compat.as_text(session_module.tf_session.TF_OperationName(operation)))
+    name: str = session_module.tf_session.TF_OperationName(operation)
+    return name

@@ -90,6 +90,8 @@ class GraphState:
         requests: lookups that need graph modification.
         thresholds: admission and eviction thresholds.
         in_branches: names of tables with a training lookup in a conditional.
+        waiting: for each lookup within control dependencies or a conditional, the name of its table, and the ops that
+            the lookup waits for.
         slots: optimizer slots by table name. The start of the pipeline fills the dict.
         attachment: ops that the start of the pipeline creates, or None before the start.
         marked: True after ``start_asc_pipeline``. No tables can be added afterwards.
@@ -106,6 +108,7 @@ class GraphState:
         self.requests = Requests()
         self.thresholds = TableThresholds()
         self.in_branches: Set[str] = set()
+        self.waiting: List[Tuple[str, List[tf.Operation]]] = []
         self.slots: Dict[str, List[OptimizerSlot]] = {}
         self.attachment: Optional[Attachment] = None
         self.marked = False
@@ -244,10 +247,11 @@ class GraphState:
         """Raise ``ValueError`` if a table has an eviction threshold and its training batches have no timestamp."""
         threshold = self.thresholds.of(table_name).eviction
         if stream.channel == TRAIN and threshold >= 0 and stream.timestamp is None:
-            raise FeatureError("Table {!r}: eviction_threshold={} needs the time of each training batch. Add "
-                               "FeatureSpec(..., is_timestamp=True) to its insert function, for a scalar above 0 in "
-                               "the batch. With modify_graph=True, add such a tensor to the collection "
-                               "ASCEND_TIMESTAMP".format(table_name, threshold))
+            tensors = "program looks up tensors" if Process.current().is_plain else "lookups have modify_graph=True"
+            raise FeatureError("Table {!r}: eviction_threshold={} needs the time of each training batch, a scalar "
+                               "above 0. Add FeatureSpec(..., is_timestamp=True) to its insert function. If the {}, "
+                               "call tf.compat.v1.add_to_collection(\"ASCEND_TIMESTAMP\", batch[\"time\"])".format(
+                                   table_name, threshold, tensors))
 
     def _require_one_timestamp(self, channel: int) -> None:
         stamps = [stream.timestamp.label for stream in self.streams()

@@ -1,16 +1,16 @@
 """Functions that build ops outside the program's scopes, and functions that replace inputs of ops."""
-import contextlib
 from typing import Iterator, Optional
 
 import tensorflow as tf
 
 from ascpipe.tf import internals
+from ascpipe.tf.clean_up import interruptible
 
 #: Ops that return their first input unchanged.
 _PASSING = ("Identity", "StopGradient", "PreventGradient")
 
 
-@contextlib.contextmanager
+@interruptible
 def outside_scopes(graph: tf.Graph, scope: Optional[str] = None) -> Iterator[None]:
     """Place the ops of the block on the CPU, outside all scopes, devices and control dependencies of the program.
 

@@ -2,13 +2,19 @@
 from typing import Any, ContextManager, Iterator, List, Mapping, Optional
 
 import tensorflow as tf
+from tensorflow.python.client import session as session_module
 
+from ascpipe.checkpoint.contents import ColumnVariable
 from ascpipe.errors import ArgumentError, CallOrderError, ServingError, TableUseError
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.running.pipeline import Pipeline
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.row_access import RowAccess, TableRows
 from ascpipe.tf.running.shapes import TableShape
+
+_INSTEAD = ("Read rows with table.read(keys), and set rows between steps with table.assign(keys, rows). To start with "
+            "the rows of files, call asc.create_table(..., pretrained=PATH). table.variable has the rows on the device "
+            "without their keys")
 
 
 class Table:
@@ -22,6 +28,7 @@ class Table:
         trainable: False if no lookup trains rows. New keys still get rows.
         is_differentiated: True if a lookup of the table has a gradient.
         optimizer_variables: slot variables of optimizers.
+        column: variable of a feature column that the table replaces, or None.
     """
 
     def __init__(self, shape: TableShape, variable: Optional[tf.Variable], key_dtype: tf.DType, *,
@@ -34,6 +41,8 @@ class Table:
         self.trainable = True
         self.is_differentiated = False
         self.optimizer_variables: List[tf.Variable] = []
+        self.column: Optional[ColumnVariable] = None
+        self._process = Process.known()
 
     @property
     def variable(self) -> tf.Variable:
@@ -59,7 +68,7 @@ class Table:
         The function waits until the last step is finished.
 
         Raises:
-            RuntimeError: the pipeline was not started.
+            RuntimeError: the pipeline was not started, or has ended.
             tf.errors.OpError: the pipeline failed.
         """
         pipeline = self._pipeline()
@@ -91,7 +100,7 @@ class Table:
 
         Raises:
             ArgumentError: ``keys`` is not a vector of integers.
-            CallOrderError: the pipeline was not started, or this is not rank 0.
+            CallOrderError: the pipeline was not started or has ended, or this is not rank 0.
             OtherRankRowsError: another rank cannot read its rows.
             tf.errors.OpError: the pipeline failed.
         """
@@ -112,7 +121,7 @@ class Table:
         Raises:
             CheckpointError: the temporary file cannot be written.
             ArgumentError: ``block`` is less than 1.
-            CallOrderError: the pipeline was not started.
+            CallOrderError: the pipeline was not started, or has ended.
             tf.errors.OpError: the pipeline failed.
         """
         if block < 1:
@@ -221,9 +230,18 @@ class Table:
                                  "was changed. Run the initializer of the variables first".format(self.table_name))
         return pipeline.live_rows
 
+    def _living(self) -> Process:
+        """Return the ``Process`` in which this table was created. Raise ``CallOrderError`` after its end."""
+        if self._process is None or self._process is Process.known():
+            return Process.current()
+        raise CallOrderError(
+            "The pipeline of table {!r} has ended, and the rows of the table were discarded. Nothing was changed. Use "
+            "the table inside the block `with asc.pipeline()`, or before asc.shutdown() and asc.reset(). To read the "
+            "rows of a checkpoint, build the model again and restore the checkpoint".format(self.table_name))
+
     def _running(self) -> Optional[Pipeline]:
         """Return the pipeline of this table if the pipeline is already running. Otherwise, return None."""
-        process = Process.current()
+        process = self._living()
         return process.pipeline if process.pipeline is not None and self.table_name in process.pipeline.tables else None
 
     def _pipeline(self) -> Optional[Pipeline]:
@@ -231,10 +249,23 @@ class Table:
         running = self._running()
         if running is not None:
             return running
-        process = Process.current()
+        process = self._living()
         if self._variable is not None and self._variable.graph in process.deferred.graphs():
             return None  # do not start the pipeline yet, because the program may still apply gradients
         return process.running_pipeline()
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise ``AttributeError``, with advice if variables of TensorFlow have the attribute, for example ``load``."""
+        if name.startswith("_") or not hasattr(tf.Variable, name):
+            raise AttributeError("{!r} object has no attribute {!r}".format(type(self).__name__, name))
+        raise AttributeError(str(TableUseError(self.table_name, "it has no attribute {!r}. {}".format(name, _INSTEAD))))
+
+    def __getitem__(self, item: Any) -> Any:
+        """Raise ``TableUseError``, because a table has no rows at fixed positions."""
+        raise TableUseError(
+            self.table_name, "it has no rows at fixed positions, so it cannot be sliced or indexed. In the graph, use "
+            "the rows that asc.sparse_lookup returns; create_table(padding_keys=[0]) excludes a row from training. {}"
+            .format(_INSTEAD))
 
     def __repr__(self) -> str:
         if self.shape.expands:
@@ -248,10 +279,23 @@ def _refuse_conversion(table: Table, dtype: Any = None, name: Optional[str] = No
     plain = Process.is_initialised() and Process.current().is_plain
     raise TableUseError(
         table.table_name, "a TensorFlow op cannot read it. Instead of tf.nn.embedding_lookup, call "
-        "asc.sparse_lookup(table, ids{}){}".format(
+        "asc.sparse_lookup(table, ids{}){}. Other ops, such as tf.nn.l2_loss and tf.matmul, take the rows that a "
+        "lookup returns. A Saver saves all tables, so its var_list has none "
+        "(docs/how-to/tables_and_variables.md)".format(
             "" if plain else ", modify_graph=True",
             "; instead of tf.nn.embedding_lookup_sparse, call asc.lookup_sparse(table, ids, weights, combiner)"
             if plain else ""))
 
 
+def _refuse_fetch(table: Table) -> Any:
+    """Raise ``TableUseError``, because a table was passed to ``session.run``."""
+    raise TableUseError(table.table_name, "a session cannot fetch it. {}".format(_INSTEAD))
+
+
+def _refuse_feed(table: Table, value: Any = None) -> Any:
+    """Raise ``TableUseError``, because a table is a key of a ``feed_dict``."""
+    raise TableUseError(table.table_name, "a session cannot feed it. {}".format(_INSTEAD))
+
+
 tf.register_tensor_conversion_function(Table, _refuse_conversion)
+session_module.register_session_run_conversion_functions(Table, _refuse_fetch, _refuse_feed, _refuse_feed)

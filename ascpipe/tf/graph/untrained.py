@@ -6,9 +6,9 @@ from ascpipe.tf.running.process import Process
 
 _PLAIN = ("tf.trainable_variables() has no tables, so optimizers of TensorFlow do not find them. minimize(loss) of an "
           "optimizer of asc.optimizers trains variables and tables. If the program passes a list of variables, add "
-          "asc.table_variables() to it. If optimize_loss, create_train_op or a similar function selects the "
-          "variables, pass asc.Optimizer(dense=..., sparse=...) to it. To keep the rows unchanged, look the table up "
-          "with trainable=False")
+          "asc.table_variables() to it, or table.variable of each table that this optimizer trains. If "
+          "optimize_loss, create_train_op or a similar function selects the variables, pass asc.Optimizer(dense=..., "
+          "sparse=...) to it. To keep the rows unchanged, look the table up with trainable=False")
 _INCUMBENT = ("Pass {gradients} to tf.gradients(), and apply the gradients with an optimizer of mx_rec.optimizers, for "
               "example {optimizer}. To keep the rows unchanged, look the table up with is_train=False")
 

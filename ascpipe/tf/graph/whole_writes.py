@@ -2,14 +2,14 @@
 
 Such a write knows no keys. It sets only the rows that are on the device, and the row of another key if keys have moved.
 """
-from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
 import tensorflow as tf
 
 from ascpipe.errors import TableUseError
 from ascpipe.tf import internals
 from ascpipe.tf.graph.ancestors import ops_behind
-from ascpipe.tf.graph.fed_ids import fed_tensors, op_name
+from ascpipe.tf.graph.fed_ids import fed_tensors, ops_run
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.stand_ins import name_of
 from ascpipe.tf.running.process import Process
@@ -42,23 +42,13 @@ class _Writes:
         self.starts: Dict[Tuple[str, str], int] = {}
         self._leads: _Leads = {}
         self._order = -1
-        self._harmless: Tuple[int, List[List[Any]]] = (-1, [])  # newest op of the graph; fetches and targets
 
     def initialized_by(self, graph: tf.Graph, arguments: Sequence[Any]) -> Set[Tuple[str, str]]:
-        """Return the pairs in ``initializers`` that a run initializes.
-
-        Most runs have the ops of the previous run and initialize nothing, so the ops of such a run are remembered.
-        """
+        """Return the pairs in ``initializers`` that a run initializes."""
         if not self.initializers:
             return set()
-        run = internals.newest_order(graph), [each for each in arguments if isinstance(each, list)]
-        if run == self._harmless:
-            return set()
         leads = self._leads_of(graph)
-        found = {pair for op in _ops_run(arguments) for pair in leads.get(op, ())}
-        if not found:
-            self._harmless = run
-        return found
+        return {pair for op in ops_run(arguments) for pair in leads.get(op, ())}
 
     def _leads_of(self, graph: tf.Graph) -> _Leads:
         """Return the ops that run initializers. Ops may have been added to the graph since the last call."""
@@ -84,8 +74,10 @@ def note_variables(state: GraphState) -> None:
                 writes.initializers.append((variable.initializer, (name, variable.op.name)))
 
 
-def refuse_whole_writes(graph: tf.Graph, arguments: Sequence[Any]) -> None:
+def refuse_whole_writes(graph: tf.Graph, arguments: Sequence[Any]) -> bool:
     """Raise ``TableUseError`` if a run feeds the value of a table's variable, or initializes slot variables alone.
+
+    Return whether the run initializes variables of tables. Whether it may do so depends on the rows of that time.
 
     The slots of a table without rows may be initialized in any way, because they have their initial values. A table
     with pretrained rows has rows after its own initializer, and its slots may be initialized after that once.
@@ -96,7 +88,7 @@ def refuse_whole_writes(graph: tf.Graph, arguments: Sequence[Any]) -> None:
     """
     state = GraphState.known(graph)
     if state is None or not state.started:
-        return
+        return False
     writes = _of(state)
     for tensor in fed_tensors(arguments):
         if tensor in writes.values:
@@ -112,14 +104,8 @@ def refuse_whole_writes(graph: tf.Graph, arguments: Sequence[Any]) -> None:
         elif table.size() > 0 and not (name in state.pretrained and writes.starts.get((name, variable), 0) < starts):
             raise TableUseError(name_of(state, table), _RESET.format(variable, table.variable.op.name))
         writes.starts[name, variable] = starts
+    return bool(pairs)
 
 
 def _of(state: GraphState) -> _Writes:
     return internals.stored_on(state, "whole_writes", _Writes)
-
-
-def _ops_run(arguments: Sequence[Any]) -> Iterator[str]:
-    """Yield the names of the ops that a run fetches."""
-    for each in arguments:
-        for fetched in each if isinstance(each, list) else ():
-            yield op_name(getattr(fetched, "oper", fetched))

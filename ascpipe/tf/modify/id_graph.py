@@ -3,7 +3,7 @@
 A function in a dataset cannot use variables, fed values or state. TensorFlow's lookup tables stay in the graph, and the
 function reads them. The content of a lookup table must be constant, because batches are read ahead.
 """
-from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Collection, Container, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow as tf
 from tensorflow.python.framework import function as legacy_function
@@ -133,7 +133,8 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
         _add_functions(definition, ops[0].graph)
     copied = [copies.name_of(tensor) for tensor in wanted]
 
-    @legacy_function.Defun(*[tensor.dtype for tensor in read.values()])
+    @legacy_function.Defun(*[tensor.dtype for tensor in read.values()],
+                           noinline=any(_joins_twice(op, read) for op in ops))
     def make(*arguments: tf.Tensor) -> List[tf.Tensor]:
         made: List[tf.Tensor] = tf.import_graph_def(definition, dict(zip(read, arguments)), copied, name=scope)
         return made
@@ -144,6 +145,15 @@ def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scop
     for result, tensor in zip(results, tensors):
         result.set_shape(tensor.shape)
     return results
+
+
+def _joins_twice(op: tf.Operation, arguments: Container[str]) -> bool:
+    """Return whether ``op`` concatenates the same argument twice. TensorFlow 1.15 cannot run a graph into which a
+    function with such an op is inlined ("self cycle fanin"). The same error occurs for ``y = tf.abs(x);
+    tf.concat([y, y], 0)``.
+    """
+    read = [source.name for source in op.inputs if source.name in arguments]
+    return op.type in ("Concat", "ConcatV2") and len(set(read)) < len(read)
 
 
 def _found(table: tf.Operation) -> tf.Tensor:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ascpipe.errors import OptimizerError
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS
+from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.optimizers.adagrad import CustomizedAdagrad, CustomizedAdagradByAddress
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, LearningRate, OptimizerByAddress, unique_name
@@ -27,11 +28,13 @@ class _TrainsTables(tf.compat.v1.train.Optimizer):
     def compute_gradients(self, loss: Any, var_list: Any = None, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
         """Compute gradients as TensorFlow's optimizers do, including gradients of tables.
 
-        ``var_list`` may contain ``table_variables()``. None means all trainable variables and all tables.
+        ``var_list`` may contain tables, and ``table_variables()``. None means all trainable variables and all tables.
         """
         graph = tf.compat.v1.get_default_graph()
         if var_list is None:
-            tables = list(GraphState.of(graph).tables.values())
+            state = GraphState.of(graph)
+            GradientState.of(state).trained_by_default.update(state.tables)
+            tables = list(state.tables.values())
             rows = graph.get_collection(LOCAL_ROWS) if isinstance(self, OptimizerByAddress) else [
                 table.variable for table in tables]
             var_list = [*tf.compat.v1.trainable_variables(), *rows]

@@ -4,6 +4,7 @@ import logging
 import os
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
+import numpy as np
 import tensorflow as tf
 
 from ascpipe.checkpoint.paths import TAKEN_NAMES
@@ -15,7 +16,7 @@ from ascpipe.tf.graph.features import TABLE_NAME_PATTERN, clean_table_name
 from ascpipe.tf.graph.graph_state import REBUILD_ADVICE, GraphState
 from ascpipe.tf.graph.rewiring import outside_scopes
 from ascpipe.tf.graph.sparse_table import Table
-from ascpipe.tf.program.row_initializers import is_initializer, row_initializer
+from ascpipe.tf.program.row_initializers import how_to_start_with_rows, is_initializer, row_initializer
 from ascpipe.tf.running import native
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.shapes import MAX_VOCABULARY, NO_TABLE, TableShape
@@ -44,8 +45,16 @@ _RESERVED_PREFIX = "mergeable_table"
 
 class _Initializer(Rule):
     def _check(self, name: str, value: Any) -> None:
-        if not is_initializer(value):
-            raise wrong_type(name, value, "an instance of a TF1 or TF2 initializer class")
+        if is_initializer(value):
+            return
+        expected = "an instance of a TF1 or TF2 initializer class"
+        if isinstance(value, (np.ndarray, tf.Tensor, tf.Variable, list, tuple)):
+            # The values of a whole matrix would hide the advice.
+            raise ArgumentError("Invalid parameter type of parameter {}: {}{} is no initializer, expected {}. Rows "
+                                "belong to keys, so a matrix has no place in a table. {}".format(
+                                    name, type(value).__name__, " of shape {}".format(list(value.shape)) if isinstance(
+                                        value, np.ndarray) else "", expected, how_to_start_with_rows()))
+        raise wrong_type(name, value, expected)
 
 
 class _Dim(Rule):
@@ -184,14 +193,19 @@ def create_table(key_dtype: tf.DType, dim: Union[int, tf.TensorShape], name: str
 
 
 def policy_of_scope(name: str) -> Optional[str]:
-    """Return a warning that a regularizer or constraint of the variable scope has no effect on the rows of a table.
+    """Return a warning that a regularizer, constraint or custom getter of the variable scope has no effect on the rows
+    of a table.
 
-    Return None if the scope has neither.
+    Return None if the scope has none of these. The getter of a distribution strategy does not count, because a
+    program with a strategy gets E253, which says what to do instead.
     """
     scope = tf.compat.v1.get_variable_scope()
+    getter = None if tf.distribute.has_strategy() else scope.custom_getter
     for what, value, instead in (("regularizer", scope.regularizer, "add factor * tf.nn.l2_loss(rows) to the loss, "
                                   "where rows is the result of sparse_lookup()"),
-                                 ("constraint", scope.constraint, "clip the rows where the model reads them")):
+                                 ("constraint", scope.constraint, "clip the rows where the model reads them"),
+                                 ("custom_getter", getter, "do with the rows where the model reads them "
+                                  "what the getter does with variables")):
         if value is not None:
             return ("Table {!r} was created in the variable scope {!r}, which has a {}. A table is not a variable, so "
                     "its rows train without it. Create the table outside the scope, and {} "
@@ -233,8 +247,9 @@ def _directories(table: str, paths: Sequence[str], row_bytes: int) -> Tuple[str,
         try:
             file = create_file(directory, row_bytes)
         except RowEngineError as error:
-            raise TableError("Table {!r} cannot store rows in ssd_data_path {!r}: {}".format(
-                table, path, error.sentence())) from error
+            raise TableError("Table {!r} cannot store rows in ssd_data_path {!r}: {}. {}".format(
+                table, path, error.sentence(), "Pass another directory" if os.path.exists(directory) else
+                "Create the directory")) from error
         os.close(file.fd)
         if file.file_system == MEMORY:
             _log.warning("Table %r: ssd_data_path %r is on a file system in memory, so rows stored there still occupy "

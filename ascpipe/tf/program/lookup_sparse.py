@@ -1,5 +1,6 @@
 """``lookup_sparse``, which combines the rows of each bag of ids."""
 import dataclasses
+import logging
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -13,6 +14,22 @@ from ascpipe.tf.graph.ids import Ids
 from ascpipe.tf.graph.lookup_request import LookupRequest
 from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.program.sparse_lookup import look_up
+from ascpipe.tf.running.process import Process
+
+_log = logging.getLogger(__name__)
+
+
+def combiner_of(table_name: str, given: Optional[str]) -> str:
+    """Return the combiner of a lookup, which defaults to "sum". Log one warning per table for an omitted combiner.
+
+    TensorFlow's default is "mean", so a converted program without a combiner would silently train something else.
+    """
+    if given is not None:
+        return given
+    if Process.current().is_first("combiner of table " + table_name):
+        _log.warning("lookup_sparse of table %r adds the rows of a bag, because no combiner is given. "
+                     "tf.nn.embedding_lookup_sparse takes the mean. Pass combiner='sum' or combiner='mean'", table_name)
+    return "sum"
 
 
 def lookup_sparse(request: LookupRequest, weights: Optional[Ids], combiner: str, max_norm: Optional[float], *,

@@ -18,6 +18,7 @@ from tensorflow.python.framework import smart_cond
 from ascpipe.errors import RowInitializerError
 from ascpipe.layout.initial_kinds import CONSTANT, NORMAL, POOL, TRUNCATED_NORMAL, UNIFORM
 from ascpipe.tf import internals
+from ascpipe.tf.running.process import Process
 from ascpipe.tf.running.thread_pools import without_shared_thread_pool
 
 _log = logging.getLogger(__name__)
@@ -143,6 +144,14 @@ def _of_numbers(kind: int, a: Any, b: Any) -> Optional[Tuple[int, float, float]]
     return kind, float(first.reshape(())), float(second.reshape(()))
 
 
+def how_to_start_with_rows() -> str:
+    """Return advice for a program whose table should start with the rows of a matrix."""
+    if Process.is_initialised() and Process.current().is_plain:
+        return ("Save the keys and rows of the matrix as keys.npy and rows.npy in a directory, and pass the directory: "
+                "asc.create_table(..., pretrained=DIRECTORY)")
+    return "Save a checkpoint, and add the rows to it: ascpipe checkpoint import"
+
+
 def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.ndarray]:
     """Return the row of a constant initializer that specifies one value per element of a row, as float32[1, dim].
 
@@ -155,8 +164,8 @@ def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.nd
         return None
     if values.size != dim:
         raise _error(initializer, table_name, "has {} values, but a row of the table has {}. Pass one number, or the "
-                     "values of one row. Rows belong to keys, so a matrix with one row for each id is not supported"
-                     .format(values.size, dim))
+                     "values of one row. Rows belong to keys, so a matrix with one row for each id is not supported. "
+                     "{}".format(values.size, dim, how_to_start_with_rows()))
     row = values.astype(np.float32).reshape(1, dim)
     if not np.isfinite(row).all():
         raise _error(initializer, table_name, "has values that are not finite float32 numbers")

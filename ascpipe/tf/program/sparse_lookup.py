@@ -1,7 +1,7 @@
 """``sparse_lookup`` of ``mx_rec``, and the lookup of FeatureSpecs."""
 import dataclasses
 import logging
-from typing import Any, Collection, Dict, List, Mapping, Optional, Union
+from typing import Any, Collection, Dict, List, Mapping, Optional, Set, Union
 
 import tensorflow as tf
 
@@ -121,9 +121,27 @@ def look_up(request: LookupRequest) -> tf.Tensor:
     table.is_differentiated |= request.trains
     if request.trains and internals.is_in_control_flow(tf.compat.v1.get_default_graph()):
         state.in_branches.add(table.table_name)
-    if isinstance(ids, FeatureSpec):
-        return _look_up_feature(state, request, ids)
-    return look_up_tensor(state, request, ids)
+    newest = internals.newest_order(table.variable.graph)
+    rows = _look_up_feature(state, request, ids) if isinstance(ids, FeatureSpec) else look_up_tensor(
+        state, request, ids)
+    before = _waited_for(rows, newest)
+    if before:
+        state.waiting.append((table.table_name, before))
+    return rows
+
+
+def _waited_for(rows: tf.Tensor, newest: int) -> List[tf.Operation]:
+    """Return the control inputs of the ops that a lookup has created, which are the ops after number ``newest``."""
+    found: List[tf.Operation] = []
+    seen: Set[tf.Operation] = set()
+    waiting = [rows.op]
+    while waiting:  # only through the created ops: a search of the whole graph for each lookup would take long
+        op = waiting.pop()
+        if op not in seen and internals.order_of(op) > newest:
+            seen.add(op)
+            found.extend(before for before in op.control_inputs if internals.order_of(before) <= newest)
+            waiting.extend(tensor.op for tensor in op.inputs)
+    return found
 
 
 def _look_up_feature(state: GraphState, request: LookupRequest, spec: FeatureSpec) -> tf.Tensor:

@@ -18,6 +18,7 @@ from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional
 import tensorflow as tf
 
 from ascpipe.layout.codes import RANKS_LATE
+from ascpipe.tf.clean_up import interruptible
 from ascpipe.tf.running import native
 from ascpipe.tf.running.late_lines import LateLines
 
@@ -38,6 +39,7 @@ _NOTHING_YET = -1
 _TEXT_BYTES = 1 << 18
 _POLL_MS = 200
 _SOON_S = 0.01
+_NOT_ASKED = -1  # number of no request
 _REMEMBERED = 16  # maximum number of stored names of finished requests
 # Pauses between exchanges that collect answers.
 _FIRST_PAUSE_S = 0.05
@@ -118,7 +120,7 @@ class Asked:
         native.call("asc_ranks_tell", self._number, json.dumps(how).encode(), int(differs))
 
 
-@contextlib.contextmanager
+@interruptible
 def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) -> Iterator[Asked]:
     """Send a request from rank 0 to the other ranks between two steps.
 
@@ -135,30 +137,32 @@ def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) ->
         tf.errors.OpError: a rank has failed, has ended, or does not receive the request in time. No rank executes the
             request.
     """
-    number = ctypes.c_int64()
-    native.call("asc_ranks_ask", int(changes), json.dumps(what).encode(), ctypes.byref(number))
-    it = Asked(number.value, about, limit_s)
+    number = ctypes.c_int64(_NOT_ASKED)
     try:
+        native.call("asc_ranks_ask", int(changes), json.dumps(what).encode(), ctypes.byref(number))
+        it = Asked(number.value, about, limit_s)
         yield it
     except BaseException:
-        it.tell({"what": what["what"], "done": False}, differs=changes)
+        if number.value != _NOT_ASKED:
+            Asked(number.value, about, limit_s).tell({"what": what["what"], "done": False}, differs=changes)
         raise
     if not it.result_is_sent:
         it.tell({"what": what["what"], "done": changes})
 
 
-@contextlib.contextmanager
+@interruptible
 def working(ranks: int) -> Iterator[None]:
     """Within the block, count CPU time of this thread as progress with a request. Do nothing if ``ranks`` is 1."""
     if ranks == 1:
         yield
         return
-    number = native.number("asc_ranks_begin_work")
-    try:
+    with native.acquired("asc_ranks_begin_work", release=_end_work, what="a request"):
         yield
-    finally:
-        with contextlib.suppress(tf.errors.CancelledError):  # the pipeline has ended
-            native.call("asc_ranks_end_work", number)
+
+
+def _end_work(number: Any) -> None:
+    with contextlib.suppress(tf.errors.CancelledError):  # the pipeline has ended
+        native.call("asc_ranks_end_work", number)
 
 
 class Follower:

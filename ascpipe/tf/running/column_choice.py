@@ -29,12 +29,14 @@ class ColumnChoice(NamedTuple):
         sizes: sizes of the columns' tables.
         take_over: True to convert a checkpoint of plain TensorFlow when it is restored.
         pretrained: variable name -> path of files with the initial rows of its table.
+        export_ops: ops of the tables in the exports of Estimators, "ascpipe" or "stock".
     """
 
     min_buckets: int
     sizes: TableSizes
     take_over: bool = False
     pretrained: Mapping[str, str] = {}
+    export_ops: str = "ascpipe"
 
 
 class Models(abc.ABC):

@@ -7,12 +7,13 @@ pipeline of a marked graph starts when the first of these events occurs:
 - The program finalizes the graph.
 - A save, a restore or an eviction needs the pipeline.
 """
-import contextlib
 import threading
 import weakref
 from typing import Callable, Iterator, List, NamedTuple, Optional
 
 import tensorflow as tf
+
+from ascpipe.tf.clean_up import interruptible
 
 
 class _Marked(NamedTuple):
@@ -85,7 +86,7 @@ class DeferredStarts:
         return next(marked for marked in self._marked if marked.graph() is graph)
 
 
-@contextlib.contextmanager
+@interruptible
 def _raise_keyboard_interrupt() -> Iterator[None]:
     """Raise ``KeyboardInterrupt`` instead of a ``SystemError`` that an interrupt in TensorFlow's C code causes."""
     try:

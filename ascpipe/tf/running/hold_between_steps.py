@@ -1,14 +1,14 @@
 """``hold``, which stops the trainer between two training steps to read or replace tables."""
-import contextlib
 import ctypes
-from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+import functools
+from typing import Any, Callable, ContextManager, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ascpipe.checkpoint.contents import KeyBlock, SlotSpec
 from ascpipe.layout import structs
 from ascpipe.layout.words import HOME_DISK
-from ascpipe.tf.clean_up import cleaning_up
+from ascpipe.tf.clean_up import interruptible
 from ascpipe.tf.running import native
 
 
@@ -40,15 +40,15 @@ class DiskRows:
         self._table = table
         self._row_floats = row_floats
 
-    @contextlib.contextmanager
+    @interruptible
     def reading(self) -> Iterator[None]:
         """Keep disk slots valid until the end of the block.
 
         In the block, first copy the entries, and then read the disk slots from the copy.
         """
-        epoch = native.number("asc_disk_begin", self._hold, self._table)
-        with cleaning_up(lambda: native.call("asc_disk_end", self._hold, self._table, epoch),
-                         "a reader of rows on disk"):
+        with native.acquired("asc_disk_begin", self._hold, self._table,
+                             release=lambda epoch: native.call("asc_disk_end", self._hold, self._table, epoch),
+                             what="a reader of rows on disk"):
             yield
 
     def read(self, entries: np.ndarray) -> np.ndarray:
@@ -198,13 +198,10 @@ class Hold:
         """Freeze or unfreeze a table during an exclusive hold. Later steps do not update a frozen table."""
         native.call("asc_table_freeze", self._number, table, int(frozen))
 
-    def begin_save(self, tables: Sequence[int], log_bytes: int) -> int:
-        """Take a snapshot of tables (see ``frozen_tables``). Return the number that identifies the save."""
-        return native.number("asc_save_begin", self._number, len(tables), (ctypes.c_int * len(tables))(*tables),
-                             log_bytes)
-
-    def release(self) -> None:
-        native.call("asc_hold_release", self._number)
+    def saving(self, tables: Sequence[int], log_bytes: int) -> ContextManager[int]:
+        """Take a snapshot of tables (see ``frozen_tables``) for the block, whose value identifies the snapshot."""
+        return native.acquired("asc_save_begin", self._number, len(tables), (ctypes.c_int * len(tables))(*tables),
+                               log_bytes, release=functools.partial(native.call, "asc_save_end"), what="a save")
 
     def _device_array(self, table: int, index: int) -> Optional[np.ndarray]:
         data = ctypes.POINTER(ctypes.c_float)()
@@ -215,7 +212,7 @@ class Hold:
         return np.ctypeslib.as_array(data, (rows.value, width.value)) if data else None
 
 
-@contextlib.contextmanager
+@interruptible
 def hold(*, alone: bool) -> Iterator[Hold]:
     """Wait until no step trains, and prevent training in the block.
 
@@ -227,6 +224,6 @@ def hold(*, alone: bool) -> Iterator[Hold]:
     Raises:
         tf.errors.OpError: the pipeline does not run or has failed, or the wait took longer than ``wait_timeout_s``.
     """
-    held = Hold(native.number("asc_hold_take", int(alone)))
-    with cleaning_up(held.release, "a hold"):
-        yield held
+    with native.acquired("asc_hold_take", int(alone), release=functools.partial(native.call, "asc_hold_release"),
+                         what="a hold") as number:
+        yield Hold(number)

@@ -2,7 +2,7 @@
 import contextlib
 import ctypes
 import functools
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +11,7 @@ from ascpipe.checkpoint.contents import ReadPosition
 from ascpipe.control.trainer_link import Piece
 from ascpipe.errors import api_names
 from ascpipe.layout import calls
+from ascpipe.tf.clean_up import cleaning_up, interruptible
 from ascpipe.tf.running import decoding
 from ascpipe.tf.running.shapes import StreamShape, TableShape
 from ascpipe.tfops import load
@@ -202,6 +203,24 @@ def number(name: str, *arguments: Any) -> int:
     return result.value
 
 
+@interruptible
+def acquired(name: str, *arguments: Any, release: Callable[[Any], object], what: str) -> Iterator[int]:
+    """Call a function like ``number``, and release the object with this number after the block.
+
+    The library writes the number when it creates the object, and resets it when it releases the object. ``call`` itself
+    may be interrupted by Ctrl-C before or after that.
+
+    Args:
+        release: function that releases the object. Its argument is a reference to the number.
+        what: name of the acquired object, for warnings.
+    """
+    result = ctypes.c_int64(_NOTHING)
+    with cleaning_up(lambda: result.value == _NOTHING or release(ctypes.byref(result)), what):
+        call(name, *arguments, ctypes.byref(result))
+        yield result.value
+
+
+_NOTHING = -1  # no number of an acquired object
 _FLOATS = ctypes.POINTER(ctypes.c_float)
 _INT32 = ctypes.POINTER(ctypes.c_int32)
 _INT64 = ctypes.POINTER(ctypes.c_int64)
@@ -235,7 +254,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_ranks_answer": [ctypes.c_int64, ctypes.c_char_p],
     "asc_ranks_resume": [ctypes.c_int64, ctypes.c_int],
     "asc_ranks_begin_work": [_INT64],
-    "asc_ranks_end_work": [ctypes.c_int64],
+    "asc_ranks_end_work": [_INT64],
     "asc_ranks_leave": [ctypes.c_char_p],
     "asc_program_begin": [ctypes.c_char_p, ctypes.c_char_p],
     "asc_pipeline_start": [],
@@ -248,9 +267,9 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_instance_add": [ctypes.c_int64, ctypes.c_int, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64,
                          ctypes.POINTER(_INT64), ctypes.POINTER(_FLOATS)],
     "asc_instance_index": [ctypes.c_int64, ctypes.c_int],
-    "asc_instance_release": [ctypes.c_int64],
+    "asc_instance_release": [_INT64],
     "asc_hold_take": [ctypes.c_int, _INT64],
-    "asc_hold_release": [ctypes.c_int64],
+    "asc_hold_release": [_INT64],
     "asc_table_memory": [ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), _INT64],
     "asc_table_state": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.POINTER(_FLOATS), _INT64, _INT64],
     "asc_table_give_slots": [ctypes.c_int64, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int), _FLOATS],
@@ -268,7 +287,7 @@ _ARGUMENTS: Dict[str, Sequence[Any]] = {
     "asc_save_entries": [ctypes.c_int64, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64],
     "asc_save_want": [ctypes.c_int64, ctypes.c_int, _INT32, ctypes.c_int64],
     "asc_save_rows": [ctypes.c_int64, ctypes.c_int, _INT32, ctypes.c_int64, _FLOATS],
-    "asc_save_end": [ctypes.c_int64],
+    "asc_save_end": [_INT64],
     "asc_stream_trained": [ctypes.c_int64, ctypes.c_int, _INT64],
 }
 

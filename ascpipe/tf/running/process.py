@@ -52,6 +52,11 @@ class Process:
         return Process._current
 
     @staticmethod
+    def known() -> Optional["Process"]:
+        """Return the ``Process``, or None if ``init`` was not called, or was undone."""
+        return Process._current
+
+    @staticmethod
     def is_initialised() -> bool:
         """Return whether ``init`` was called, and ``terminate_config_initializer`` was not called afterwards."""
         return Process._current is not None

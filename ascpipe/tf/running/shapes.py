@@ -4,7 +4,7 @@ from typing import NamedTuple, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from ascpipe.checkpoint.contents import SlotSpec
+from ascpipe.checkpoint.contents import ColumnVariable, SlotSpec
 
 MAX_VOCABULARY = 10 ** 9  #: maximum rows of a table
 NO_TABLE = -1  #: number of a feature that is omitted, or of a table that is not in the pipeline
@@ -107,6 +107,7 @@ class KnownTable(NamedTuple):
         is_save: True if checkpoints contain the table.
         slots: optimizer slots, in the order of the slots in a home row.
         thresholds: thresholds of admission and eviction.
+        column: variable of a feature column that the table replaces, or None.
     """
 
     shape: TableShape
@@ -114,6 +115,7 @@ class KnownTable(NamedTuple):
     is_save: bool
     slots: Tuple[SlotSpec, ...]
     thresholds: Thresholds
+    column: Optional[ColumnVariable] = None
 
 
 class ReadSource(NamedTuple):

@@ -1,10 +1,11 @@
 """Thread pools of sessions that ascpipe creates for its own work."""
-import contextlib
 import os
 from typing import Iterator
 
+from ascpipe.tf.clean_up import interruptible
 
-@contextlib.contextmanager
+
+@interruptible
 def without_shared_thread_pool() -> Iterator[None]:
     """Context manager. Sessions that are created in the block do not determine the number of threads of later sessions.
 

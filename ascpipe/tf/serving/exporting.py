@@ -3,7 +3,9 @@
 In a graph that this module marks, lookups read table files (``served_tables.py``).
 """
 import contextlib
+import glob
 import itertools
+import logging
 import os
 import time
 import weakref
@@ -12,11 +14,13 @@ from typing import Any, Callable, Dict, Iterator, MutableMapping, NamedTuple, Op
 import tensorflow as tf
 
 from ascpipe.checkpoint.paths import place_of
+from ascpipe.checkpoint.table_file import SUFFIX
 from ascpipe.errors import ArgumentError, ServingError
 from ascpipe.errors.base import shown
 from ascpipe.tf import internals, patches
-from ascpipe.tf.clean_up import end_quietly, temporary_folder
+from ascpipe.tf.clean_up import end_quietly, interruptible, temporary_folder
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.running.column_choice import Columns
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.serving.ascpipe_tables import AscpipeTables
 from ascpipe.tf.serving.served_tables import Files, ServedTables
@@ -24,6 +28,9 @@ from ascpipe.tf.serving.stock_files import DTYPES
 from ascpipe.tf.serving.stock_tables import StockTables
 from ascpipe.tf.serving.watched_tables import EVERY_S, MAX_EVERY_S, MIN_EVERY_S, Updates, WatchedTables
 from ascpipe.tf.validation import Choice, Having, Instance, Number, PathText, checked
+from ascpipe.tfops import load
+
+_log = logging.getLogger(__name__)
 
 ASCPIPE = "ascpipe"  #: lookups are ops of ascpipe
 STOCK = "stock"  #: lookups are ops of TensorFlow
@@ -54,16 +61,20 @@ class Format(NamedTuple):
 #: Builder of a SavedModel that is being written -> its files, which the graphs of all modes share.
 _files_of: MutableMapping[Any, Files] = weakref.WeakKeyDictionary()
 
+#: Estimator -> temporary directory of its export in progress.
+_unfinished: MutableMapping[Any, str] = weakref.WeakKeyDictionary()
+
 #: Estimator -> format of its export in progress.
 _format_of: MutableMapping[Any, Format] = weakref.WeakKeyDictionary()
 
 
-@contextlib.contextmanager
+@interruptible
 def serving_tables(prefix: str, *, ops: str = ASCPIPE, dtype: Any = DTYPES[0], watch: Optional[str] = None,
                    every_s: float = EVERY_S) -> Iterator[None]:
     """Context manager in which lookups of the default graph read the tables of a checkpoint. No daemon is needed.
 
-    In the block, build the model with placeholders as inputs and with ``is_train=False``. Restore the variables from
+    In the block, build the model with placeholders as inputs. Look tables up with ``training=False``, or in `mx_rec`
+    with ``is_train=False``. Restore the variables from
     the same checkpoint, and export the model. The op that runs when the SavedModel is loaded must be
     ``tf.tables_initializer()`` or a group that contains it.
 
@@ -138,7 +149,13 @@ def _format(ops: str, dtype: Any, watch: Optional[str], every_s: float) -> Forma
     return Format(ops, name, None if watch is None else Updates(os.path.abspath(watch), float(every_s)))
 
 
-@contextlib.contextmanager
+def _default_format() -> Format:
+    """Return the format of exports by an Estimator's own methods."""
+    choice = Columns.of(Process.current()).choice
+    return Format() if choice is None else Format(choice.export_ops)
+
+
+@interruptible
 def served_from(prefix: str, folder: str, files: Files, exported: Format) -> Iterator[None]:
     """Context manager that works like ``serving_tables``, but takes the arguments of ``ServedTables`` and a ``Format``.
     """
@@ -177,6 +194,36 @@ def _export_directory(base: Any) -> bytes:
     return directory
 
 
+@patches.EXPORT_ALL.by
+def _export_all(self: Any, *args: Any, **kwargs: Any) -> bytes:
+    """Replacement for ``Estimator._export_all_saved_models`` that removes the temporary directory of a failed export.
+
+    TensorFlow leaves the directory behind. With tables, the directory may be large.
+    """
+    try:
+        exported: bytes = patches.EXPORT_ALL.plain(self, *args, **kwargs)
+    except BaseException:
+        folder = _unfinished.get(self)
+        if folder is not None:
+            end_quietly(lambda: tf.io.gfile.exists(folder) and tf.io.gfile.rmtree(folder), folder)
+        raise
+    finally:
+        _unfinished.pop(self, None)
+    if glob.glob(os.path.join(glob.escape(os.fsdecode(exported)), "assets", "*" + SUFFIX)):
+        _tell_library(os.fsdecode(exported))
+    return exported
+
+
+def _tell_library(exported: str) -> None:
+    """Log, once per process, that a server of the exported model needs the op library."""
+    warned = Process.current().warned
+    if "export" not in warned:
+        warned.add("export")
+        _log.info("a server of %s needs the op library %s. For a server with only TensorFlow, export with "
+                  "ops=\"stock\": `ascpipe run --columns --export-ops stock`, or asc.export_saved_model(..., "
+                  "ops=\"stock\")", exported, load.library_path())
+
+
 @patches.ADD_META_GRAPH.by
 def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, Any], checkpoint_path: Any, *args: Any,
                     **kwargs: Any) -> Any:
@@ -187,13 +234,15 @@ def _add_meta_graph(self: Any, builder: Any, input_receiver_fn_map: Dict[Any, An
     """
     if not Process.is_initialised():
         return patches.ADD_META_GRAPH.plain(self, builder, input_receiver_fn_map, checkpoint_path, *args, **kwargs)
+    _unfinished[self] = internals.folder_of(builder)
     with contextlib.ExitStack() as ends:
         # TensorFlow copies assets to this directory, but leaves existing files unchanged.
         folder = os.path.join(internals.folder_of(builder), "assets")
         if "://" in folder:  # the directory is not local, so TensorFlow copies the files
             folder = ends.enter_context(temporary_folder("ascpipe-export-"))
+        folder = os.path.abspath(folder)  # tempfile would create the parts of a table in $TMPDIR
         files = _files_of.setdefault(builder, {})
-        exported = _format_of.get(self, Format())
+        exported = _format_of.get(self) or _default_format()
 
         def served(receive: Callable[[], Any]) -> Callable[[], Any]:
             def receive_served() -> Any:

@@ -106,7 +106,7 @@ def known_tables(state: GraphState) -> Dict[str, KnownTable]:
     """Return the tables of a graph as a dict, name -> table, in order of creation. Known optimizer slots are included.
     """
     return {name: KnownTable(table.shape, table.key_dtype, table.is_save, slot_specs(state.slots.get(name, ())),
-                             state.thresholds.of(name))
+                             state.thresholds.of(name), table.column)
             for name, table in state.tables.items()}
 
 

@@ -68,8 +68,8 @@ def warn_of_short_run_ahead(state: GraphState, wanted: int) -> None:
             if ahead is not None and ahead < wanted:
                 _log.warning(
                     "tables %s have host rows, but only %d batches are read ahead of training; plans can use %d. Rows "
-                    "that are needed soon may be swapped out and in again. Add .prefetch(%d) after dataset.map() of "
-                    "the insert function", ", ".join(map(repr, hosted)), ahead, wanted, wanted)
+                    "that are needed soon may be swapped out and in again. End the dataset with .prefetch(%d)",
+                    ", ".join(map(repr, hosted)), ahead, wanted, wanted)
 
 
 def _require_a_table_each(state: GraphState) -> None:

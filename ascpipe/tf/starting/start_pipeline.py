@@ -3,36 +3,31 @@ import contextlib
 import functools
 import logging
 import sys
-import weakref
-from typing import Any, Set
+from typing import Set
 
 import tensorflow as tf
 
 from ascpipe import names
 from ascpipe.control import trainer_link
 from ascpipe.control.planned_program import stop_if_planned
-from ascpipe.errors import CallOrderError, api_names
+from ascpipe.errors import CallOrderError
 from ascpipe.layout import structs
 from ascpipe.layout.words import TRAIN
 from ascpipe.logs import counted
 from ascpipe.shm import segment
-from ascpipe.tf import internals, patches
-from ascpipe.tf.checkpoints import pending_loads, pretrained
+from ascpipe.tf import internals
 from ascpipe.tf.checkpoints.following import follow
 from ascpipe.tf.checkpoints.live_rows import LiveRows
 from ascpipe.tf.clean_up import end_quietly
-from ascpipe.tf.graph.fed_ids import refuse_fed_ids
 from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
 from ascpipe.tf.graph.occurrences import read_occurrences
-from ascpipe.tf.graph.whole_writes import refuse_whole_writes
 from ascpipe.tf.program.dense_variables import warn_of_separate_training
 from ascpipe.tf.program.tensor_lookups import decide_unseen
-from ascpipe.tf.running import horovod, native, op_errors
+from ascpipe.tf.running import horovod, native
 from ascpipe.tf.running.pipeline import Pipeline, ring_messages
 from ascpipe.tf.running.process import Process
 from ascpipe.tf.starting.column_reads import warn_of_column_reads
-from ascpipe.tf.starting.copied_graphs import require_no_copy
 from ascpipe.tf.starting.descriptions import (
     collectives,
     known_tables,
@@ -51,15 +46,12 @@ from ascpipe.tf.starting.graph_checks import (
 from ascpipe.tf.starting.joining import join
 from ascpipe.tf.starting.plan_ops import complete_graph, slots_of_training_tables
 from ascpipe.tf.starting.tables_left_out import warn_of_object_checkpoints, warn_of_tables_left_out
-from ascpipe.tf.starting.training_checks import require_safe_training
+from ascpipe.tf.starting.training_checks import require_safe_training, warn_of_losses_without_tables
 
 _log = logging.getLogger(__name__)
 
 _START_LINE = "ascpipe: daemon {0} (pid {1}) feeds {2}; to watch it: ascpipe top --name {0}\n"
 _DASHBOARD_LINE = "ascpipe: dashboard of daemon {0}: {1}\n"
-
-#: Sessions that ran a graph with lookups before its pipeline started. They keep the ops that existed at that time.
-_ran_before: "weakref.WeakSet[tf.compat.v1.Session]" = weakref.WeakSet()
 
 
 def start_asc_pipeline() -> None:
@@ -118,6 +110,7 @@ def _start_graph(process: Process, graph: tf.Graph) -> None:
     warn_of_unknown_tables(state)
     read_occurrences(state)
     require_safe_training(state)
+    warn_of_losses_without_tables(state)
     warn_of_tables_left_out(state)
     warn_of_column_reads(state)
     warn_of_separate_training(graph)
@@ -222,30 +215,6 @@ def _start(process: Process, state: GraphState, graph: tf.Graph) -> Pipeline:
     return pipeline
 
 
-@patches.SESSION_CALL.by
-def _do_call(self: Any, *arguments: Any) -> Any:
-    try:
-        start_marked(self.graph)
-        if Process.is_initialised():
-            require_no_copy(self.graph)
-            refuse_fed_ids(self.graph, arguments)
-            refuse_whole_writes(self.graph, arguments)
-        _warn_of_early_run(self)
-        started = pretrained.starts(self.graph)
-        pending = pending_loads.sizes(self.graph)
-        result = patches.SESSION_CALL.plain(self, *arguments)
-        pending_loads.require_loaded(self.graph, pending)  # before pretrained rows, which are not trained, are loaded
-        pretrained.load_started(self, started)
-        return result
-    except tf.errors.OpError as error:
-        op_errors.raise_coded(error)
-        raise
-    except RuntimeError as error:
-        if hides_interrupt(error):
-            raise KeyboardInterrupt from error
-        raise
-
-
 def start_marked(graph: tf.Graph) -> None:
     """Start the pipeline of a graph if the graph is marked."""
     if Process.is_initialised():
@@ -261,24 +230,3 @@ def check_new_ops(graph: tf.Graph) -> None:
         require_safe_training(state)
         warn_of_object_checkpoints(state, graph)
         GradientState.of(state).checked_order = internals.newest_order(graph)
-
-
-def _warn_of_early_run(session: Any) -> None:
-    """Warn if lookups will fail because a session ran too early. Ops without lookups still work in the session."""
-    state = GraphState.known(session.graph)
-    if state is None:
-        return
-    patches.SESSION_CALL.put_on(session)  # the patch also shortens op errors after ``shutdown``
-    if not state.started:
-        if state.lookups or state.requests.lookups:
-            _ran_before.add(session)
-    elif session in _ran_before:
-        _ran_before.discard(session)
-        _log.warning(api_names.in_names_of_program(
-            "a session ran before asc.start() was called for its graph. The session keeps the ops of that time, so its "
-            "lookups fail. Call asc.start() before the first run of the session, or create the session after it"))
-
-
-def hides_interrupt(error: RuntimeError) -> bool:
-    """Return True if TensorFlow 2.15 raised ``error`` instead of a ``KeyboardInterrupt``."""
-    return "error_already_set: MISMATCH" in str(error) and "KeyboardInterrupt" in str(error)

@@ -1,5 +1,6 @@
 """Functions that raise an error if a graph does not train its tables, or uses rows after the step that read the rows.
 """
+import logging
 from typing import Any, Dict, List, Set
 
 import tensorflow as tf
@@ -7,7 +8,7 @@ import tensorflow as tf
 from ascpipe.errors import ColumnError, TableLookupError, TableUseError, UntrainedTableError
 from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals
-from ascpipe.tf.graph.ancestors import ops_feeding, ops_reached_by_gradients
+from ascpipe.tf.graph.ancestors import ops_behind, ops_feeding, ops_reached_by_gradients
 from ascpipe.tf.graph.expansion import ExpansionLookup
 from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
@@ -17,6 +18,8 @@ from ascpipe.tf.graph.stand_ins import StandIns, name_of
 from ascpipe.tf.graph.table_uses import TableUses
 from ascpipe.tf.graph.untrained import how_to_train
 from ascpipe.tf.running.process import Process
+
+_log = logging.getLogger(__name__)
 
 _SHARED_BY_NAME = ("; a tower that evaluates uses the table of the training tower if their variables have the same "
                    "name: variable_scope(NAME, reuse=tf.compat.v1.AUTO_REUSE)")
@@ -32,6 +35,7 @@ def require_safe_training(state: GraphState) -> None:
     """Check how the ops of a graph train tables and use the rows of tables.
 
     Raises:
+        TableLookupError: a lookup waits for an update of its table.
         TableUseError: an op uses rows of a table, row numbers or a gradient after the step that read the rows, or one
             optimizer accumulates gradients of tables whose ids come from different datasets.
         UntrainedTableError, ColumnError: a loss depends on the rows of a table that no op updates.
@@ -44,6 +48,53 @@ def require_safe_training(state: GraphState) -> None:
             raise TableUseError(name_of(state, table), wrong[0].sentence() + ". Nothing was trained")
     _require_common_cycles(state)
     require_trained(state, uses)
+    _require_lookups_before_updates(state, uses)
+
+
+def warn_of_losses_without_tables(state: GraphState) -> None:
+    """Warn if an optimizer trains all variables by a loss, but not the tables on which the loss depends.
+
+    There is no warning about a table if the program computes its gradients apart from those of variables, because
+    one optimizer then trains variables, and another one tables.
+    """
+    known = GradientState.of(state)
+    if state.mode not in (None, tf.estimator.ModeKeys.TRAIN) or not Process.current().is_plain:
+        return
+    behind = StandIns.of(state).variables()
+    tables = [table for name, table in state.tables.items() if name not in behind and name not in known.apart
+              and _wants_gradient(state, table)]
+    for optimizer, loss in known.without_tables:
+        names = [repr(name_of(state, table)) for table in tables if not _ends_of(state, table).isdisjoint(
+            ops_reached_by_gradients([loss]))]
+        if names and Process.current().is_first("losses without tables"):
+            _log.warning(
+                "optimizer %r trains all trainable variables by the loss %r, but not table%s %s, which another "
+                "optimizer trains. If it should train them, too, as it trains variables of TensorFlow, pass var_list="
+                "tf.trainable_variables() + asc.table_variables()", optimizer, loss.name,
+                "s" if len(names) > 1 else "", ", ".join(names))
+
+
+def _require_lookups_before_updates(state: GraphState, uses: Dict[str, TableUses]) -> None:
+    """Raise ``TableLookupError`` if a lookup waits for an update of its table, because it reads rows before the update.
+
+    In a program with Rec SDK's API, log a warning instead.
+    """
+    behind: Dict[str, Set[tf.Operation]] = {}
+    for name, ops in state.waiting:
+        if name not in behind:
+            behind[name] = ops_behind(uses[name].updates(), by_control=True)
+        late = [op for op in ops if op in behind[name]]
+        if not late:
+            continue
+        text = ("Table {!r} is looked up after op {!r}, which updates the table in the same step, but a lookup reads "
+                "rows before the update. {}Remove the lookup from tf.control_dependencies() or tf.cond(), and run it "
+                "in another session.run() after the update".format(
+                    name_of(state, state.tables[name]), late[0].name,
+                    "Nothing was trained. " if Process.current().is_plain else ""))
+        if Process.current().is_plain:
+            raise TableLookupError(text)
+        if Process.current().is_first("lookups after updates"):
+            _log.warning("%s", text)
 
 
 def _require_common_cycles(state: GraphState) -> None:

@@ -8,6 +8,7 @@ from ascpipe.layout.words import EVAL, TRAIN
 from ascpipe.tf import internals
 from ascpipe.tf.graph.expansion import HANDLES, LOCAL_ROWS, ExpansionLookup
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.sparse_table import Table
 from ascpipe.tf.graph.stand_ins import StandIn, StandIns
 from ascpipe.tf.modify import hooks
 from ascpipe.tf.modify.open_lookups import require_none_evaluates
@@ -153,6 +154,27 @@ def with_rows(state: GraphState, pairs: Pairs) -> Pairs:
                                                     "tf.trainable_variables() has the variable. Nothing was trained")
             handles = handles_in(target.graph)
             found.extend((gradient, handles.get(id(rows), rows)) for rows in targets_of(state, stand_in))
+    return found
+
+
+def variables_of(state: Optional[GraphState], optimizer: str, var_list: Any) -> Any:
+    """Return the ``var_list`` of an optimizer, in which the variable of a table replaces the table.
+
+    Raises:
+        TableUseError: a table belongs to another graph.
+    """
+    if not any(isinstance(each, Table) for each in tf.nest.flatten(var_list)):
+        return var_list
+    found: List[Any] = []
+    for each in tf.nest.flatten(var_list):
+        if not isinstance(each, Table):
+            found.append(each)
+        elif state is None or state.tables.get(each.table_name) is not each:
+            raise TableUseError(each.table_name, "the var_list of optimizer {!r} contains it, but it was created in "
+                                                 "another graph. Create the table in the graph of the loss. Nothing "
+                                                 "was trained".format(optimizer))
+        else:
+            found.extend(targets_of(state, StandIn(None, each, True)))
     return found
 
 

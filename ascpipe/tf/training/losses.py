@@ -11,15 +11,17 @@ from ascpipe.layout.words import TRAIN
 from ascpipe.tf import internals, patches
 from ascpipe.tf.graph.gradient_state import GradientState
 from ascpipe.tf.graph.graph_state import GraphState
+from ascpipe.tf.graph.stand_ins import StandIn
 from ascpipe.tf.program.tensor_lookups import merge
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.training.column_gradients import gradients_of_stand_ins, rows_for_stand_ins
+from ascpipe.tf.training.column_gradients import gradients_of_stand_ins, rows_for_stand_ins, targets_of
 
 
 @patches.GRADIENTS.by
 def _gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
     has_tables = _note(ys)
     _merge(xs)
+    _note_tables_apart(xs)
     calculate = patches.gated_gradients if has_tables else patches.GRADIENTS.plain
     found = calculate(ys, rows_for_stand_ins(ys, xs), *args, **kwargs)
     return gradients_of_stand_ins(xs, found)
@@ -47,6 +49,18 @@ def _merge(sources: Any) -> None:
             *state.requests.local.get(table.table_name, ()))} if state.requests.unmerged(TRAIN) else set()
         if any(id(source) in targets for source in tf.nest.flatten(sources)):
             merge(state, TRAIN)
+
+
+def _note_tables_apart(sources: Any) -> None:
+    """Record the tables among the sources of gradients, if all sources are tables."""
+    state = GraphState.known(internals.outermost(tf.compat.v1.get_default_graph()))
+    if state is None or not state.tables:
+        return
+    names = {id(target): name for name, table in state.tables.items() for target in (
+        table.variable, internals.reference_of(table.variable), *targets_of(state, StandIn(None, table, True)))}
+    found = [names.get(id(source)) for source in tf.nest.flatten(sources)]
+    if None not in found:
+        GradientState.of(state).apart.update(name for name in found if name is not None)
 
 
 def _note(targets: Any) -> bool:

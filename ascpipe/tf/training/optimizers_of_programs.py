@@ -24,7 +24,14 @@ from ascpipe.tf.optimizers import adagrad, ftrl, gradient_descent, lazy_adam
 from ascpipe.tf.optimizers.base import CustomizedOptimizer, is_table_variable, note_slots, unique_name
 from ascpipe.tf.optimizers.gradient_checks import require_of_the_step
 from ascpipe.tf.running.process import Process
-from ascpipe.tf.training.column_gradients import Pairs, gradients_by_rows, handles_in, targets_of, with_rows
+from ascpipe.tf.training.column_gradients import (
+    Pairs,
+    gradients_by_rows,
+    handles_in,
+    targets_of,
+    variables_of,
+    with_rows,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +75,7 @@ class Optimizer(tf.compat.v1.train.Optimizer):
         """
         if var_list is None or {id(each) for each in tf.nest.flatten(var_list)} == {id(each) for each in _trainable()}:
             state = GraphState.of(tf.compat.v1.get_default_graph())
+            GradientState.of(state).trained_by_default.update(state.tables)
             behind = StandIns.of(state).variables()
             var_list = [*_trainable(), *(row for name, table in state.tables.items() if name not in behind
                                          for row in targets_of(state, StandIn(None, table, True)))]
@@ -123,6 +131,7 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
 
     graph = tf.compat.v1.get_default_graph()
     state = GraphState.known(internals.outermost(graph))
+    var_list = variables_of(state, self.get_name(), var_list)
     if state is None or not state.tables:
         return compute(var_list)
     hooks.merge_lookups(loss)
@@ -131,6 +140,9 @@ def _compute_gradients(self: Any, loss: Any, var_list: Any = None, *args: Any, *
         _refuse_nothing(state)
     if StandIns.of(state):
         return gradients_by_rows(state, loss, wanted, compute)
+    if isinstance(loss, tf.Tensor) and not any(map(_is_of_table, wanted)) and {id(each) for each in wanted} >= {
+            id(each) for each in _trainable()}:
+        GradientState.of(state).without_tables.append((self.get_name(), loss))
     pairs = compute(var_list)
     if all(gradient is None for gradient, _ in pairs):
         pairs = [(_no_rows(target) if _only_evaluates(state, target) else None, target) for _, target in pairs]
@@ -168,6 +180,7 @@ def _apply_gradients(self: Any, grads_and_vars: Iterable[Tuple[Any, Any]], globa
         return _apply(functools.partial(patches.APPLY_GRADIENTS.plain, self), self, pairs, global_step,
                       name or self.get_name())
     _note_updates(state, pairs)
+    _warn_of_second_optimizer(state, self, pairs)
     graph = internals.outermost(tf.compat.v1.get_default_graph())
     begin = internals.newest_order(graph)
     applied = patches.APPLY_GRADIENTS.plain(self, pairs, global_step, name)
@@ -284,16 +297,30 @@ def _is_of_table(target: Any) -> bool:
 
 
 def _note_updates(state: GraphState, pairs: Pairs) -> None:
-    by_variable = {id(table.variable): name for name, table in state.tables.items()}
-    updated = StandIns.of(state).updated
     scope = tf.compat.v1.get_variable_scope().name
-    for gradient, target in pairs:
-        if gradient is None:
-            continue
-        if not isinstance(target, tf.Variable):
-            updated[lookup_of(target).table.table_name] = scope
-        elif id(target) in by_variable:
-            updated[by_variable[id(target)]] = scope
+    StandIns.of(state).updated.update(dict.fromkeys(_updated_tables(state, pairs), scope))
+
+
+def _warn_of_second_optimizer(state: GraphState, optimizer: tf.compat.v1.train.Optimizer, pairs: Pairs) -> None:
+    """Warn if a second optimizer updates a table, and an optimizer got the table because it had no ``var_list``.
+
+    Both update the table, as in TensorFlow: programs that alternate between two losses need this.
+    """
+    known = GradientState.of(state)
+    for table in _updated_tables(state, pairs):
+        first = known.optimizers.setdefault(table, optimizer)
+        if first is not optimizer and table in known.trained_by_default and Process.current().is_first(
+                "optimizers of table " + table):
+            _log.warning("table %r is updated by two optimizers, %r and %r, as a variable would be, because minimize() "
+                         "without var_list trains all tables. To train it by one optimizer, pass the tables of each "
+                         "optimizer in var_list", table, first.get_name(), optimizer.get_name())
+
+
+def _updated_tables(state: GraphState, pairs: Pairs) -> List[str]:
+    of = {id(table.variable): name for name, table in state.tables.items()}
+    names = (of.get(id(target)) if isinstance(target, tf.Variable) else lookup_of(target).table.table_name
+             for gradient, target in pairs if gradient is not None)
+    return [name for name in names if name is not None]
 
 
 def _trainable() -> List[Any]:
@@ -304,11 +331,10 @@ def _trainable() -> List[Any]:
 @patches.SDCA_STEP.by
 def _sdca_step(self: Any, *args: Any, **kwargs: Any) -> Any:
     state = GraphState.known(tf.compat.v1.get_default_graph())
-    stand_ins = None if state is None else StandIns.of(state)
+    stand_ins = StandIns.of(state) if state is not None else None
     if stand_ins:
-        raise ColumnError("LinearSDCA", "it reads whole variables, but the rows of {} are in tables. Use "
-                                        "FtrlOptimizer, or keep these columns in "
-                                        "TensorFlow".format(", ".join(sorted(map(repr, stand_ins)))))
+        raise ColumnError("LinearSDCA", "it reads whole variables, but the rows of {} are in tables. Use FtrlOptimizer "
+                          "or variables of TensorFlow".format(", ".join(sorted(map(repr, stand_ins)))))
     return patches.SDCA_STEP.plain(self, *args, **kwargs)
 
 

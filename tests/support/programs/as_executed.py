@@ -1,5 +1,7 @@
 """A process that has imported TensorFlow becomes ``ascpipe run ...`` or ``python FILE``, as if it had been executed."""
 import ctypes
+import importlib
+import json
 import os
 import runpy
 import sys
@@ -38,9 +40,11 @@ def ascpipe_run(arguments: List[str], folder: str, environment: Dict[str, str]) 
     enter(folder, environment)
     with mock.patch.object(os, "execve") as execve:
         command.command.main(arguments, prog_name="ascpipe run", standalone_mode=False)
-    _, (_, _, *sys.argv), variables = execve.call_args[0]
-    sys.argv.insert(0, program.__file__)
+    _, (_, _, standins, columns, *sys.argv), variables = execve.call_args[0]
+    sys.argv = [program.__file__, standins, "", *sys.argv]
     os.environ.update(variables)
+    if columns:  # the import hook of `program` would wait for an import of TensorFlow, which has been imported
+        importlib.import_module("ascpipe.tf").use_for_feature_columns(**json.loads(columns))
     program.main()
 
 

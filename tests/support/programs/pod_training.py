@@ -13,7 +13,7 @@ import ascpipe.tf as asc
 
 KEYS, BATCH = 200, 32
 
-tf.compat.v1.disable_eager_execution()
+tf.compat.v1.disable_v2_behavior()
 asc.init()
 ids = np.random.RandomState(7).randint(0, KEYS, (500, BATCH)).astype(np.int64)
 iterator = tf.compat.v1.data.make_initializable_iterator(tf.data.Dataset.from_tensor_slices(ids).repeat().prefetch(4))

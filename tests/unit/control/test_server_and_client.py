@@ -96,7 +96,7 @@ def test_a_refusal_is_raised_as_its_class(run, serve):
 def test_a_daemon_that_says_nothing_is_not_waited_for_any_longer(run):
     listening = server.Server(run.control)
     try:
-        with pytest.raises(NoAnswerError, match=r"'unit' did not answer 'status' within 0\.3 s"):
+        with pytest.raises(NoAnswerError, match=r"'unit' \(pid \?\) did not answer 'status' within 0\.3 s"):
             client.ask(run, messages.Status(), timeout_s=0.3)
     finally:
         listening.close()

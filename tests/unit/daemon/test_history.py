@@ -9,7 +9,10 @@ import pytest
 from ascpipe.config import load_settings
 from ascpipe.control import run_record, saves
 from ascpipe.daemon import history
-from ascpipe.errors import RecordError
+from ascpipe.daemon.events import CloseSession
+from ascpipe.daemon.run_directory import OwnedRunDir
+from ascpipe.daemon.worker_identity import DISK, KEY, Worker
+from ascpipe.errors import CrashLoopError, RecordError
 from ascpipe.names import run_dir
 from ascpipe.report import figures
 from tests.support.waiting import wait_until
@@ -18,9 +21,10 @@ from tests.unit.cli.test_rates import look
 TABLE = dict.fromkeys(run_record.TABLE_FIELDS, 0)
 
 
-def status(up, run=7, failure=None):
-    """An answer to status after ``up`` seconds, with ten steps per second."""
-    told = look(float(up), trained=10 * up, ids=100 * up, hits=3 * up, misses=up, rows=up)
+def status(up, run=7, failure=None, start=0):
+    """An answer to status after ``up`` seconds, with ten steps per second since ``start``."""
+    steps = 10 * max(0, up - start)
+    told = look(float(up), trained=steps, ids=10 * steps, hits=3 * up, misses=up, rows=up)
     return {**told, "tables": [{**TABLE, **table} for table in told["tables"]], "failure": failure,
             "trainer": {"pid": os.getpid(), "run": run, "since": "noon"}}
 
@@ -32,18 +36,18 @@ def _state(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "MOST_WAITING", 1000)  # tests take samples as fast as they can
 
 
-def recorded(seconds, run=7, failure=None, end=True, **settings):
+def recorded(seconds, run=7, failure=None, end=CloseSession(), start=0, **settings):  # noqa: B008  (immutable)
     now = [0]
-    record = history.History(run_dir("unit"), load_settings(settings, {}), lambda: status(now[0], run, failure))
+    record = history.History(run_dir("unit"), load_settings(settings, {}), lambda: status(now[0], run, failure, start))
     for second in range(seconds):
         now[0] = second
         record.look(float(second))
     if end:
-        record.end()
+        record.end(end)
         return run_record.read("unit-{}".format(run))
     wait_until(lambda: written(run) == seconds, what="all samples in the file")
     found = run_record.read("unit-{}".format(run))
-    record.end()
+    record.end(CloseSession())
     return found
 
 
@@ -56,7 +60,7 @@ def written(run):
 
 
 def test_samples_come_back_as_they_were():
-    record = recorded(5, end=False)
+    record = recorded(5, end=None)
     assert [sample["uptime_s"] for sample in record.samples] == [0, 1, 2, 3, 4]
     told = record.samples[3]
     expected = status(3)
@@ -67,6 +71,12 @@ def test_samples_come_back_as_they_were():
     assert record.head["program"] and record.head["settings"]["workers"] == 1
 
 
+@pytest.mark.parametrize("start, speed", [(15, 10.0), (18, round(10 / 19, 2)), (30, 0.0)])
+def test_the_speed_of_a_run_is_measured_from_its_first_trained_step(start, speed):
+    seen = figures.figures_of(recorded(20, start=start))["run"]
+    assert seen["steps per second"] == speed and seen["seconds"] == 19.0
+
+
 def test_figures_of_a_record_are_the_rates_of_the_run():
     seen = figures.figures_of(recorded(20))
     assert seen["run"]["steps per second"] == 10.0 and seen["run"]["ids per second"] == 100
@@ -74,6 +84,26 @@ def test_figures_of_a_record_are_the_rates_of_the_run():
     assert sum(seen["bottlenecks"].values()) == pytest.approx(1.0)
     assert seen["tables"][0]["growth"][-1][1] == 19
     json.dumps(seen)
+
+
+def test_shares_of_the_time_begin_at_the_first_trained_batch():
+    record = recorded(20)
+    start = [{**sample, "rings": [{**ring, "trained": 0, "depth": 0} for ring in sample["rings"]],
+              "waits": [{**wait, "asleep": True} for wait in sample["waits"]]} for sample in record.samples]
+    seen = figures.figures_of(record._replace(samples=start * 3 + record.samples[1:]))
+    assert seen["bottlenecks"] == figures.figures_of(record)["bottlenecks"] and "input" not in seen["bottlenecks"]
+    assert seen["awake"] == figures.figures_of(record)["awake"]
+    untrained = figures.figures_of(record._replace(samples=start))
+    assert (untrained["bottlenecks"], untrained["awake"]) == ({}, {})
+
+
+def test_a_row_of_a_table_includes_the_slots_of_its_optimizer():
+    record = recorded(3)
+    for sample in record.samples:
+        sample["tables"][0].update(dim=16, row_floats=32)
+    assert figures.figures_of(record)["tables"][0]["row_bytes"] == 128
+    del record.samples[-1]["tables"][0]["row_floats"]  # a record of an earlier version
+    assert figures.figures_of(record)["tables"][0]["row_bytes"] == 64
 
 
 def test_a_full_file_loses_every_second_sample_and_has_samples_of_the_whole_run(monkeypatch):
@@ -96,7 +126,7 @@ def test_each_checkpoint_is_once_in_the_record_also_if_samples_are_removed(monke
         if second % 3 == 0:
             saves.note(run, saves.Save("/model/base-{}".format(second), 1000.0 + second, 0.5))
         record.look(float(second))
-    record.end()
+    record.end(CloseSession())
     found = [save.prefix for sample in run_record.read("unit-7").samples for save in sample["saves"]]
     assert found == ["/model/base-{}".format(second) for second in range(0, 100, 3)]
 
@@ -136,8 +166,41 @@ def test_a_killed_daemon_leaves_all_samples_but_the_last_one():
     assert len(run_record.read("unit-7").samples) == 5
 
 
-def test_a_failure_is_in_the_figures():
-    assert figures.figures_of(recorded(4, failure="E122: torn"))["failure"] == "E122: torn"
+def failure_of(record, **options):
+    return figures.figures_of(record, **options)["failure"]
+
+
+def test_the_failure_and_the_restarts_of_a_session_are_those_of_its_end():
+    error = CrashLoopError("key worker 0", 5, 60.0, "pid 7: killed by SIGKILL")
+    seen = figures.figures_of(recorded(4, end=CloseSession(error, True, ((Worker(KEY, 0), 5), (Worker(DISK, 0), 2)))))
+    assert seen["failure"] == str(error) and seen["restarts"] == 7
+    assert failure_of(recorded(4, failure="E122: torn", end=None)) == "E122: torn"
+
+
+def test_a_trainer_that_died_without_a_message_is_a_failure():
+    assert failure_of(recorded(4, end=CloseSession(trainer_died=True))) == (
+        "The trainer (pid {}) died without a message.".format(os.getpid()))
+    assert failure_of(recorded(4, run=8)) is None
+
+
+def test_a_record_without_an_end_is_a_failure_unless_its_daemon_runs():
+    record = recorded(4, end=None)
+    assert "the daemon (pid {}) was killed".format(os.getpid()) in failure_of(record)
+    assert failure_of(record, running=True) is None
+    del record.head["daemon_pid"]  # a record of an earlier version
+    assert failure_of(record) is None
+
+
+def test_a_run_continues_while_the_daemon_of_its_record_holds_the_lock():
+    record = recorded(4, end=None)
+    assert not figures.is_running(record)
+    owned = OwnedRunDir("unit")
+    try:
+        assert figures.is_running(record) and not figures.is_running(recorded(4, run=8))
+        record.head["daemon_pid"] += 1  # an earlier daemon of this name
+        assert not figures.is_running(record)
+    finally:
+        owned.leave(keep_log=False)
 
 
 def test_a_state_directory_that_cannot_be_written_does_not_stop_the_daemon(tmp_path, monkeypatch, caplog):
@@ -146,7 +209,7 @@ def test_a_state_directory_that_cannot_be_written_does_not_stop_the_daemon(tmp_p
     record = history.History(run_dir("unit"), load_settings({}, {}), lambda: status(1))
     for second in range(5):
         record.look(float(second))
-    record.end()
+    record.end(CloseSession())
     assert len([one for one in caplog.records if "not recorded" in one.getMessage()]) <= 1
 
 
@@ -169,7 +232,7 @@ def test_a_disk_that_does_not_respond_delays_no_sample_and_the_end_only_a_little
         for second in range(100):
             record.look(float(second))
         taken.append("samples")
-        record.end()
+        record.end(CloseSession())
         taken.append("end")
 
     thread = threading.Thread(target=take, daemon=True)

@@ -142,6 +142,39 @@ def test_a_named_daemon_serves_the_next_trainer_with_fresh_workers():
     assert life.handle(SessionStarted(), 10.0) == [AttachWorkers()]
 
 
+def test_the_end_of_a_session_has_its_failure_and_its_restarts():
+    life = serving()
+    for number, generation in enumerate((1, 4, 5, 6, 7, 8)):
+        actions = life.handle(killed(K0, generation), 3.0 * number)
+        life.handle(Tick(), 3.0 * number + 2.5)
+    error = actions[0].error
+    assert life.sessions_failed == 1
+    close = life.handle(TrainerGone(), 19.0)[-1]
+    assert close == CloseSession(error, False, ((K0, RESTARTS),)) and isinstance(error, CrashLoopError)
+    assert (life.error, life.restarts(K0), life.sessions_failed) == (None, 0, 1)
+
+
+def test_the_end_of_a_session_says_if_the_trainer_died():
+    for private in (False, True):
+        life = serving(private=private)
+        assert CloseSession(None, True) in life.handle(TrainerGone(died=True), 9.0)
+        assert life.sessions_failed == 1
+    life = started()
+    life.handle(TrainerRegistered(), 1.0)
+    life.handle(TrainerGone(died=True), 2.0)  # it had no session yet
+    assert life.sessions_failed == 1
+
+
+def test_a_session_that_failed_counts_once_and_one_that_ended_does_not():
+    life = serving()
+    life.handle(killed(T0, 3, signal.SIGABRT), 1.0)
+    life.handle(TrainerGone(died=True), 2.0)
+    assert life.sessions_failed == 1
+    life.handle(TrainerRegistered(), 3.0)
+    life.handle(TrainerGone(), 4.0)
+    assert life.sessions_failed == 1
+
+
 def test_a_trainer_that_never_started_leaves_the_workers_as_they_are():
     life = started()
     life.handle(TrainerRegistered(), 1.0)
@@ -170,7 +203,7 @@ def test_a_private_daemon_leaves_when_its_launcher_ends_before_it_registers_and_
 def test_a_stop_tells_a_trainer_that_is_served():
     fail, *rest = serving().handle(StopRequested("SIGTERM"), 1.0)
     assert isinstance(fail.error, DaemonStoppedError) and "SIGTERM" in str(fail.error)
-    assert rest == [EndWorkers(), CloseSession(), Exit()]
+    assert rest == [EndWorkers(), CloseSession(fail.error), Exit()]
     assert started().handle(StopRequested("x"), 1.0) == [EndWorkers(), CloseSession(), Exit()]
 
 

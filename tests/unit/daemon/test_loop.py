@@ -5,11 +5,13 @@ import weakref
 import pytest
 
 from ascpipe.config import load_settings
+from ascpipe.control import messages
 from ascpipe.daemon import events
 from ascpipe.daemon.exporter import Exporter
 from ascpipe.daemon.loop import Daemon
 from ascpipe.daemon.run_directory import OwnedRunDir
 from ascpipe.daemon.supervisor import Supervisor
+from ascpipe.daemon.template import READY
 from ascpipe.daemon.watching import Watch
 
 
@@ -39,6 +41,17 @@ def test_an_action_of_another_kind_is_an_error(daemon):
 def test_an_action_that_belongs_to_a_session_is_an_error_without_one(daemon, action):
     with pytest.raises(RuntimeError, match="there is no session in state 'idle'"):
         daemon._do(action)
+
+
+def test_a_daemon_compiles_kernels_until_a_process_has_loaded_them(daemon, monkeypatch):
+    assert daemon._status(messages.Status())["compiling"]  # its folder of kernels is empty
+    daemon._watch_workers()
+    assert daemon._status(messages.Status())["compiling"]
+    monkeypatch.setattr(daemon._supervisor, "template_state", lambda: READY)
+    daemon._watch_workers()
+    monkeypatch.undo()
+    daemon._watch_workers()  # a template that ends later changes nothing
+    assert not daemon._status(messages.Status())["compiling"]
 
 
 class Cycle:

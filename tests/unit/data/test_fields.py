@@ -61,3 +61,31 @@ def test_types_of_several_files_are_merged():
     assert [one.type for one in fields.merged(files)] == [FLOAT32, STRING, STRING, None, HEX]
     assert {one.records for one in fields.merged(files)} == {10}
     assert fields.merged([]) == []
+
+
+def test_feature_specs_have_defaults_for_missing_values():
+    found = [Field("user", INT64, 3), Field("price", FLOAT32, 2), Field("ad", HEX, 3), Field('a "b"', STRING, 1),
+             Field("x", None, 0), Field("age", INT64, 0), Field("twice", INT64, 3), Field("twice", INT64, 3)]
+    lines = fields.feature_lines(found, 3, header=True)
+    assert lines == [
+        "features = {",
+        '    "user": tf.io.FixedLenFeature([], tf.int64),',
+        '    "price": tf.io.FixedLenFeature([], tf.float32, 0.0),',
+        '    "ad": tf.io.FixedLenFeature([], tf.string),',
+        '    "a \\"b\\"": tf.io.FixedLenFeature([], tf.string, ""),',
+        '    "x": tf.io.FixedLenFeature([], tf.string, ""),',
+        '    "age": tf.io.FixedLenFeature([], tf.int64, 0),',
+        "}"]
+    assert fields.feature_lines([Field("0", INT64, 1)], 1, header=False) == [
+        'columns = ["0"]  # the files have no header', "features = {",
+        '    "0": tf.io.FixedLenFeature([], tf.int64),', "}"]
+
+
+@pytest.mark.parametrize(("first", "others", "is_header"), [
+    ("user,price", ["u1,1.5", "u2,2"], True), ("user,price", ["u1,1.5", "u2,"], True),
+    ("user,price", ["u1,", "u2,"], False), ("user,item", ["u1,i1"], False),
+    ("user,price", [], False), ("u1,1.5", ["u2,2"], False), ("a,a", ["1,2"], False), (",price", ["1,2"], False),
+    ("price", ["nan", "-1e3"], True)])
+def test_a_first_record_without_numbers_before_numbers_looks_like_names(first, others, is_header):
+    records = [one.encode().split(b",") for one in [first, *others]]
+    assert fields.looks_like_names(records[0], records[1:]) == is_header

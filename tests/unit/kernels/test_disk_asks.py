@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ascpipe.kernels.disk_asks import take_requests
+from ascpipe.kernels.disk_asks import take_requests, writes_are_in_flight
 from ascpipe.layout import structs
 from ascpipe.layout.words import (
     REQUEST_ASKED,
@@ -34,3 +34,14 @@ def test_requests_are_taken_as_by_the_twin_and_only_once(n, seed):
         assert (reads[:counts[0]].tolist(), writes[:counts[1]].tolist()) == wanted
         assert requests["word"].tolist() == [each.word for each in expected]
     assert wanted == ([], [])
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("kind", [REQUEST_READ, REQUEST_WRITE])
+def test_writes_are_in_flight_until_they_are_done_or_have_failed_as_by_the_twin(word, kind):
+    requests = np.zeros(3, structs.REQUEST)
+    requests["word"], requests["kind"] = REQUEST_DONE, REQUEST_WRITE
+    requests[2]["word"], requests[2]["kind"] = word, kind
+    expected = [SimpleNamespace(word=int(each["word"]), kind=int(each["kind"])) for each in requests]
+    in_flight = kind == REQUEST_WRITE and word in (REQUEST_ASKED, REQUEST_TAKEN)
+    assert writes_are_in_flight(requests) == twins.writes_are_in_flight(expected) == in_flight

@@ -36,7 +36,7 @@ def test_scrapes_by_the_dozen_ask_once_each_half_second(answers):
     assert answers.asked == 2
 
 
-@pytest.mark.parametrize("error", [NotRunningError("unit", "/x"), NoAnswerError("unit", "status", 2.0)])
+@pytest.mark.parametrize("error", [NotRunningError("unit", "/x"), NoAnswerError("unit", 7, "status", 2.0)])
 def test_a_daemon_that_does_not_answer_is_down_and_that_is_logged_once(answers, error, caplog):
     answers.error = error
     for _ in range(3):

@@ -10,7 +10,7 @@ from ascpipe.metrics import exposition, figures
 from tests.support.statuses import status
 
 #: keys of a status that no metric has: names, and what follows from others
-LEFT_OUT = {"pid", "generation", "table", "ticket", "rows", "hit_rate", "since_ns", "until_ns"}
+LEFT_OUT = {"pid", "generation", "table", "ticket", "rows", "row_floats", "hit_rate", "since_ns", "until_ns"}
 OF_LISTS = {"workers": ("kind", "index"), "tables": ("name",), "disks": ("directory",), "rings": ("stream", "channel"),
             "waits": ("who",)}
 BY_NAME = {metric.name: metric for metric in figures.METRICS}
@@ -92,6 +92,7 @@ def leaves(body, path=()):
 
 def is_told(path):
     return not (path[-1] in LEFT_OUT or path[0] == "name" or path[:2] == ("trainer", "since")
+                or path[0] == "last_save" and path[1] != "at"
                 or path[0] == "exchanges" and path[1] in ("stream", "does"))
 
 
@@ -138,6 +139,11 @@ def test_a_figure_is_that_of_its_own_key():
         for what in ("read", "write"):
             assert value(body, "ascpipe_disk_{}_seconds".format(what), disk="/mnt/nvme",
                          quantile=quantile) == pytest.approx(disk["{}_{}_us".format(what, key)] / 1e6)
+
+
+def test_the_last_checkpoint_has_a_time_if_there_is_one():
+    name = "ascpipe_last_save_timestamp_seconds"
+    assert (value(status(), name), value(status(last_save=None), name)) == (1500.0, None)
 
 
 def test_what_a_process_waits_for_is_a_line_of_its_own_and_none_for_nothing():

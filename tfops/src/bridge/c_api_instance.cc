@@ -13,7 +13,7 @@ using ascpipe::FixedRows;
 using ascpipe::Instance;
 using ascpipe::Instances;
 
-// Creates an instance without tables. Release it with asc_instance_release.
+// Creates an instance without tables. Release *instance with asc_instance_release.
 ASC_EXPORT int asc_instance_new(std::int64_t* instance, char* err, int err_bytes) {
   *instance = Instances().Add(std::make_shared<Instance>());
   return Answer(CoreStatus(), err, err_bytes);
@@ -53,6 +53,6 @@ ASC_EXPORT int asc_instance_index(std::int64_t instance, int table, char* err, i
 }
 
 // Releases the caller's reference. Sessions that read the instance keep it alive.
-ASC_EXPORT int asc_instance_release(std::int64_t instance, char* err, int err_bytes) {
-  return Answer(Instances().GiveBack(instance), err, err_bytes);
+ASC_EXPORT int asc_instance_release(std::int64_t* instance, char* err, int err_bytes) {
+  return Answer(Instances().GiveBack(ascpipe::TakeNumber(instance)), err, err_bytes);
 }

@@ -62,12 +62,12 @@ CoreStatus Copy(const std::string& text, char* out, int out_bytes) {
 // the request changes tables.
 ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline* pipeline, Ranks* ranks) {
-    *number = ranks->NewAsk();
-    const std::shared_ptr<Asking> asking =
-        ranks->Ask(*number, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
+    const std::int64_t asked = ranks->NewAsk();
+    const std::shared_ptr<Asking> asking = ranks->Ask(asked, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
     const CoreStatus status = Await(pipeline, asking);
     // Abandon the request, because other ranks may still receive it.
-    if (!status.ok()) ranks->Abandon(*number, changes != 0, asking.get());
+    if (!status.ok()) ranks->Abandon(asked, changes != 0, asking.get());
+    if (status.ok()) *number = asked;
     return status;
   });
 }
@@ -152,7 +152,7 @@ ASC_EXPORT int asc_ranks_resume(std::int64_t number, int changed, char* err, int
   });
 }
 
-// Counts the CPU time of the calling thread as progress with a request of rank 0, until asc_ranks_end_work(*number) is
+// Counts the CPU time of the calling thread as progress with a request of rank 0, until asc_ranks_end_work(number) is
 // called.
 ASC_EXPORT int asc_ranks_begin_work(std::int64_t* number, char* err, int err_bytes) {
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
@@ -161,9 +161,10 @@ ASC_EXPORT int asc_ranks_begin_work(std::int64_t* number, char* err, int err_byt
   });
 }
 
-ASC_EXPORT int asc_ranks_end_work(std::int64_t number, char* err, int err_bytes) {
+ASC_EXPORT int asc_ranks_end_work(std::int64_t* number, char* err, int err_bytes) {
+  const std::int64_t ended = ascpipe::TakeNumber(number);
   return OnRanks(err, err_bytes, [=](Pipeline*, Ranks* ranks) {
-    ranks->work().End(static_cast<int>(number));
+    ranks->work().End(static_cast<int>(ended));
     return CoreStatus();
   });
 }

@@ -58,7 +58,7 @@ int OnTable(std::int64_t hold, int table, char* err, int err_bytes, const Work& 
 }  // namespace
 
 // Creates a hold (bridge/hold.h), and waits for the lease like a step. `alone` is 1 for a restore and 0 for a save.
-// Release *hold with asc_hold_release.
+// Release *hold with asc_hold_release(hold).
 ASC_EXPORT int asc_hold_take(int alone, std::int64_t* hold, char* err, int err_bytes) {
   std::shared_ptr<ascpipe::Pipeline> pipeline;
   CoreStatus status = ascpipe::CurrentPipeline(&pipeline);
@@ -69,8 +69,8 @@ ASC_EXPORT int asc_hold_take(int alone, std::int64_t* hold, char* err, int err_b
 }
 
 // Releases a hold and invalidates all pointers that were obtained through it.
-ASC_EXPORT int asc_hold_release(std::int64_t hold, char* err, int err_bytes) {
-  return Answer(Holds().GiveBack(hold), err, err_bytes);
+ASC_EXPORT int asc_hold_release(std::int64_t* hold, char* err, int err_bytes) {
+  return Answer(Holds().GiveBack(ascpipe::TakeNumber(hold)), err, err_bytes);
 }
 
 // Returns the segment of a table. ascpipe/layout/structs.py defines the layout of segments.
@@ -157,9 +157,10 @@ ASC_EXPORT int asc_disk_begin(std::int64_t hold, int table, std::int64_t* epoch,
   });
 }
 
-ASC_EXPORT int asc_disk_end(std::int64_t hold, int table, std::int64_t epoch, char* err, int err_bytes) {
+ASC_EXPORT int asc_disk_end(std::int64_t hold, int table, std::int64_t* epoch, char* err, int err_bytes) {
+  const std::int64_t ended = ascpipe::TakeNumber(epoch);
   return OnTable(hold, table, err, err_bytes, [=](Hold* held, Table* found) {
-    held->EndReading(found, epoch);
+    held->EndReading(found, ended);
     return CoreStatus();
   });
 }
@@ -265,6 +266,6 @@ ASC_EXPORT int asc_save_rows(std::int64_t save, int table, const std::int32_t* h
             [=](BackgroundSave* found) { return found->ReadRows(table, homes, count, out); });
 }
 
-ASC_EXPORT int asc_save_end(std::int64_t save, char* err, int err_bytes) {
-  return Answer(Saves().GiveBack(save), err, err_bytes);
+ASC_EXPORT int asc_save_end(std::int64_t* save, char* err, int err_bytes) {
+  return Answer(Saves().GiveBack(ascpipe::TakeNumber(save)), err, err_bytes);
 }

@@ -12,6 +12,7 @@
 #include "core/atomics.h"
 #include "core/bell.h"
 #include "core/claim.h"
+#include "core/error_codes.gen.h"
 #include "core/fork.h"
 #include "core/ticket.h"
 
@@ -102,8 +103,8 @@ class IdleWait : public ThreadWait {
 CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) {
   const layout::Table& header = *table.header();
   if (header.cut_status == layout::kPlanNoMemory) {
-    return Error(Code::kResourceExhausted, "table '", table.name(), "': there is not enough memory for ", entries,
-                 " keys and ", rows, " rows. The table is as it was. Give the machine (or the container) more memory");
+    return Error(kE321, "table '", table.name(), "': there is not enough memory for ", entries, " keys and ", rows,
+                 " rows. The table is as it was. Give the machine (or the container) more memory");
   }
   std::int64_t most = table.sizes().device_rows;
   const char* size = "device_vocabulary_size";
@@ -116,7 +117,7 @@ CoreStatus Refused(const Table& table, std::int64_t entries, std::int64_t rows) 
     most = table.sizes().home_rows;
     size = "host_vocabulary_size";
   }
-  return Error(Code::kResourceExhausted, "table '", table.name(), "': ", entries, " keys, ", rows,
+  return Error(kE320, "table '", table.name(), "': ", entries, " keys, ", rows,
                " of them with a row, do not fit: the table has ", most, " rows (", beside, size,
                "). The table is as it was. Raise ", size);
 }

@@ -17,9 +17,10 @@ using tensorflow::TensorShape;
 
 namespace {
 
-constexpr std::int64_t kLeastThreads = 4;    // with fewer threads, DealtGradients is not faster
-constexpr std::int64_t kLeastShared = 4096;  // minimum number of positions of a table that threads share
-constexpr std::int64_t kMostParts = 8;       // maximum number of parts of a table; each part reads all positions
+constexpr std::int64_t kLeastThreads = 4;       // with fewer threads, DealtGradients is not faster
+constexpr std::int64_t kLeastShared = 4096;     // minimum number of positions of a table that threads share
+constexpr std::int64_t kMostParts = 8;          // maximum number of parts of a table; each part reads all positions
+constexpr std::int64_t kFloatsOfBlock = 16384;  // about 10 us of adding; waking a thread for less takes longer
 
 bool Clips(const BagGradient& lookup) { return lookup.has_bags && lookup.bags.max_norm != 0; }
 
@@ -146,8 +147,10 @@ Status SumTables(OpKernelContext* ctx, std::vector<TableSums>* tables) {
   };
   // The number of parts of a table with bags is proportional to the table's share of the work.
   std::vector<std::pair<TableSums*, SumPart>> parts;
+  std::int64_t floats = 1;
   for (TableSums& sums : *tables) {
     if (is_dealt(sums)) continue;
+    floats += sums.positions() * sums.dim();
     const bool shared = sums.has_bags() && sums.positions() >= kLeastShared;
     const std::int64_t share = shared ? 2 * threads * sums.positions() / positions : 1;
     const std::int64_t number_of_parts = std::max<std::int64_t>(1, std::min({share, threads, kMostParts}));
@@ -155,7 +158,9 @@ Status SumTables(OpKernelContext* ctx, std::vector<TableSums>* tables) {
       parts.push_back({&sums, {number, number_of_parts}});
     }
   }
-  ShareBlocks(ctx, static_cast<std::int64_t>(parts.size()), 1, [&parts](std::int64_t begin, std::int64_t end) {
+  const std::int64_t count_of_parts = static_cast<std::int64_t>(parts.size());
+  const std::int64_t block = std::max<std::int64_t>(1, count_of_parts * kFloatsOfBlock / floats);
+  ShareBlocks(ctx, count_of_parts, block, [&parts](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const auto& part = parts[static_cast<std::size_t>(i)];
       part.first->Add(part.second);

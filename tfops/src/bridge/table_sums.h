@@ -25,6 +25,7 @@ class TableSums {
   tensorflow::Status Allocate(tensorflow::OpKernelContext* ctx, int values, int indices);
 
   std::int64_t positions() const { return positions_; }
+  std::int64_t dim() const { return dim_; }
   bool has_bags() const { return has_bags_; }
 
   // Computes one part of the sums on the calling thread. Several threads may compute different parts at the same time.

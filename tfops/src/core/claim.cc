@@ -18,7 +18,7 @@ bool DecideTicket(const ClaimWords& words, ClaimVerdict* verdict) {
     return true;
   }
   if (words.state == Ticket::kFailed) {
-    *verdict = ClaimVerdict::Refuse(Error(kE323, "the batch of ticket ", SequenceOf(words.ticket), " ", words.why));
+    *verdict = ClaimVerdict::Refuse(Error(kE323, "batch ", SequenceOf(words.ticket), " ", words.why));
     return true;
   }
   if (words.state == Ticket::kParked) {
@@ -35,17 +35,17 @@ CoreStatus NoPlan(const ClaimWords& words) {
   const bool is_expansion = words.device_rows == 0;
   switch (words.status) {
     case layout::kPlanTableFull:
-      return Error(kE320, "table '", words.table, "' needs ", words.need, " device rows for ticket ", ticket,
+      return Error(kE320, "table '", words.table, "' needs ", words.need, " device rows for batch ", ticket,
                    ", but has ", words.device_rows, ". Raise device_vocabulary_size of the table to ", words.need,
                    " or more", unchanged);
     case layout::kPlanDeviceSmall:
-      return Error(kE320, "table '", words.table, "': the batch of ticket ", ticket, " has ", words.need,
+      return Error(kE320, "table '", words.table, "': batch ", ticket, " has ", words.need,
                    " distinct ids that need a row on the device at once, but there are ", words.device_rows,
                    " device rows. Raise device_vocabulary_size of the table to ", words.need,
                    " or more, or use a smaller batch", unchanged);
     case layout::kPlanHostFull:
       if (is_expansion) {
-        return Error(kE320, "table '", words.table, "' needs ", words.need, " rows for ticket ", ticket,
+        return Error(kE320, "table '", words.table, "' needs ", words.need, " rows for batch ", ticket,
                      ", but has grown to its limit of ", words.home_rows,
                      " rows, which is what the memory of "
                      "the machine or container can hold. Let feature eviction or a higher access_threshold keep rare "
@@ -53,18 +53,18 @@ CoreStatus NoPlan(const ClaimWords& words) {
                      unchanged);
       }
       if (words.disk_rows > 0) {
-        return Error(kE320, "table '", words.table, "' needs ", words.need, " rows for ticket ", ticket, ", but has ",
+        return Error(kE320, "table '", words.table, "' needs ", words.need, " rows for batch ", ticket, ", but has ",
                      words.disk_rows,
                      " (host_vocabulary_size and ssd_vocabulary_size together). "
                      "Raise ssd_vocabulary_size of the table by ",
                      words.need - words.disk_rows,
                      " or more, or let feature eviction or a higher access_threshold keep rare ids out", unchanged);
       }
-      return Error(kE320, "table '", words.table, "' needs ", words.need, " host rows for ticket ", ticket,
-                   ", but has ", words.home_rows, ". Raise host_vocabulary_size of the table to ", words.need,
+      return Error(kE320, "table '", words.table, "' needs ", words.need, " host rows for batch ", ticket, ", but has ",
+                   words.home_rows, ". Raise host_vocabulary_size of the table to ", words.need,
                    " or more, or let feature eviction or a higher access_threshold keep rare ids out", unchanged);
     case layout::kPlanHostSmall:
-      return Error(kE320, "table '", words.table, "': the rows of ticket ", ticket,
+      return Error(kE320, "table '", words.table, "': the rows of batch ", ticket,
                    " and those of "
                    "the device need up to ",
                    words.need, " rows of the host, but there are ", words.home_rows,
@@ -74,14 +74,14 @@ CoreStatus NoPlan(const ClaimWords& words) {
     case layout::kPlanNoMemory:
       if (is_expansion) {
         return Error(kE321, "table '", words.table, "': the machine has no shared memory left for ", words.need,
-                     " entries or rows, which ticket ", ticket,
+                     " entries or rows, which batch ", ticket,
                      " needs. Give the machine or container "
                      "more memory, /dev/shm included, or let feature eviction or a higher access_threshold keep rare "
                      "ids out",
                      unchanged);
       }
       return Error(kE321, "table '", words.table, "': the machine has no shared memory left for ", words.need,
-                   " entries or host rows, which ticket ", ticket, " needs (host_vocabulary_size allows ",
+                   " entries or host rows, which batch ", ticket, " needs (host_vocabulary_size allows ",
                    words.home_rows,
                    "). Give the machine or container more memory, /dev/shm included, or lower "
                    "host_vocabulary_size",

@@ -18,7 +18,7 @@ struct ClaimWords {
   std::string table;  // name, for error messages
   std::int64_t ticket = 0;
   std::int64_t state = 0;     // state of the ticket: Ticket::kParked, kClosed, kFailed, or a frame number
-  std::string why;            // for a failed ticket: the text after "the batch of ticket 5"
+  std::string why;            // for a failed ticket: the text after "batch 5"
   std::uint32_t word = 0;     // state word of (frame, table)
   std::int64_t finished = 0;  // last ticket that the table finished
   std::int64_t base = 0;      // `base`, `status` and `need` are valid only if there is a plan

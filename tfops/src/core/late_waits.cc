@@ -63,11 +63,23 @@ void SayLine(const std::string& line) {
   static_cast<void>(written);  // a failure cannot be reported
 }
 
+const char* AdviceOn(layout::WaitsFor waits_for) {
+  if (waits_for != layout::kWaitStep) return "";
+  return ". If another session of the program has prefetched batches of this table, close that session";
+}
+
 std::int64_t LateWaits::WaitedNs(std::int64_t began_ns, std::int64_t now_ns) const {
   return now_ns - std::max(began_ns, resumed_ns_);
 }
 
-bool LateWaits::IsDue(std::int64_t began_ns, std::int64_t now_ns) {
+bool LateWaits::HasBegun(layout::WaitsFor waits_for) const {
+  const Bells bells = BellsOf(waits_for);
+  const layout::Bell* const first = session_.bells + bells.first;
+  return bells.count == 0 ||
+         std::any_of(first, first + bells.count, [](const layout::Bell& bell) { return LoadAcquire(&bell.pid) > 0; });
+}
+
+bool LateWaits::IsDue(std::int64_t began_ns, layout::WaitsFor waits_for, std::int64_t now_ns) {
   if (looked_ns_ != 0 && now_ns - looked_ns_ > kStoppedNs) {
     resumed_ns_ = now_ns;
     stopped_ns_ = 0;
@@ -86,18 +98,22 @@ bool LateWaits::IsDue(std::int64_t began_ns, std::int64_t now_ns) {
       stopped_ns_ = now_ns;
     }
   }
-  if (waited_ns < limits_.first_ns || (said_ns_ != 0 && now_ns - said_ns_ < limits_.every_ns)) return false;
+  if (waited_ns < limits_.first_ns) return false;
+  const bool has_begun = HasBegun(waits_for);
+  const std::int64_t every_ns = has_begun || start_lines_ < 2 ? limits_.every_ns : limits_.start_ns;
+  if (said_ns_ != 0 && now_ns - said_ns_ < every_ns) return false;
   said_ns_ = now_ns;
+  if (!has_begun) ++start_lines_;
   return true;
 }
 
 std::string LateWaits::Line(const Told& wait, std::int64_t now_ns) const {
   std::string line = "ascpipe: ";
   if (!wait.table_name.empty()) line += Text("table '", wait.table_name, "', ");
-  if (wait.ticket != 0) line += Text("ticket ", SequenceOf(wait.ticket), ", ");
+  if (wait.ticket != 0) line += Text("batch ", SequenceOf(wait.ticket), ", ");
   line += Text("a step waits for ", WaitedNs(wait.began_ns, now_ns) / kSecondNs, " s for ", wait.sentence,
                Processes(wait.waits_for), ". It goes on waiting, until wait_timeout_s (", wait_timeout_s_,
-               " s); `ascpipe status` shows what each process waits for");
+               " s); `ascpipe status` shows what each process waits for", AdviceOn(wait.waits_for));
   if (stopped_ns_ != 0 && now_ns - stopped_ns_ >= limits_.stopped_ns) {
     line +=
         Text(". The supervisor (pid ", supervisor_pid_,

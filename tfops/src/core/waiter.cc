@@ -111,7 +111,7 @@ void Waiter::Run() {
                                          });
     const std::int64_t now = NowNs();
     const std::int64_t began = oldest == waits_.end() ? now : (*oldest)->until_ns_ - TimeoutNs();
-    if (late.IsDue(began, now)) {
+    if (late.IsDue(began, oldest == waits_.end() ? layout::kWaitNone : (*oldest)->waits_for, now)) {
       const Wait& wait = **oldest;
       // If the step waits for another rank, the class Peers reports the wait and names the other rank.
       if (wait.waits_for != layout::kWaitRanks) {
@@ -200,10 +200,10 @@ bool Waiter::End(Wait* wait, CoreStatus* status) {
 }
 
 CoreStatus Waiter::TimedOut(const Wait& wait) const {
-  const std::string ticket = wait.ticket != 0 ? Text(", ticket ", SequenceOf(wait.ticket)) : "";
+  const std::string ticket = wait.ticket != 0 ? Text(", batch ", SequenceOf(wait.ticket)) : "";
   return Error(kE123, "table '", wait.table_name, "'", ticket, ": waited ", settings_.wait_timeout_s,
                " s (wait_timeout_s) for ", Sentence(wait.waits_for),
-               ". Nothing was lost; `ascpipe status` shows what each process waits for");
+               ". Nothing was lost; `ascpipe status` shows what each process waits for", AdviceOn(wait.waits_for));
 }
 
 void Waiter::LookAround() {

@@ -1,6 +1,7 @@
 #include "graph/step_pass.h"
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 #include <string>
 
@@ -30,9 +31,19 @@ bool IsAsked(const GraphOptimizationPassOptions& options) {
   return std::any_of(asked.begin(), asked.end(), [](const auto& optimizer) { return optimizer.name() == kAskedBy; });
 }
 
-constexpr std::size_t kMostNamed = 4;  // names per log line
+constexpr std::size_t kMostNamed = 4;    // names per log line
+constexpr std::size_t kMostTexts = 100;  // texts that are kept, so that a program with many graphs needs little memory
 
-// Logs the lookups, joins and sums that are not merged, with the reason.
+// Returns true if no earlier call had the same text. A notebook, for example, builds the same graph repeatedly.
+bool IsFirst(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string>* const logged = new std::set<std::string>;  // not destroyed while threads use it
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (logged->size() >= kMostTexts) logged->clear();
+  return logged->insert(text).second;
+}
+
+// Logs the lookups, joins and sums that are not merged, with the reason. The same text is logged once per process.
 void Log(const step::Step& step, const step::Layout& layout) {
   std::set<step::Item> told;
   std::string text;
@@ -42,8 +53,9 @@ void Log(const step::Step& step, const step::Layout& layout) {
   }
   if (told.empty()) return;
   if (told.size() > kMostNamed) text += "; and others";
-  LOG(INFO) << "ascpipe: of a step with " << step.lookups.size()
-            << " lookups, these ops stay apart: " << text.substr(2);
+  const std::string line = "ascpipe: of a step with " + std::to_string(step.lookups.size()) +
+                           " lookups, these ops stay apart: " + text.substr(2);
+  if (IsFirst(line)) LOG(INFO) << line;
 }
 
 // Reads the graph of a step, decides its layout and applies the layout.

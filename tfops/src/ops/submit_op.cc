@@ -94,7 +94,8 @@ class SubmitOp : public tensorflow::OpKernel {
 
   void Compute(tensorflow::OpKernelContext* ctx) override {
     std::shared_ptr<Pipeline> pipeline;
-    OP_REQUIRES_OK(ctx, ToStatus(CurrentPipeline(&pipeline)));
+    CoreStatus status = CurrentPipeline(&pipeline);
+    if (!status.ok()) return Fail(ctx, status);
     Stream* stream = pipeline->stream(stream_);
     OP_REQUIRES(ctx, stream != nullptr,
                 Refuse(Code::kFailedPrecondition, "AscSubmit: stream ", stream_,
@@ -120,12 +121,17 @@ class SubmitOp : public tensorflow::OpKernel {
     }
     Ticket* ticket;
     RankedStream* const ranked = pipeline->ranked(stream_);
-    OP_REQUIRES_OK(ctx, ToStatus(ranked == nullptr ? stream->Submit(std::move(batch), &ticket)
-                                                   : ranked->Submit(Run(ranked), std::move(batch), &ticket)));
+    status = ranked == nullptr ? stream->Submit(std::move(batch), &ticket)
+                               : ranked->Submit(Run(ranked), std::move(batch), &ticket);
+    if (!status.ok()) return Fail(ctx, status);
     ctx->set_output(0, TicketAllocator::Get()->MakeTensor(ticket));
   }
 
  private:
+  // Fails the batch without a line in the log. The step that reads the batch raises the error. After a shutdown, no
+  // step reads the batches that the dataset still prefetches.
+  static void Fail(tensorflow::OpKernelContext* ctx, const CoreStatus& status) { ctx->SetStatus(ToStatus(status)); }
+
   // Returns the number of a new source. A kernel lives as long as its iterator, so the number of the kernel identifies
   // the iterator.
   static std::int64_t NewSource() {

@@ -7,11 +7,12 @@ and fixes the order of sums of tensors.
 import functools
 import logging
 import os
-from typing import Any, Optional
+from typing import Any, Iterator, Optional, Tuple
 
 import tensorflow as tf
 from tensorflow_estimator.python.estimator import run_config
 
+from ascpipe import program_log
 from ascpipe.tf import patches
 from ascpipe.tf.running import native
 from ascpipe.tf.running.thread_pools import without_shared_thread_pool
@@ -53,6 +54,9 @@ def asking(config: Optional[tf.compat.v1.ConfigProto]) -> tf.compat.v1.ConfigPro
 @functools.wraps(patches.SESSION_INIT.plain)
 def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config: Any = None) -> None:
     global _threads_are_shared
+    ignored = _ignored(config)
+    if ignored:
+        _log_ignored(ignored)
     if _is_asked(config):
         if _threads_are_shared:
             _log.warning("Two runs of this deterministic session may differ, because the first session of this "
@@ -73,10 +77,21 @@ def _init(self: Any, target: str = "", graph: Optional[tf.Graph] = None, config:
             getattr(config, "intra_op_parallelism_threads", 0) != 1)
 
 
+def _cards(config: Any) -> Iterator[Any]:
+    if isinstance(config, tf.compat.v1.ConfigProto):
+        yield from (one for one in config.graph_options.rewrite_options.custom_optimizers if one.name == _CARD)
+
+
 def _is_asked(config: Any) -> bool:
-    if not isinstance(config, tf.compat.v1.ConfigProto):
-        return False
-    optimizers = config.graph_options.rewrite_options.custom_optimizers
-    values = [optimizer.parameter_map[_PARAMETER] for optimizer in optimizers
-              if optimizer.name == _CARD and _PARAMETER in optimizer.parameter_map]
+    values = [card.parameter_map[_PARAMETER] for card in _cards(config) if _PARAMETER in card.parameter_map]
     return any(value.i or value.b or value.s.lower() in (b"1", b"true") for value in values)
+
+
+def _ignored(config: Any) -> Tuple[str, ...]:
+    return tuple(sorted({name for card in _cards(config) for name in card.parameter_map if name != _PARAMETER}))
+
+
+@functools.lru_cache(maxsize=None)  # each session of a program has the same parameters
+def _log_ignored(names: Tuple[str, ...]) -> None:
+    program_log.program_logger().info("%s: these parameters have no effect without an Ascend card: %s", _CARD,
+                                      ", ".join(names))

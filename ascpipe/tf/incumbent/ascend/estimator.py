@@ -1,17 +1,14 @@
 """``NPUEstimator``, its configuration and other functions of Ascend's Estimator API."""
 import inspect
-import logging
 from typing import Any, List, Optional, Tuple
 
 import tensorflow as tf
 
-from ascpipe import ranks
+from ascpipe import program_log, ranks
 from ascpipe.tf.incumbent.ascend import deterministic as deterministic_sessions
 from ascpipe.tf.incumbent.ascend import iterations
 from ascpipe.tf.program.dense_variables import BroadcastGlobalVariablesHook, DistributedOptimizer
 from ascpipe.tf.validation import Choice, Integer
-
-_log = logging.getLogger(__name__)
 
 NPUEstimatorSpec = tf.estimator.EstimatorSpec
 _FLAG = Choice(0, 1, False, True, optional=True)
@@ -40,7 +37,8 @@ class NPURunConfig(tf.estimator.RunConfig):
             deterministic_sessions.install()
         dropped = sorted(name for name in kwargs if name not in _KNOWN)
         if dropped:
-            _log.info("NPURunConfig: these arguments have no effect without an Ascend card: %s", ", ".join(dropped))
+            program_log.program_logger().info("NPURunConfig: these arguments have no effect without an Ascend card: %s",
+                                              ", ".join(dropped))
         super().__init__(**{name: value for name, value in kwargs.items() if name in _KNOWN})
         self.iterations_per_loop = iterations_per_loop
 
