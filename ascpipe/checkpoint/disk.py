@@ -38,14 +38,22 @@ class Stamp(NamedTuple):
 
 
 def make_path(path: str) -> None:
-    """Create a directory and its missing parents durably."""
+    """Create a directory and its missing parents durably. Other processes may create them concurrently.
+
+    Raises:
+        NotADirectoryError: the path or one of its parents is a file.
+        OSError: a directory cannot be created.
+    """
     path = os.path.abspath(path)
     if os.path.isdir(path):
         return
+    if os.path.lexists(path):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     above, name = os.path.split(path)
     make_path(above)
     with closing(os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
-        os.mkdir(name, DIRECTORY_MODE, dir_fd=fd)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, DIRECTORY_MODE, dir_fd=fd)
         sync(fd)
 
 

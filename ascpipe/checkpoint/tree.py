@@ -47,10 +47,9 @@ def _refused(path: str, error: OSError) -> CheckpointError:
 
 def why(error: OSError) -> str:
     """Return one sentence that describes a system error."""
-    if error.errno in disk.IS_LINK:
-        return "it is a symbolic link, which is never followed, or not a directory"
-    return "{}{}".format(error.strerror or error,
-                         " ({})".format(error.filename) if error.filename else "")
+    what = "it is a symbolic link, which is never followed, or not a directory" if error.errno in disk.IS_LINK else (
+        error.strerror or error)
+    return "{}{}".format(what, " ({})".format(error.filename) if error.filename else "")
 
 
 class Records(NamedTuple):

@@ -9,7 +9,8 @@ from tensorflow.python.tools import freeze_graph
 
 import ascpipe
 import ascpipe.tf as asc
-from ascpipe.errors import TableUseError
+from ascpipe.checkpoint.retention import complete_checkpoints
+from ascpipe.errors import ServingError, TableUseError
 from ascpipe.tf.running import op_errors
 from tests.support import forked_calls, tree
 from tests.support.tensorflows import IS_TENSORFLOW_1
@@ -159,6 +160,30 @@ def test_a_graph_with_tables_is_not_frozen_to_constants(convert, saved):
     with pytest.raises(TableUseError, match="Table 'user' .*Nothing was converted.*docs/how-to/saved_models.md"):
         convert(run, run.graph.as_graph_def(), ["rows"])
     assert [node.op for node in convert(run, run.graph.as_graph_def(), ["dense_alone"]).node][0] == "Const"
+
+
+def _save_simply(run, folder, tensor):
+    tf.compat.v1.saved_model.simple_save(run, folder, {"rows": tensor}, {"rows": tensor})
+
+
+def _save_by_a_builder(run, folder, _):
+    tf.compat.v1.saved_model.Builder(folder).add_meta_graph_and_variables(run, ["serve"])
+
+
+@pytest.mark.parametrize("save", [_save_simply, _save_by_a_builder])
+def test_a_graph_with_tables_is_not_saved_for_servers(save, saved, tmp_path):
+    run, _ = saved
+    with pytest.raises(ServingError, match="E275: .*no server can load.*asc.serving_tables.*in-a-session"), \
+            run.graph.as_default():
+        save(run, str(tmp_path / "model"), run.graph.get_tensor_by_name("rows:0"))
+    assert not (tmp_path / "model" / "saved_model.pb").exists()
+
+
+def test_a_checkpoint_may_have_the_name_of_the_variables_of_a_model(saved, tmp_path):
+    run, _ = saved
+    with run.graph.as_default():
+        prefix = asc.Saver().save(run, str(tmp_path / "variables" / "variables"))
+    assert [found.prefix for found in complete_checkpoints(str(tmp_path / "variables"))] == [prefix]
 
 
 def test_freeze_graph_is_refused_with_the_same_words(saved, tmp_path):

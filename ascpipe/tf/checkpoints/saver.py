@@ -89,6 +89,7 @@ class Saver(tf.compat.v1.train.Saver):
                 copy of a restored checkpoint. In these cases, nothing is written.
             ValueError: an argument has the wrong type, the path is not allowed, or ``latest_filename`` is empty or
                 longer than 50 characters.
+            ServingError: a SavedModel builder called this method. Nothing was saved.
             tf.errors.OpError: the pipeline has failed, or TensorFlow could not save its part. On another rank, the
                 program of rank 0 has failed.
         """
@@ -102,6 +103,7 @@ class Saver(tf.compat.v1.train.Saver):
                 self, sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state,
                 strip_default_attrs, save_debug_info)
             return saved_by_tensorflow
+        tensorflow_part.require_no_saved_model(save_path, write_meta_graph or write_state)
         check_all(_RULES_OF_SAVE, {"save_path": save_path, "latest_filename": latest_filename,
                                    "global_step": global_step, "meta_graph_suffix": meta_graph_suffix})
         process = Process.current()

@@ -5,6 +5,7 @@ TensorFlow does not build a saver without variables.
 """
 import dataclasses
 import logging
+import pathlib
 import threading
 from typing import Any, Callable, Iterator, List, Optional
 
@@ -12,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.training import saver as plain_saver
 from tensorflow.python.training.saving import saveable_object
 
-from ascpipe.errors import SaverError
+from ascpipe.errors import SaverError, ServingError
 from ascpipe.tf import internals
 from ascpipe.tf.checkpoints import saver_parts
 from ascpipe.tf.clean_up import interruptible
@@ -24,6 +25,8 @@ from ascpipe.tf.running.process import Process
 
 MARK = "ascpipe_only_tables"  #: name of the mark, an int32 with value 0
 
+#: last two parts of the prefix to which a SavedModel builder saves variables
+_VARIABLES_OF_A_SAVED_MODEL = (tf.saved_model.VARIABLES_DIRECTORY, tf.saved_model.VARIABLES_FILENAME)
 _RESTORING = "Restoring parameters from "  #: start of TensorFlow's log message
 
 
@@ -40,6 +43,21 @@ class _Asked:
     is_known: bool = False
     items: Any = None
     has_only_mark: bool = False
+
+
+def require_no_saved_model(prefix: str, writes_checkpoint_files: bool) -> None:
+    """Raise ``ServingError`` if a SavedModel builder saves the variables of a graph whose tables have a pipeline.
+
+    Args:
+        prefix: prefix of the checkpoint that is to be saved.
+        writes_checkpoint_files: whether the save also writes a graph file or a ``checkpoint`` file. A builder writes
+            neither of these files.
+    """
+    if not writes_checkpoint_files and pathlib.PurePath(prefix).parts[-2:] == _VARIABLES_OF_A_SAVED_MODEL:
+        raise ServingError(
+            "simple_save() and SavedModelBuilder would write a model that no server can load, because its lookups read "
+            "the pipeline of this process. Nothing was saved. Build the model again in a graph for serving, within "
+            "`with asc.serving_tables(checkpoint):`, and save that graph (docs/how-to/saved_models.md#in-a-session)")
 
 
 def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> None:

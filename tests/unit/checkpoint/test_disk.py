@@ -50,3 +50,22 @@ def test_a_directory_that_was_made_and_cannot_be_opened_is_not_left_behind(tmp_p
     finally:
         os.close(above)
     assert caught.value.errno == errno.ENFILE and os.listdir(str(tmp_path)) == []
+
+
+def test_a_directory_below_a_file_is_not_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError) as caught:
+        disk.make_path(str(tmp_path / "file" / "a" / "b"))
+    assert caught.value.filename == str(tmp_path / "file")
+
+
+def test_a_directory_may_be_made_by_another_process_at_the_same_time(tmp_path, monkeypatch):
+    mkdir = os.mkdir
+
+    def made_before(name, *arguments, **named):
+        mkdir(name, *arguments, **named)
+        mkdir(name, *arguments, **named)
+
+    monkeypatch.setattr(os, "mkdir", made_before)
+    disk.make_path(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir()
