@@ -1,6 +1,7 @@
 """The pods of packaging/kubernetes for several ranks, imitated by namespaces: servers of ssh, and a launcher."""
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 
@@ -11,7 +12,8 @@ from tests.support import pods, tree
 from tests.support.several_ranks import needs_horovod
 from tests.support.waiting import wait_until
 
-pytestmark = [needs_horovod, pods.needs_namespaces, pytest.mark.timeout_s(300)]
+pytestmark = [needs_horovod, pods.needs_namespaces, pytest.mark.timeout_s(300), pytest.mark.skipif(
+    shutil.which("sshd", path="/usr/sbin") is None, reason="no sshd (Debian: apt-get install openssh-server)")]
 
 KUBERNETES = tree.ROOT / "packaging/kubernetes"
 DOCKER = tree.ROOT / "packaging/docker"
