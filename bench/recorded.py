@@ -33,7 +33,7 @@ class Program(NamedTuple):
 
 def programs(text: str) -> List[Program]:
     """Return the programs in the first table of the results, in its order."""
-    table = text.split("## Programs as users write them", 1)[1].split("\nThe same run", 1)[0]
+    table = text.split("## Programs as users write them", 1)[1].split("\n### ", 1)[0]
     return [Program(row["program"], row["ours"], float(row["ratio"])) for row in _ROW.finditer(table)]
 
 
