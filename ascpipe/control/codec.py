@@ -79,10 +79,11 @@ class _Reader:
 
     def value(self, depth: int) -> Any:
         """Decode the next value. ``depth`` is the number of lists and maps that contain the value."""
-        if self._at == self._size:
+        at = self._at
+        if at == self._size:
             raise MessageError("it is truncated")
-        first = self._data[self._at]
-        self._at += 1
+        first = self._data[at]
+        self._at = at + 1
         if first <= 0x7F:
             return first
         if 0xA0 <= first <= 0xBF:
@@ -135,8 +136,13 @@ class _Reader:
         return number
 
     def _text(self, length: int) -> str:
+        # Most values of a status are text, so this method does not call ``_take``.
+        begin = self._at
+        self._at = end = begin + length
+        if end > self._size:
+            raise MessageError("it is truncated")
         try:
-            return self._take(length).decode("utf-8")
+            return self._data[begin:end].decode()
         except UnicodeDecodeError as error:
             raise MessageError("the text before byte {} is not UTF-8 ({})".format(self._at, error.reason)) from error
 
@@ -147,11 +153,12 @@ class _Reader:
     def _map(self, length: int, depth: int) -> Dict[str, Any]:
         self._enter(2 * length, depth)
         found: Dict[str, Any] = {}
+        value = self.value
         for _ in range(length):
-            key = self.value(depth)
+            key = value(depth)
             if not isinstance(key, str):
                 raise MessageError("a key is a {}, expected text".format(type(key).__name__))
             if key in found:
                 raise MessageError("key {!r} comes twice".format(key[:32]))
-            found[key] = self.value(depth)
+            found[key] = value(depth)
         return found

@@ -18,8 +18,8 @@ from ascpipe.dashboard.snapshot import Look, pids_of, point, snapshot
 from ascpipe.errors import AscpipeError
 from ascpipe.names import RunDir
 
-LOOKS = 4  #: queries for each point of the history; shares of time have a resolution of 100 / ``KEPT_LOOKS`` %
-KEPT_LOOKS = 11  #: answers from which rates are computed, of about five seconds
+LOOKS = 3  #: queries for each point of the history; shares of time have a resolution of 100 / ``KEPT_LOOKS`` %
+KEPT_LOOKS = 9  #: answers from which rates are computed, of about five seconds
 ASK_S = 1.0  #: timeout for an answer of the daemon
 MOST_VIEWERS = 32  #: maximum number of open pages
 MOST_PEERS = 16  #: maximum number of other connections
