@@ -157,7 +157,7 @@ def files_of(path: str) -> List[str]:
 
 
 def lines_of(table: str, ticket: int, why: str, now: float, keys: Keys) -> bytes:
-    """Return the log lines for some keys."""
+    """Return the encoded log lines, one line for each key."""
     moment = datetime.datetime.utcfromtimestamp(now).strftime("%Y-%m-%dT%H:%M:%SZ")
     line = "{}\t{}\t%d\t{}:{}\t%d\t{}\n".format(moment, table, ticket >> SEQUENCE_BITS, sequence_of(ticket), why)
     return (line * len(keys[0]) % tuple(np.stack(keys, axis=1).ravel().tolist())).encode()

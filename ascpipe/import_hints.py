@@ -62,7 +62,7 @@ def fill(module: ModuleType, homes: Mapping[str, str]) -> None:
 
 
 def point_to_run() -> None:
-    """Make the error mention ``ascpipe run`` if a program imports a missing package for which there is a stand-in.
+    """Install an import hook: if a missing package has a stand-in, the import error mentions ``ascpipe run``.
 
     The hint is for programs that were started without ``ascpipe run``. The function is idempotent.
     """
@@ -85,7 +85,7 @@ class _Finder:
 
     Attributes:
         packages: dict from package name to the argument ``instead`` of ``install``.
-        homes: names of modules that have no files.
+        homes: dict from the name of a module without a file to the names in the module.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class _Finder:
         return spec
 
     def text(self, fullname: str) -> str:
-        """Return the error message for a module, or an attribute of a module, that ascpipe does not provide."""
+        """Return the error message for a module or attribute that ascpipe does not provide."""
         module, _, name = fullname.rpartition(".")
         package = fullname.partition(".")[0]
         instead = self.packages[package]
@@ -129,7 +129,7 @@ class _Finder:
 
 
 class _LastFinder:
-    """Import finder that finds no module. Python calls this finder after all other finders."""
+    """Import finder that finds no module and only raises errors with hints. Python calls this finder last."""
 
     def find_spec(self, fullname: str, path: Optional[Sequence[str]] = None,
                   target: Optional[ModuleType] = None) -> None:
@@ -151,7 +151,7 @@ class _HomesLoader(Loader):
     """Import loader for a module of ascpipe that has no source file.
 
     Args:
-        homes: names of the module.
+        homes: names in the module, and their origins.
     """
 
     def __init__(self, homes: Mapping[str, str]) -> None:

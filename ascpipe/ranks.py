@@ -4,8 +4,8 @@ The variables of these launchers are read, in this order of preference: Horovod,
 PMIx under Slurm. The first launcher with a variable in the environment is used, even if ``HOROVOD_SIZE`` is 1 and the
 shell contains variables of another launcher.
 
-``ascpipe run --ranks`` sets ``FOLDER_VARIABLE`` to a folder in which ranks record the causes of failures, and that they
-have finished a batch.
+``ascpipe run --ranks`` sets ``FOLDER_VARIABLE`` to a folder. Ranks record causes of failures and the end of their first
+batch in this folder.
 """
 import contextlib
 import logging
@@ -197,7 +197,7 @@ def leave_first_batch() -> None:
 
 
 def has_first_batch(folder: str) -> bool:
-    """Return whether a rank has recorded in a folder that it has finished its first batch."""
+    """Return whether a rank has recorded the end of its first batch in ``folder``."""
     return os.path.exists(os.path.join(folder, _FIRST_BATCH))
 
 

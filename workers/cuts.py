@@ -157,8 +157,7 @@ class Cuts:
 
 
 class CutStage(Stage):
-    """Stage that applies cuts of a table without a training stream. A cut of a table without a training stream never
-    waits for frames.
+    """Stage that applies the cuts of a table without a training stream. These cuts never wait for frames.
 
     Args:
         table: table of the worker, which is not rebuilt yet.
@@ -185,4 +184,4 @@ class CutStage(Stage):
 
 
 def _nothing() -> None:
-    """Do nothing, because no frame has entry numbers."""
+    """Do nothing. Without a training stream, no frame has entry numbers."""

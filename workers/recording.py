@@ -57,7 +57,7 @@ def recorded(step: Callable[[], int], spans: SpanRing, kind: str, streams: List[
 
 
 class RowWaits:
-    """Meter of the time for which plans of a training stream wait for rows from disk.
+    """Detector of the times at which plans of a training stream wait for rows from disk.
 
     Args:
         disk_tables: DISK_TABLE of each table of the stream.

@@ -71,8 +71,7 @@ class RingScheduler(Stage):
                 self._listeners.ring()
 
     def _provide(self) -> int:
-        """Provide resources that tables lack. Return the number of actions that were performed because a resource was
-        not available.
+        """Provide resources that tables lack. Return the number of touches that were blocked or done without entries.
         """
         done = 0
         for table in np.flatnonzero(self._turns["lacks"] != LACKS_NOTHING).tolist():

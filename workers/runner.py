@@ -112,8 +112,7 @@ class Attachment:
             self.row_files.setdefault(file["table"], []).append((fd, file["directory"]))
 
     def each_stream(self, visit: Callable[[StreamView], None]) -> None:
-        """Call ``visit`` for each stream now. Also call ``visit`` when a later stream is added between two steps.
-        """
+        """Call ``visit`` for each stream now, and later for each stream that is added between two steps."""
         self._visitors.append(visit)
         for stream in self.streams:
             visit(stream)
@@ -126,8 +125,7 @@ class Attachment:
             visit(stream)
 
     def each_table(self, visit: Callable[[int], None]) -> None:
-        """Call ``visit`` for each table number now. Also call ``visit`` when a later table is added between two steps.
-        """
+        """Call ``visit`` for each table number now, and later for each table that is added between two steps."""
         self._table_visitors.append(visit)
         for number in sorted(self.tables):
             visit(number)
@@ -146,9 +144,8 @@ class Attachment:
             visit(number)
 
     def disk_table(self, worker: int, number: int) -> Any:
-        """Return the struct DISK_TABLE of a table that ``worker`` serves. Return None if the table has no rows on disk.
-
-        Also return None if another worker serves the table.
+        """Return a table's struct DISK_TABLE. Return None if the table has no rows on disk, or if ``worker`` does not
+        serve the table.
         """
         return self.tables[number].disk_table if self.workers[number] == worker else None
 

@@ -1,5 +1,4 @@
-"""Class ``Snapshots``, with which the table worker stores an image of an uncopied entry before the worker changes the
-entry.
+"""Class ``Snapshots``, which stores an image of an uncopied entry before the table worker changes the entry.
 
 During training, the trainer copies the entries below ``snapshot_bound`` in the order of their numbers. Then it replaces
 entries of its copy by the images that the worker has stored. A snapshot begins inside a hold, after all records are

@@ -109,8 +109,8 @@ class TrainStage:
     def _touch_without_entries(self, number: int, part: PartView) -> None:
         """Block the touch until a retirement frees entries.
 
-        If all earlier frames are retired, touch the frame without entries. The plan then reports the reason of the
-        failure.
+        If all earlier frames are retired, touch the frame without entries. The plan then reports the reason for
+        the failure.
         """
         if not self._is_first_unfinished(number):
             self._table.planner["touch_blocked"] = 1

@@ -50,7 +50,7 @@ def shown(value: Any) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return ``text``. If the text has more than ``most`` characters, the middle of the text is omitted."""
+    """Return ``text``. If the text has more than ``most`` characters, omit its middle."""
     if len(text) <= most:
         return text
     cut = "...({} characters)...".format(len(text))
@@ -68,8 +68,7 @@ class _Short(reprlib.Repr):
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = 10
 
     def repr_int(self, x: int, level: int) -> str:
-        """Describe a huge integer. Recent Python versions refuse to format huge integers, and older versions take long.
-        """
+        """Return the ``repr`` of an integer, or only the size of a huge integer, which Python may refuse to format."""
         return super().repr_int(x, level) if x.bit_length() < 1000 else "an integer of {} bits".format(x.bit_length())
 
 

@@ -29,7 +29,7 @@ class DataChangedError(DataError):
 
 
 class DataUnreadableError(DataError):
-    """A file cannot be opened or read, or a compressed file needs zlib, which is missing."""
+    """A file cannot be opened or read, or the file is compressed and zlib is missing."""
 
     code = "E332"
 

@@ -112,7 +112,7 @@ class SegmentError(AscpipeError):
 
 
 class OutOfSharedMemoryError(SegmentError):
-    """There is too little memory. The check runs before memory is allocated.
+    """There is too little memory. In most cases, a check raises this error before memory is allocated.
 
     Attributes:
         need_bytes: requested memory in bytes.
@@ -226,7 +226,7 @@ class UntrainedTableError(AscpipeError, ValueError):
 
 
 class TableUseError(AscpipeError, ValueError):
-    """A program treats a table, or the variable or gradient of a table, as a TensorFlow variable. Nothing was trained.
+    """A program uses a table, or its variable or gradient, like a TensorFlow variable. Nothing was trained.
 
     Attributes:
         table: name of the table.

@@ -41,7 +41,7 @@ class InitializationError(UsageError, OSError):
 
 
 class CallOrderError(UsageError, OSError, RuntimeError):
-    """A function was called before or after the pipeline was started, or after the graph was finalized."""
+    """A function was called too early or too late, for example after the start of the pipeline."""
 
     code = "E263"
 

@@ -13,7 +13,7 @@ class WorkerError(AscpipeError):
 
 
 class TableWorkerDiedError(WorkerError):
-    """A table worker exited, and the cause was not SIGKILL."""
+    """A table worker exited for a reason other than SIGKILL."""
 
     code = "E122"
     template = ("{worker} (pid {pid}) exited: {cause}. Its memory may be damaged and is discarded. "
@@ -21,7 +21,7 @@ class TableWorkerDiedError(WorkerError):
 
 
 class KeyWorkerDiedError(WorkerError):
-    """A key worker exited, and the cause was not SIGKILL."""
+    """A key worker exited for a reason other than SIGKILL."""
 
     code = "E130"
     template = ("{worker} (pid {pid}) exited: {cause}. No batch was half-applied. "
@@ -29,7 +29,7 @@ class KeyWorkerDiedError(WorkerError):
 
 
 class DiskWorkerDiedError(WorkerError):
-    """The disk worker exited, and the cause was not SIGKILL."""
+    """The disk worker exited for a reason other than SIGKILL."""
 
     code = "E132"
     template = ("{worker} (pid {pid}) exited: {cause}. Its rows on disk are lost. "

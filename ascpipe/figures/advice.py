@@ -1,7 +1,7 @@
-"""Advice about a training run. `ascpipe tune` and reports use it for finished runs, and the dashboard for running ones.
+"""Advice about a training run. `ascpipe tune` and reports show advice after a run, the dashboard during a run.
 
-``speed_advice`` contains the rules that all of them share. An expected gain is an upper limit. It assumes that the
-change removes all of the waiting time that it addresses. The functions are pure.
+``speed_advice`` contains the rules that all three share. An expected gain is an upper limit, because it assumes that
+the change removes all waiting time of one kind. The functions are pure.
 """
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -39,7 +39,7 @@ class Advice(NamedTuple):
 
 
 def advice_of(figures: Figures) -> List[Advice]:
-    """Return the recommended changes for the next run after a finished run, largest gain first.
+    """Return the changes that are recommended after a finished run, largest gain first.
 
     Args:
         figures: see ``speed_advice``.
@@ -127,7 +127,7 @@ def input_advice(reading: Optional[Mapping[str, float]], share: float) -> Iterat
 
 
 def _host_rows(table: Figures) -> int:
-    """Return ``host_vocabulary_size`` of a table. If rows are on disk, each device row has a host row in addition."""
+    """Return ``host_vocabulary_size``. For a table with rows on disk, ``home_rows`` also includes the device rows."""
     return int(table["home_rows"] - (table["device_rows"] if table["disk_slots"] else 0))
 
 

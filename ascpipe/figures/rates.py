@@ -111,8 +111,8 @@ def bottleneck_shares(looks: Sequence[Status]) -> Dict[str, float]:
 
 
 def busy(looks: Sequence[Status]) -> Dict[str, float]:
-    """Return a dict from the name of each process in ``waits`` to the fraction of time during which the process was
-    awake. Workers that have no process are left out.
+    """Return a dict: name of a process in ``waits`` -> fraction of time during which the process was awake. Workers
+    without a process are omitted.
     """
     awake: Counter[str] = collections.Counter()
     seen: Counter[str] = collections.Counter()
@@ -127,13 +127,13 @@ def busy(looks: Sequence[Status]) -> Dict[str, float]:
 
 
 def absent(look: Status) -> Set[str]:
-    """Return the names in ``waits`` of the workers that have no process. Samples of a record have no PIDs."""
+    """Return the names of workers without a process. For samples of a record, which have no PIDs, return no names."""
     return {"{} worker {}".format(worker["kind"], worker["index"])
             for worker in look["workers"] if not worker.get("pid", True)}
 
 
 def _reasons(looks: Sequence[Status]) -> "Counter[str]":
-    """For all answers with a session, count how often each bottleneck was observed."""
+    """Count how often each bottleneck was observed in the answers with a session."""
     return collections.Counter(_reason(look) for look in looks if look["rings"])
 
 

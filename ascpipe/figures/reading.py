@@ -18,7 +18,7 @@ def reading_rates(before: Status, after: Status) -> Optional[Dict[str, float]]:
 
     Returns:
         ``readers`` at the end. ``records``, ``bytes``, ``batches`` and ``skipped`` per second. ``busy``: share of time
-        in which a reader reads or parses; ``reading``: share of reads in this time; ``full``: share of time in which a
+        in which a reader reads or parses; ``reading``: share of reading in ``busy``; ``full``: share of time in which a
         reader waits because ``read_ahead`` batches are ready. ``waited``: share of time in which the program waits.
     """
     new = after.get("reading")

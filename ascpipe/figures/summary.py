@@ -26,7 +26,7 @@ def limit(told: Dict[str, Any]) -> str:
 
 
 def state_of(worker: Dict[str, Any], status: Dict[str, Any]) -> str:
-    """Return the state of a worker of an answer to ``status`` as text. A worker without a PID is starting unless the
+    """Return a worker's state as text, given an answer to ``status``. A worker without a PID is starting, unless the
     daemon has failed or stopped.
     """
     daemon = status["state"]

@@ -15,7 +15,7 @@ from ascpipe.layout.words import HOME_DISK, REQUEST_EMPTY, TRAINED
 
 @inner("void(Planner, Tier, int64, Record)")
 def assign_homes(planner, tier, number, record):
-    """Store the home rows of a record in the entries of the record's keys, and release the disk slots of these keys.
+    """For each key of a record, store the home row in the key's entry, and release the key's disk slot.
 
     The disk slots are released because a step may have changed the rows. If the tier is not derived yet, only the
     entries are changed. ``derive_tier`` then computes the other state of the tier. The function is idempotent.

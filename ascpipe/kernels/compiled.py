@@ -31,7 +31,7 @@ def _digest(path: str) -> str:
 
 
 class _Locator(caching._CacheLocator):
-    """Cache locator for numba, which identifies the cache entries of a function by the digest of the source file.
+    """Cache locator for numba that identifies the cache entries of a function by the digest of the source file.
 
     Copies of the source tree therefore share cache entries. numba's own locators use the path and the time stamp of the
     source file.

@@ -1,7 +1,6 @@
-"""Kernel that sorts the distinct keys of a batch by the rank that owns each key.
+"""Kernel that sorts the distinct keys of a batch by owner. The owner of a key is the rank that stores the key.
 
-Afterwards, the keys are sorted by their owner, the rank that stores the key. The plain-Python version is
-``tests/reference/dealing.py``.
+The plain-Python version is ``tests/reference/dealing.py``.
 """
 import numpy as np
 
@@ -15,9 +14,7 @@ _ONE = np.uint64(1)
 
 @register_jitable
 def least_cells(n, ranks):
-    """Return the minimum length of ``cells`` for a batch of n keys: for deduplication, and for sorting by ``ranks``
-    owners.
-    """
+    """Return the minimum length of ``cells`` to deduplicate n keys, and to sort them by owner among ``ranks`` ranks."""
     return 2 * n if ranks <= 1 else 3 * n + ranks
 
 

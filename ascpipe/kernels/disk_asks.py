@@ -1,4 +1,4 @@
-"""Kernels with which the disk worker takes requests of table workers and readers, and workers check them.
+"""Kernels that take requests of table workers and readers for the disk worker, or find writes in flight.
 
 The plain-Python version is ``tests/reference/disk_asks.py``.
 """

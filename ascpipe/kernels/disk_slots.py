@@ -40,7 +40,7 @@ def _link(room, block):
 
 @inner("void(DiskRoom, int64)")
 def _unlink(room, block):
-    """Remove a block from the list of blocks that have equally many slots in use."""
+    """Remove a block from the list of blocks that have the same number of slots in use."""
     before = room.before[block]
     follows = room.following[block]
     if before != _NO_BLOCK:

@@ -1,4 +1,4 @@
-"""Kernels that allocate free home rows of a table, and return home rows that were allocated last.
+"""Kernels that allocate free home rows of a table, and undo the last allocation.
 
 A home row below the high-water mark is in use or on a stack of free rows. All rows above the mark are free. The planner
 has the mark and the height of the stack. In a table without rows on disk, the lowest free row is on top of the stack,
@@ -39,7 +39,7 @@ def take_homes(planner, stack, missing, out_homes):
 
 @inner("void(Planner, int32[::1], int32[::1], int32[::1])")
 def give_back_homes(planner, stack, missing, homes):
-    """Put back the home rows that ``take_homes`` took last.
+    """Undo the last call of ``take_homes``: free the home rows that it allocated.
 
     Args:
         planner, stack: see ``take_homes``.

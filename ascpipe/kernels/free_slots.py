@@ -20,7 +20,7 @@ _NONE = np.uint64(0)
 
 @entry("int64(int64)")
 def first_leaf(rows):
-    """Return the number of the tree node for the slots 0 to 63, for a table with ``rows`` slots."""
+    """Return the node number of the first leaf (slots 0 to 63) in the tree of a table with ``rows`` slots."""
     leaves = (rows + 63) // 64
     first = 0
     width = 1
@@ -37,9 +37,7 @@ def free_slot_words(rows: int) -> int:
 
 @inner("void(uint64, uint64[::1])")
 def _raise_above(word, words):
-    """Set the bits for node ``word`` in the nodes above it. Call the function when ``words[word]`` changes from 0 to
-    another value.
-    """
+    """Update the nodes above node ``word`` after ``words[word]`` has changed from 0 to another value."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX
@@ -51,7 +49,7 @@ def _raise_above(word, words):
 
 @inner("void(uint64, uint64[::1])")
 def _clear_above(word, words):
-    """Clear the bits for node ``word`` in the nodes above it. Call the function when ``words[word]`` becomes 0."""
+    """Update the nodes above node ``word`` after ``words[word]`` has become 0."""
     while word > _NONE:
         bit = _ONE << ((word - _ONE) & _LOW)
         word = (word - _ONE) >> _SIX

@@ -10,7 +10,7 @@ from ascpipe.kernels.door import entry
 
 @entry("int64(int32[::1], int64, uint8[::1])")
 def count_unkept(changed, copied, marks):
-    """Count the entries of which an image must be stored before the entries are changed.
+    """Count the entries that need an image before they are changed.
 
     Args:
         changed: int32[n]; distinct entry numbers.

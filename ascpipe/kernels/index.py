@@ -30,7 +30,7 @@ _NONE = np.uint64(0)
 _ONE = np.uint64(1)
 _AHEAD = 64  # prefetch distance in keys; see bench
 _GROWTH = np.uint64(8)  # the index grows by 1/8 of its lines
-_PACE = 4  # lines moved per new key; so all lines have moved when half of the keys until the next growth are added
+_PACE = 4  # lines moved per new key; the move ends after half of the new keys that fit before the next growth
 _RUN = 256  # initial buffer size in keys; most runs have fewer
 
 

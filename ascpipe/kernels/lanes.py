@@ -14,18 +14,14 @@ _LANES = 8  # lanes of 64 bits in a cache line; results of lanes without a key a
 if is_off():
 
     def match_keys(line: Any, key: int) -> np.uint64:
-        """Return a word whose bit i is 1 if ``line["keys"][i] == key``. The bits with a number of at least LINE_KEYS
-        are undefined.
-        """
+        """Return a word whose bit i is 1 if ``line["keys"][i] == key``. Bits from LINE_KEYS on are undefined."""
         return np.uint64(sum(1 << lane for lane in range(LINE_KEYS) if line["keys"][lane] == key))
 
 else:
 
     @intrinsic
     def match_keys(typing_context: Any, line: Any, key: Any) -> Tuple[Any, Any]:
-        """Return a word whose bit i is 1 if ``line["keys"][i] == key``. The bits with a number of at least LINE_KEYS
-        are undefined.
-        """
+        """Return a word whose bit i is 1 if ``line["keys"][i] == key``. Bits from LINE_KEYS on are undefined."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             lanes = ir.VectorType(ir.IntType(64), _LANES)

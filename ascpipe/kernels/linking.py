@@ -217,7 +217,7 @@ def _lower(kernels: Sequence[compiled.Kernel], folder: str, jobs: int) -> None:
 
 
 def _lower_some(kernels: Sequence[compiled.Kernel], numbers: Sequence[int], folder: str) -> None:
-    """Translate each kernel that no other process has started to translate, and write the LLVM code to a file."""
+    """Translate the kernels that no other process has claimed, and write the LLVM code of each kernel to a file."""
     for number in numbers:
         with contextlib.suppress(FileExistsError), open(_path(folder, number), "xb") as file:
             file.write(lowering.lower(kernels[number]))

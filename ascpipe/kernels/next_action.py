@@ -153,7 +153,7 @@ def next_eval_action(turn, readable):
 
 @entry("boolean(Turn)")
 def is_readable(turn):
-    """Return True if all claimed frames, and all closed frames that were trained, are retired.
+    """Return True if every frame that was claimed, or trained and closed, is retired.
 
     In this case, shared memory contains the state after the last trained step, and an evaluation may read this state.
 

@@ -131,9 +131,9 @@ def held_rows_of(planner, number):
 
 @register_jitable
 def other_rows_of(planner, number):
-    """Return the row numbers that were added to a frame's list for the frame's record, as int32[n].
+    """Return the numbers of a frame's additional rows, as int32[n].
 
-    These are rows of entries that the record of the frame changes in addition to the entries of the frame's keys.
+    The frame needs these rows only because its record changes their entries.
     """
     position = number % MAX_FRAMES
     return list_of(planner, number)[planner["held_count"][position]:planner["listed_count"][position]]

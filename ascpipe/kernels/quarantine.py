@@ -71,7 +71,7 @@ def quarantine_slot(tier, slot):
 
 @inner("boolean(Tier)")
 def quarantine_has_room(tier):
-    """Return True if the quarantine has space for one more disk slot per home row. Fetched rows need no more space."""
+    """Return True if the quarantine has space for one more disk slot per home row. Fetches never need more space."""
     quarantined = tier["quarantined_slots_end"] - tier["quarantined_slots_next"]
     return quarantined <= tier["quarantined_slots_room"] - tier["home_rows"]
 
@@ -92,8 +92,8 @@ def free_home(planner, tier, home):
 
 @inner("boolean(Tier)")
 def may_take_free(tier):
-    """Return True if free rows and slots may be used. After a restart or a cut, readers that started before must first
-    finish.
+    """Return True if free rows and slots may be used. After a restart or a cut, they may be used only when all earlier
+    readers have finished.
     """
     if tier["grace_epoch"] != 0 and oldest_reader(disk_table_of(tier)) > tier["grace_epoch"]:
         tier["grace_epoch"] = 0
@@ -102,7 +102,7 @@ def may_take_free(tier):
 
 @inner("void(Planner, Tier)")
 def release(planner, tier):
-    """Free the home rows and disk slots that no reader can access any more."""
+    """Free the home rows and disk slots in quarantine that no reader can access any more."""
     homes = quarantined_homes_of(tier)
     slots = quarantined_slots_of(tier)
     next_home = tier["quarantined_homes_next"]

@@ -129,8 +129,8 @@ IMAGE = _flat(structs.IMAGE)  #: flat, because numba cannot read a struct inside
 
 
 class Record(NamedTuple):
-    """Plan of one batch: the new values of entries, and the rows that move. The arrays are stored in a frame, in the
-    part of the table.
+    """Plan of one batch: the new values of entries, and the rows that move. The arrays are stored in the table's part
+    of a frame.
 
     Attributes:
         held, slots, homes, counts, frequencies: int32[n], int32[n], int32[n], int64[n], int32[n]; entry number

@@ -76,8 +76,8 @@ def true_score(planner, view, owner, ahead, first_use):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def keep_least(planner, owners, ahead, first_use, victims, numbers):
-    """Compute the scores of rows that were taken from the queue again. Keep only the rows that are still the first
-    ones.
+    """Recompute the scores of rows that were taken from the queue. Keep only the rows that still have the lowest
+    scores.
 
     A row whose score was too low is put back with the correct score. The rows that follow it are also put back.
 
@@ -118,7 +118,7 @@ def keep_least(planner, owners, ahead, first_use, victims, numbers):
 
 @inner("int64(Planner, int32[::1], uint64, int64, Victims, int64[::1])")
 def take_victims(planner, owners, ahead, first_use, victims, out_slots):
-    """Remove from the queue the rows that must leave the device or memory first.
+    """Choose the rows that leave the device or memory next, and remove these rows from the queue.
 
     Args:
         planner, owners, ahead, first_use, victims: see ``keep_least``.

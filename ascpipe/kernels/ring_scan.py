@@ -76,7 +76,7 @@ def count_untrained(memory):
 
 @entry("int64(uint8[::1])")
 def count_deduped(memory):
-    """Return how many frames of a LOCAL ring are not closed and are in state DEDUPED for all tables."""
+    """Return the number of frames of a LOCAL ring that are DEDUPED for all tables and are not closed."""
     ring = ring_of(memory)
     tail = load_acquire(ring, "tail", 0)  # SYNC frame-published: load
     count = 0
@@ -158,7 +158,7 @@ def dedup_parts(memory, number, columns, cells, spread, out_counts):
 
 @inner("void(uint8[::1], int64, int64[::1], int64[::1])")
 def publish_deduped(memory, number, columns, counts):
-    """Publish parts of a frame: store the numbers of distinct keys, and then the state DEDUPED with full fences.
+    """Publish parts of a frame: store all counts of distinct keys, then the state DEDUPED with full fences.
 
     Args:
         memory: the ring.

@@ -1,5 +1,5 @@
-"""Steps with which a table worker processes all tables of a training ring: look, assign, leave, plan, touch. The step
-that moves rows between memory and disk is in ``disk_steps``.
+"""Steps of a table worker for all tables of a training ring: look, assign, leave, plan, touch. The step that moves
+rows between memory and disk is in ``disk_steps``.
 
 The arguments of each step are the ring segment ``memory``, uint8[bytes], and a TURN per table. This module reads and
 fills parts of frames and headers of tables; ``batch_steps`` has the steps of one table. A table that lacks a resource

@@ -1,4 +1,4 @@
-"""Kernels that choose the rows that leave the device if a batch needs more slots than there are free slots.
+"""Kernels that choose the rows that leave the device if a batch needs more slots than are free.
 
 A slot is *idle* if no frame that is still to be planned uses its row. After the first choice, the victim order (see
 ``victims``) contains all slots in use. Idle slots are first, the least frequent first. The other slots follow, farthest

@@ -75,8 +75,8 @@ def fetch_rows(planner, tier):
 
 @inner("int64(Planner, Tier)")
 def spill_rows(planner, tier):
-    """Request spills if pinned frames still lack home rows after all pending spills have finished. Return the number of
-    spills.
+    """Request spills for the home rows that pinned frames will still lack after all pending spills. Return the number
+    of spills.
     """
     short = min(tier["lacking"] - soon_free(planner, tier), room_for_asks(tier))
     if short <= 0 or not may_take_free(tier):

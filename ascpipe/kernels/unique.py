@@ -60,8 +60,8 @@ def _find_indexes(dedup, block, n_unique, mask):
 
 @inner("int64(Dedup, UniTuple(uint64, 3), int64, uint64)")
 def _find_and_count(dedup, block, n_unique, mask):
-    """Find indexes like ``_find_indexes``, and count keys. Call the function only if almost all or almost no keys are
-    new.
+    """Find indexes as ``_find_indexes`` does, and also count the occurrences of each key. Call the function only if
+    almost all or almost no keys are new.
     """
     keys, unique, restore, occurrences, cells = dedup
     i, end, ahead = block
@@ -88,7 +88,7 @@ def _find_and_count(dedup, block, n_unique, mask):
 
 @inner("void(int64, int64, int64, int64, int32[::1], int32[::1])")
 def _count(begin, end, known, n_unique, restore, out_occurrences):
-    """Count keys whose indexes are in ``restore``. First, the counts ``known`` to ``n_unique - 1`` are set to 0."""
+    """Count the keys of a block of ``restore``. First, set the counts of the keys from ``known`` on to 0."""
     out_occurrences[known:n_unique] = 0
     for j in range(begin, end):
         out_occurrences[np.uint64(restore[np.uint64(j)])] += np.int32(1)
@@ -96,7 +96,7 @@ def _count(begin, end, known, n_unique, restore, out_occurrences):
 
 @inner("void(int32[::1], int32[::1], int32[::1])")
 def weigh_keys(weights, restore, out_occurrences):
-    """For each distinct key, store the sum of the weights as the number of occurrences.
+    """Set the occurrences of each distinct key to the sum of the weights of its ids.
 
     Args:
         weights: int32[n]; weight of each id. A negative weight counts as 0.

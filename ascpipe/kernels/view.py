@@ -7,8 +7,8 @@ frame at position p of the ring holds the entry or has a record that changes it.
 other entries, the view equals the truth. ``row_of`` maps entries to rows, and each frame of the window has a list of
 rows.
 
-A row that no frame needs any more stays, with the values of the truth, until it is reused for another entry. A hand
-that cycles through the rows finds the next such row. There are four times as many rows as the window needs, of 32 bytes
+A row that no frame needs any more stays, with the values of the truth, until it is reused for another entry. A cyclic
+scan of the rows finds the next such row. There are four times as many rows as the window needs, of 32 bytes
 each, regardless of the size of the table. So a key that occurs often already has a row.
 
 A record changes its rows in place. The old values are stored in a ring of *changes*, in the order of records. Numbers
@@ -32,7 +32,7 @@ _NONE = np.uint64(0)
 
 @inner("void(int32[::1], int64, Row[::1])")
 def prefetch_row(listed, i, rows):
-    """Prefetch the row whose number is ``AHEAD`` items after item ``i`` of ``listed``.
+    """Prefetch the row ``listed[i + AHEAD]``, or the last row of ``listed``.
 
     Args:
         listed: int32[n]; row numbers.
@@ -264,7 +264,7 @@ def keep_row(number, row, change, changes):
 
 @inner("void(Planner, View, int32[::1], int32[::1])")
 def apply_outs(planner, view, listed, out_homes):
-    """Store in the view that the victims of a record leave the device. Their rows leave the device.
+    """Remove the victims of a record from their device slots in the view.
 
     Args:
         planner, view: state of the table, with space for n more changes.

@@ -27,7 +27,7 @@ _CALL_TYPES = {ctypes.c_int: "int", ctypes.c_int64: "std::int64_t", ctypes.c_uin
 
 
 def _integers(module: ModuleType, *names: str, prefix: str = "") -> Dict[str, int]:
-    """Return the integer constants of a module whose names are in ``names`` or begin with ``prefix``."""
+    """Return the integer constants of a module that are named in ``names`` or begin with ``prefix``."""
     return {name: value for name, value in vars(module).items()
             if isinstance(value, int) and (name in names or bool(prefix) and name.startswith(prefix))}
 

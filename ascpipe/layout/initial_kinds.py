@@ -1,4 +1,4 @@
-"""Kinds of initial rows, where a and b are parameters of the table. Checkpoints contain the numbers of the kinds."""
+"""Kinds of initial rows, as numbers in checkpoints. In the comments, a and b are parameters of the table."""
 CONSTANT = 0  #: a
 UNIFORM = 1  #: [a, b)
 NORMAL = 2  #: mean a, standard deviation b

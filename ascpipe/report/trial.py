@@ -1,4 +1,4 @@
-"""Comparison of two runs: what a changed setting has changed. The functions are pure."""
+"""Comparison of two runs, which shows the effect of a changed setting. The functions are pure."""
 from typing import Any, List, Mapping, NamedTuple, Optional
 
 Figures = Mapping[str, Any]
@@ -7,7 +7,7 @@ _NOTICED = 0.02  # smaller differences of shares are not shown
 
 
 class Change(NamedTuple):
-    """Figure of two runs, as text."""
+    """Name of a figure, and its values in two runs, as text."""
 
     figure: str
     before: str
@@ -22,7 +22,7 @@ def gain(before: Figures, after: Figures) -> Optional[float]:
 
 
 def changes(before: Figures, after: Figures) -> List[Change]:
-    """Return what differs between two runs: speed, settings, bottlenecks and device hit rates.
+    """Return the speeds of two runs, and the changes of settings, bottlenecks and device hit rates.
 
     Args:
         before, after: results of ``figures_of``.
@@ -40,7 +40,7 @@ def changes(before: Figures, after: Figures) -> List[Change]:
 
 
 def _shares(figure: str, before: Optional[float], after: Optional[float]) -> Optional[Change]:
-    """Return a change of a share, or None if the share has hardly changed or is unknown."""
+    """Compare a share in two runs. Return None if the share has hardly changed or is unknown."""
     if before is None or after is None or abs(after - before) < _NOTICED:
         return None
     return Change(figure, "{:.0f} %".format(100 * before), "{:.0f} %".format(100 * after))

@@ -106,7 +106,7 @@ def slice_key(name: str, part: Slice) -> bytes:
 
 
 def _ordered(number: int) -> bytes:
-    """Encode a signed number. Encoded numbers, compared as byte strings, have the same order as the numbers."""
+    """Encode a signed number as bytes that sort in numerical order."""
     size = 1
     while not -(1 << 7 * size - 1) <= number < 1 << 7 * size - 1:
         size += 1

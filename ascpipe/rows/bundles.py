@@ -1,4 +1,4 @@
-"""Checkpoints that TensorFlow's Saver wrote (format V2), read and written without TensorFlow."""
+"""Reader and writer of checkpoints of TensorFlow's Saver (format V2). TensorFlow is not needed."""
 import contextlib
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -212,7 +212,7 @@ class BundleWriter:
         self._lanes = [_Lane(0)]
 
     def open_lanes(self, sizes: Sequence[int]) -> None:
-        """Reserve the next bytes of the file for the lanes 1, 2 and so on, and replace earlier lanes of these numbers.
+        """Reserve the next bytes of the file for new lanes 1, 2 and so on. They replace all lanes except lane 0.
 
         All reserved bytes must be written. Afterwards, lane 0 follows the reserved bytes.
         """
@@ -295,8 +295,7 @@ def _elements(shape: Sequence[int]) -> int:
 
 
 def tiles(pieces: Sequence[Piece], shape: Sequence[int]) -> Optional[str]:
-    """Return None if the pieces contain each value of a tensor exactly once, or a message that describes the error.
-    """
+    """Return None if the pieces contain each value of a tensor exactly once, and an error message otherwise."""
     if sum(_elements(piece.shape) for piece in pieces) != _elements(shape):
         return "its slices do not have all {} values".format(_elements(shape))
     for piece in pieces:

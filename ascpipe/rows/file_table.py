@@ -40,8 +40,7 @@ class FileTable:
             spec.name: spec._replace(slots=slots, rows=len(self._keys), candidates=0, initial=None, policies=policies)}
 
     def rows_of(self, table: str, rank: int = 0, ranks: int = 1) -> Tuple[int, int]:
-        """Return (number of a rank's keys, 0), because each key of the files has a row.
-        """
+        """Return the counts of a rank's keys with and without a row. Each key of the files has a row."""
         return int(belongs(self._keys, rank, ranks).sum()), 0
 
     def keys_with_rows(self, table: str, rank: int = 0, ranks: int = 1) -> Iterator[KeyBlock]:

@@ -178,7 +178,7 @@ class _Given:
 
 def _write(checkpoint: Checkpoint, given: Sequence[_Given], folder: str, stem: str,
            progress: Optional[Progress]) -> Dict[str, List[str]]:
-    """Write the data file: the variables of the checkpoint, then one array after the other of each table."""
+    """Write the unchanged variables, then the arrays of each table. Return the slot names of each new variable."""
     taken = {one.variable for one in given}
     slots: Dict[str, List[str]] = {one.variable: [] for one in given}
     done = 0

@@ -58,8 +58,7 @@ class Plan(NamedTuple):
         return int(belongs(keys, rank, ranks).sum())
 
     def no_longer_counted(self, rank: int, ranks: int) -> int:
-        """Return the number of a rank's keys that were counted without a row before the import, and get a row.
-        """
+        """Return the number of a rank's keys that had only a count before the import and now get a row."""
         return 0 if self.there is None else int(belongs(self.keys[self.there.is_counted], rank, ranks).sum())
 
     def has(self, keys: np.ndarray) -> np.ndarray:
@@ -137,7 +136,7 @@ def _check_unique(keys: np.ndarray, spec: TableSpec, source: Source) -> None:
 
 def _matched(keys: np.ndarray, there: Optional[There], block: KeyBlock, spec: TableSpec,
              found: Tuple[np.ndarray, np.ndarray, bool]) -> Optional[There]:
-    """Record in ``there`` the keys of ``block``, a block of the table, that the source also contains.
+    """Record in ``there`` which keys of the source are in ``block``, a block of the table.
 
     Args:
         found: result of ``places`` for the keys of the block, and whether the keys have rows.

@@ -1,4 +1,4 @@
-"""Parquet files with rows, which pyarrow reads."""
+"""Parquet files with rows, read by pyarrow."""
 import contextlib
 import functools
 import os
@@ -24,7 +24,7 @@ _ROWS = (ROW, "rows", "embedding")
 
 
 class _File(NamedTuple):
-    """A file, which is open only while it is read.
+    """Parquet file that is open only while it is read.
 
     Attributes:
         path: path of the file.
@@ -184,8 +184,8 @@ class ParquetRows(Source):
                 name, values, rows, most), rows)
 
     def _values(self, batch: Any, fields: Sequence[str], name: str) -> Tuple[np.ndarray, np.ndarray]:
-        """Return the values of a column, and int64[n]: the length of each row that has the wrong length, _NULL for a
-        row that is null, or _FITS.
+        """Return the values of a column, and the fault of each row as int64[n]: _FITS if there is no fault, _NULL for
+        a null row, or the wrong length of the row.
         """
         width = self._widths[name]
         arrays = [batch.column(batch.schema.get_field_index(field)) for field in fields]

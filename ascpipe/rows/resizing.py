@@ -1,4 +1,4 @@
-"""Padding or truncation of rows from files, if the dimension of these rows differs from that of the table."""
+"""Padding or truncation of rows from files to the dimension of the table."""
 from typing import Iterator, NamedTuple, Sequence
 
 import numpy as np

@@ -17,7 +17,7 @@ _SAMPLES = 256  #: keys for each range, from which the bounds of the ranges are 
 
 
 class Room(NamedTuple):
-    """Range of bytes in a file, in which the values of a column can be stored.
+    """Range of bytes in a file, for the values of a column.
 
     Attributes:
         fd: descriptor for reading and writing.

@@ -188,8 +188,7 @@ def _check(part: Part, source: Source, spec: TableSpec, wrong: Wrong) -> None:
 
 
 def _invalid(name: str, values: np.ndarray, spec: TableSpec) -> Tuple[np.ndarray, str]:
-    """Return bool[n], which is True for rows with an invalid value, and a text that says why these values are invalid.
-    """
+    """Return bool[n], which is True for rows with an invalid value, and the reason as text."""
     if values.ndim > 1:
         return ~np.isfinite(values).all(axis=1), "is not finite"
     if name == KEY:
@@ -199,5 +198,5 @@ def _invalid(name: str, values: np.ndarray, spec: TableSpec) -> Tuple[np.ndarray
 
 
 def block_rows(spec: TableSpec) -> int:
-    """Return the number of rows to read at a time. It depends on the size of a row."""
+    """Return the number of rows to read at a time, which depends on the size of a row."""
     return max(1, min(_MOST_ROWS, _PART_BYTES // (FLOAT_BYTES * spec.row_floats + 3 * INT_BYTES)))

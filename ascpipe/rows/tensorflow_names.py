@@ -82,8 +82,7 @@ def equal_slot(name: str) -> Optional[str]:
 
 
 def aliases(names: Iterable[str]) -> Dict[str, str]:
-    """Return a dict: second name of a tensor -> first name of the tensor. Programs that use optimizers of ascpipe need
-    the second names.
+    """Return a dict: alias of a tensor -> name of the tensor. Programs that use optimizers of ascpipe need the aliases.
 
     ``asc.optimizers.Adagrad`` names the slot of a variable V ``V/Adagrad_0``. If TensorFlow's Adam trains variables and
     feature columns, ascpipe creates the powers of Adam twice, with equal values.
@@ -99,8 +98,7 @@ def aliases(names: Iterable[str]) -> Dict[str, str]:
 
 
 def reverse_aliases(names: Iterable[str]) -> Dict[str, str]:
-    """For slots that an optimizer of ascpipe has created, return a dict: TensorFlow's name of the slot -> ascpipe's
-    name.
+    """Return a dict for the slots of ascpipe's optimizers: TensorFlow's name of the slot -> ascpipe's name.
     """
     theirs = {ours: name for name, ours in _OPTIMIZERS.items()}
     found = {}

@@ -41,8 +41,7 @@ def _bell_words(session: "np.ndarray[Any, Any]", index: int) -> "np.ndarray[Any,
 
 
 def ring_plain(session: "np.ndarray[Any, Any]", index: int) -> None:
-    """Ring a bell. This function needs no compiled atomics, and does not check `waiting`. The supervisor uses this
-    function.
+    """Ring a bell without compiled atomics, and without checking `waiting`. The supervisor uses this function.
 
     The kernel increments the word atomically, which is a full fence.
     """
@@ -161,7 +160,7 @@ class Bell:
     def pause(self, look: Callable[[], float]) -> bool:
         """Call ``look``, then sleep for the number of seconds that ``look`` returns.
 
-        A process that waits for the owner rings, and so ends the sleep. A ring during the call of ``look`` counts, too.
+        A process that waits for the owner rings the bell and so ends the sleep. A ring during ``look`` prevents it.
 
         Returns:
             False if ``look`` returned 0, because there is no reason to pause.

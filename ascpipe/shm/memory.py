@@ -150,8 +150,8 @@ def oom_kills(places: Places = Places()) -> Optional[int]:  # noqa: B008  (immut
 
 
 def _groups(places: Places) -> Iterator[Tuple[bool, List[str]]]:
-    """For each control group that may limit this process, yield whether the group belongs to cgroup v2, and the
-    directories of the group and its parents.
+    """Yield (whether the group belongs to cgroup v2, directories of the group and its parents) for each control group
+    that may limit this process.
     """
     for line in (_read(places.own_groups) or "").splitlines():
         _, controllers, path = line.split(":", 2)

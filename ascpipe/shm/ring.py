@@ -118,7 +118,7 @@ class RingView:
         return bool(atomics.load_acquire_i64(self._longs, _TAIL) == atomics.load_acquire_i64(self._longs, _HEAD))
 
     def look(self, column: int) -> Look:
-        """Read the states of all frames of the ring for one table, which is identified by its column in the ring."""
+        """Read the states of all frames of the ring for the table in a column of the ring."""
         turn = self._turn
         look(self.memory, column, turn)
         count = int(turn["count"])
@@ -137,7 +137,7 @@ class RingView:
         return int(atomics.load_acquire_u32(self._words[column], number % structs.MAX_FRAMES))
 
     def store_word(self, number: int, column: int, word: int) -> None:
-        """With a full fence, store the word that contains the state of a table in a frame."""
+        """Store the word that contains the state of a table in a frame, with a full fence."""
         atomics.exchange_u32(self._words[column], number % structs.MAX_FRAMES, word)
 
     def replace_word(self, number: int, column: int, expected: int, word: int) -> bool:

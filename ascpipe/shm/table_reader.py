@@ -240,7 +240,7 @@ class TableReader:
     # ---- one look
 
     def _look_once(self, keys: Sequence[int], deadline: float) -> Iterator[KeyState]:
-        """Try to read the state of each key. Yield each state that was read, or nothing if a cut was applied."""
+        """Try once to read the state of each key. Yield the states that were read, or nothing if a cut was applied."""
         begun = self._moment(deadline)
         numbers = self._numbers_of(keys)
         found = [(key, self._wait_for(functools.partial(self._entry, numbers[key]), deadline) if key in numbers

@@ -146,7 +146,7 @@ ASC_EXPORT int asc_stream_began_after(int stream, std::int64_t batches, char* er
   });
 }
 
-// For a restored stream, sets the dataset position that follows the trained batches. `source` is 0 if the dataset is
+// Sets the dataset position that follows the trained batches of a restored stream. `source` is 0 if the dataset is
 // unknown.
 ASC_EXPORT int asc_stream_began_at(int stream, std::int64_t source, std::int64_t pass, std::int64_t epoch,
                                    std::int64_t consumed, char* err, int err_bytes) {

@@ -65,7 +65,7 @@ ASC_EXPORT int asc_ranks_ask(int changes, const char* text, std::int64_t* number
     const std::int64_t asked = ranks->NewAsk();
     const std::shared_ptr<Asking> asking = ranks->Ask(asked, changes != 0 ? AskPhase::kChange : AskPhase::kSave, text);
     const CoreStatus status = Await(pipeline, asking);
-    // Abandon the request, because other ranks may still receive it.
+    // After a failure, other ranks may still receive the request.
     if (!status.ok()) ranks->Abandon(asked, changes != 0, asking.get());
     if (status.ok()) *number = asked;
     return status;

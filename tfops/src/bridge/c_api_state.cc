@@ -200,8 +200,8 @@ ASC_EXPORT int asc_stream_trained(std::int64_t hold, int stream, std::int64_t* t
   });
 }
 
-// Sets position[4] to the dataset position after the last batch that a stream has trained: source, pass, epoch and
-// consumed records. The source, position[0], is 0 if there is no position.
+// Sets the four elements of `position` to the dataset position after the last batch that a stream has trained: source,
+// pass, epoch and consumed records. The source is 0 if there is no position.
 ASC_EXPORT int asc_stream_position(std::int64_t hold, int stream, std::int64_t* position, char* err, int err_bytes) {
   return On(&Holds(), hold, err, err_bytes, [=](Hold* held) {
     const ascpipe::Stream* const found = held->pipeline().stream(stream);
@@ -250,8 +250,8 @@ ASC_EXPORT int asc_save_entries(std::int64_t save, int table, void* entries, std
   });
 }
 
-// Declares the rows that the save will read. Rows that are not declared need no images. `homes` is int32[count] and
-// contains indexes of home rows or, if the table has rows on disk, of entries.
+// Declares the rows that the save will read. Only declared rows need images. `homes` is int32[count] and contains
+// indexes of home rows. If the table has rows on disk, `homes` contains indexes of entries instead.
 ASC_EXPORT int asc_save_want(std::int64_t save, int table, const std::int32_t* homes, std::int64_t count, char* err,
                              int err_bytes) {
   return On(&Saves(), save, err, err_bytes,

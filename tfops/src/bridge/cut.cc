@@ -32,7 +32,7 @@ bool CutWait::Poll(CoreStatus* status) {
 void CutWait::Left() {
   Ranks* const ranks = pipeline().ranks();
   if (asking_ == nullptr || ending_ != nullptr) return;
-  // A table worker that already has the request still changes the table, as on the other ranks.
+  // If the table worker already has the request, it still changes the table, as the other ranks do.
   ranks->Abandon(number_, asked_ == 0, asking_.get());
 }
 

@@ -21,8 +21,8 @@ struct ExampleFeatures {
   static constexpr std::int64_t kFingerprint = 0;
 
   tensorflow::example::FastParseExampleConfig config;
-  // For each feature (config.dense, then config.sparse), the number of buckets to which strings are hashed. `buckets`
-  // is empty if no feature is hashed.
+  // Number of hash buckets of each feature (config.dense, then config.sparse). `buckets` is empty if no feature is
+  // hashed.
   std::vector<std::int64_t> buckets;
 
   std::int64_t BucketsOf(std::size_t feature) const { return buckets.empty() ? kNotHashed : buckets[feature]; }
@@ -32,8 +32,8 @@ struct ExampleFeatures {
 using ShareWork = std::function<void(std::int64_t total, std::int64_t block, const Blocks::Work& work)>;
 
 // Parses a batch of records. `parser` must read all features that CommonFeatures(features.config) returns. There must
-// be at least one feature. Tensors are allocated by `allocator`. Returns false, and leaves *result undefined, if a
-// record is unusual.
+// be at least one feature. Tensors are allocated by `allocator`. If a record is not in the common form, returns false
+// and leaves *result undefined.
 bool ParseCommonForm(const ShareWork& share, const ExampleParser& parser, const ExampleFeatures& features,
                      const std::vector<ByteRange>& records, tensorflow::Allocator* allocator,
                      tensorflow::example::Result* result);

@@ -10,9 +10,8 @@ using tensorflow::Status;
 
 Status LookupSource::Read(tensorflow::OpKernelContext* ctx, int rows, int slots, int table) {
   const std::string& op = ctx->op_kernel().type_string();
-  // The lookup reads without locking the variable's mutex, like TensorFlow's Gather. The plan op has already moved the
-  // rows, because the lookup waits for the slots that the plan op returns. Updates run later, because they need the
-  // gradients.
+  // As in TensorFlow's Gather, the lookup does not lock the variable's mutex. The plan op moved the rows before it
+  // returned the slots, which are an input of the lookup. Updates run later, because they need the gradients.
   rows_ = tensorflow::IsRefType(ctx->input_dtype(rows)) ? ctx->mutable_input(rows, false) : ctx->input(rows);
   const tensorflow::Tensor& numbers = ctx->input(slots);
   if (rows_.dims() != 2) {

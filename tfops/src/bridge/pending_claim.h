@@ -1,4 +1,4 @@
-// With several ranks: a claim after its row moves and before the verdict of the exchange.
+// Claim of a step with several ranks, from the row moves until the verdict of the exchange.
 #ifndef ASCPIPE_BRIDGE_PENDING_CLAIM_H_
 #define ASCPIPE_BRIDGE_PENDING_CLAIM_H_
 
@@ -19,8 +19,8 @@ inline void FinishClaim(const PartView& part, std::int64_t ticket) {
   Exchange(part.word(), static_cast<std::uint32_t>(layout::kDone));  // SYNC plan-done: store
 }
 
-// A claim whose rows were moved. Other processes do not see the moves before Commit, because the moves change only
-// where the row of a key is stored.
+// A claim whose rows were moved. Other processes do not see the moves before Commit, because the table worker records
+// the moves in the entries of the keys only after Commit.
 class PendingClaim {
  public:
   PendingClaim(Stream* stream, const PartView& part, const Ticket* ticket, std::unique_ptr<PlanMoves> moves);

@@ -1,4 +1,4 @@
-// With several ranks: an evaluation's read of a table. The PendingRead exists until all ranks have the rows.
+// Read of a table by an evaluation with several ranks. The PendingRead exists until all ranks have the rows.
 #ifndef ASCPIPE_BRIDGE_PENDING_READ_H_
 #define ASCPIPE_BRIDGE_PENDING_READ_H_
 
@@ -29,7 +29,7 @@ class PendingRead {
   // Changes the part's word from DONE to ASKED. The caller must ring the worker.
   void AskAgain() const;
   bool IsAnswered() const;
-  // Returns true if the ticket was closed, so that the frame may have been reused.
+  // Returns true if the ticket was closed. The frame of a closed ticket may have been reused.
   bool IsClosed() const { return ticket_->state() != part_.frame(); }
   // Replaces the old answer in `slots` by the new answer, one int32 per distinct key of the batch. Also copies the rows
   // if `reading` is not null.

@@ -36,9 +36,9 @@ class Pipeline {
                          std::shared_ptr<Pipeline>* pipeline);
   ~Pipeline() { Stop(); }
 
-  // Adds a table. AddTable may be called after Start. The new table replaces an untrained table that has the same
-  // number, and reuses its device rows. The pipeline keeps a replaced table alive, because steps may still use it. The
-  // rows of `padding_keys` are never updated.
+  // Adds a table. AddTable may be called after Start. If an untrained table has the same number, the new table replaces
+  // it and reuses its device rows. The pipeline keeps a replaced table alive, because steps may still use it. The rows
+  // of `padding_keys` are never updated.
   CoreStatus AddTable(int number, const std::string& name, const TableSizes& sizes,
                       std::vector<std::int64_t> padding_keys, const InitialRows& initial, int fd, std::int64_t bytes);
   // Replaces the pool of initial rows by a copy of `pool`. `pool` is float[rows, dim]. Call SetPool before the table's

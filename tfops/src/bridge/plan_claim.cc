@@ -21,8 +21,8 @@ namespace {
 // Policy of a training step for one table.
 class ClaimPolicy : public PlanPolicy {
  public:
-  // If `claims` is false, the policy only waits until it could claim the plan. After a wait without a claim, the step
-  // reads the state of the tables that its later claims will see.
+  // If `claims` is false, the policy waits until it could claim the plan, but does not claim it. Evaluations of the
+  // step then read the tables in the state in which the step will claim its plans.
   ClaimPolicy(PlanRequest request, bool claims) : batch_(std::move(request)), claims_(claims) {}
 
   bool Poll(PlanWait* wait, CoreStatus* status) override {

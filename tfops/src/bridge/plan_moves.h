@@ -20,12 +20,12 @@ class PlanMoves {
 
   Table& table() const { return *table_; }
 
-  // Returns true if a background save has memory for images of all home rows that a plan can change.
+  // Returns false if a background save lacks memory for images of all home rows that the plan can change.
   static bool ImagesFit(const PartView& part, Table* table);
 
-  // Copies, validates and executes the moves of the plan. Call CarryOut after each claim, also after a new claim that
-  // follows TakeBack. The new claim may have a plan that differs from the reverted plan. CarryOut neither waits nor
-  // allocates outputs. CarryOut returns an error only if the record is damaged.
+  // Copies, validates and executes the moves of the plan. Call CarryOut after each claim. The claim after TakeBack may
+  // have a different plan. CarryOut neither waits nor allocates outputs. CarryOut returns an error only if the record
+  // is damaged.
   tensorflow::Status CarryOut(tensorflow::OpKernelContext* ctx);
   // Copies swapped-out rows from the home rows back to the slots. The home rows have not changed since CarryOut.
   void TakeBack() const { moves_.Back(0, moves_.outs()); }

@@ -153,7 +153,7 @@ class ReadAgainPolicy : public PlanPolicy {
     return next_ == reads.size() || readings_[next_] == nullptr || readings_[next_]->MayCopy();
   }
 
-  // Processes one table at a time, so that no table is blocked for other evaluations during a wait.
+  // Processes one table at a time, so that the waiting step owns the read buffer of at most one table.
   bool Proceed(PlanWait* wait, Status* status) override {
     const std::vector<PendingRead>& reads = wait->step().reads();
     for (; next_ < reads.size(); ++next_) {

@@ -40,8 +40,8 @@ void RankWait::Send() {
     token_ = manager->get_cancellation_token();
     const bool registered = manager->RegisterCallback(token_, [self] {
       if (!self->Takes()) return;
-      // The thread of the callback must not end the op, because the end of the op waits until the callback has
-      // returned.
+      // A direct call of End would deadlock: End deregisters this callback, and DeregisterCallback waits until the
+      // callback has returned.
       self->ctx_->device()->tensorflow_cpu_worker_threads()->workers->Schedule(
           [self] { self->End(Refuse(Code::kCancelled, "the step was cancelled")); });
     });

@@ -69,7 +69,7 @@ class Asking {
     std::lock_guard<std::mutex> lock(mutex_);
     return is_busy_;
   }
-  // Stores the verdict. Returns true if the request was abandoned although the other ranks are working on it.
+  // Stores the verdict. Returns true if the request was abandoned and the other ranks are already working on it.
   bool End(const PeerVerdict& verdict) {
     std::lock_guard<std::mutex> lock(mutex_);
     is_over_ = true;
@@ -135,9 +135,9 @@ class Ranks {
   // Sends a request of rank 0 to the other ranks. The callback `on_change` of the settings is called when the verdict
   // arrives.
   std::shared_ptr<Asking> Ask(std::int64_t number, AskPhase phase, const std::string& text);
-  // Abandons a request of rank 0. If the other ranks are already working on the request, they receive an unsuccessful
-  // END. `changes` is true if the request changes tables and this rank has not made the change. If `changes` is true,
-  // the tables of the ranks differ, and no rank may continue to train.
+  // Abandons a request of rank 0. `changes` is true if the request changes tables and this rank has not made the
+  // change. If the other ranks are already working on the request, they receive an unsuccessful END. If `changes` is
+  // also true, the tables of the ranks then differ, and no rank may continue to train.
   void Abandon(std::int64_t number, bool changes, Asking* asking);
   // Sends this rank's answer to a request of rank 0. The answer is one line, so `text` must not contain a line break.
   void Answer(std::int64_t number, const std::string& text) { peers_.Answer(Text(number, " ", text)); }

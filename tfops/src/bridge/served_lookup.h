@@ -1,4 +1,4 @@
-// Functions that all ops for lookups in served tables use.
+// Shared functions of the lookup ops of served tables.
 #ifndef ASCPIPE_BRIDGE_SERVED_LOOKUP_H_
 #define ASCPIPE_BRIDGE_SERVED_LOOKUP_H_
 

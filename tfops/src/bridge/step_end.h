@@ -62,11 +62,11 @@ class StepEnd : public tensorflow::ResourceBase {
   void Commit();
   // Reverts the claims and releases the lease. ClaimAgain later claims the same plans again.
   void PutAside();
-  // Adds a table that an evaluation has read. A read of checkpoint rows is not added, because these rows do not change.
+  // Adds a read that ReadAgain may repeat. Reads of checkpoint rows are not added, because these rows do not change.
   void Pends(PendingRead read);
   void HasRead();
-  // Returns false for a training step, and for a step that uses batches of several streams. The reads of such a step
-  // cannot be repeated, because all of them must see the same state.
+  // Returns false for a training step, and for a step that uses batches of several streams. All reads of such a step
+  // must see the same state, so they cannot be repeated.
   bool MayPutReadsAside() const;
   // Releases the step's share of the lease. ReadAgain later requests the same rows again.
   void PutReadsAside();

@@ -173,8 +173,8 @@ Status Table::AttachRows(OpKernelContext* ctx, int input, StateRows* rows) {
     return OkStatus();
   }
   if (variable.flat<float>().data() == device_->rows()) return OkStatus();
-  // Without the attribute _grappler_relax_allocator_constraints, Assign copies the initializer's tensor instead of
-  // adopting it. The attribute declares that no other device will read the variable's memory.
+  // Assign copies the initializer's tensor unless the op has the attribute _grappler_relax_allocator_constraints, which
+  // declares that no other device will read the variable's memory. A copy has the same values as the table's rows.
   const std::size_t bytes = static_cast<std::size_t>(device_->row_count() * device_->dim()) * sizeof(float);
   if (variable.TotalBytes() != bytes || std::memcmp(variable.flat<float>().data(), device_->rows(), bytes) != 0) {
     return Refuse(

@@ -64,7 +64,7 @@ class Table {
   bool is_expansion() const { return sizes_.device_rows == 0; }
   // Returns the home rows whose memory is currently allocated.
   HomeRows home() const;
-  // Returns the lowest valid element of `slots` in the table worker's answer to an evaluation.
+  // Returns the lowest code that the table worker may store in `slots` when it answers an evaluation.
   std::int64_t LowestAnswer() const { return is_on_disk() ? layout::kSlotDisk : LowestCode(home().ready); }
   // Returns an error if the widths of the arrays in `state` do not add up to the width of a home row.
   tensorflow::Status FitsHome(const std::vector<StateRows>& state) const;
@@ -104,8 +104,8 @@ class Table {
   tensorflow::Status Drive(tensorflow::OpKernelContext* ctx);
 
   // Verifies that input `first` is a variable for the rows of this table, and that the following inputs are the
-  // optimizer slots of this variable. Makes variables that are not initialized yet use the memory of the table. *state
-  // receives the state arrays. The state arrays of an expansion table are in the home rows.
+  // optimizer slots of this variable. Uninitialized variables get tensors in the memory of the table. *state receives
+  // the state arrays. The state arrays of an expansion table are in the home rows.
   tensorflow::Status Attach(tensorflow::OpKernelContext* ctx, int first, const OptimizerSlots& slots,
                             std::vector<StateRows>* state);
 
@@ -121,17 +121,17 @@ class Table {
   // Sets the log that receives images of home rows before the rows change. If `log` is null, no more images are stored.
   void KeepRows(std::shared_ptr<RowLog> log);
   std::shared_ptr<RowLog> row_log();
-  // Returns true if a background save still needs the table's keys, because workers move the rows during the save. No
-  // key may be removed while IsBeingSaved returns true.
+  // Returns true if a background save needs the table's keys: workers move rows during the save, and the save finds the
+  // rows through their entries. No key may be removed while IsBeingSaved returns true.
   bool IsBeingSaved() { return is_on_disk() && row_log() != nullptr; }
 
-  // Handles with StepOf(ticket) are valid between BeginHandles and EndHandles. A claim calls BeginHandles, and the end
-  // of the step calls EndHandles.
+  // Handles that contain StepOf(ticket) are valid between BeginHandles and EndHandles. A claim calls BeginHandles, and
+  // the end of the step calls EndHandles.
   void BeginHandles(std::int64_t ticket) { step_.store(StepOf(ticket)); }
   void EndHandles() { step_.store(0); }
   int step() const { return step_.load(); }  // 0: no handle is valid
 
-  // The wait that last asked the table worker for the plan of its ticket. Only the waiter thread may use this member.
+  // The pending wait that has published its ticket as `wanted`, or null. Only the waiter thread may use this member.
   Wait* wanter = nullptr;
 
  private:

@@ -15,7 +15,7 @@ namespace ascpipe {
 // Parse returns one tensor of shape [records] per column.
 class TextBatchParser : public BatchParser {
  public:
-  // `buckets[i]` is the number of buckets to which the strings of column i are hashed, as in ExampleFeatures.
+  // `buckets[i]` is the number of hash buckets of column i, or a special value of ExampleFeatures.
   TextBatchParser(std::unique_ptr<const CsvParser> parser, std::vector<std::int64_t> buckets)
       : parser_(std::move(parser)), buckets_(std::move(buckets)) {}
 

@@ -1,8 +1,8 @@
 // Allocator of ticket tensors. When a ticket tensor is freed, the allocator drops the ticket hold of the tensor. The
 // ticket is closed if it has no other ticket hold.
 //
-// The batch of a closed ticket was trained, skipped, filtered, or dropped with the iterator or session, and can no
-// longer be trained.
+// A batch can no longer be trained after its ticket was closed: it was trained, skipped or filtered, or it was dropped
+// with the iterator or session.
 #ifndef ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 #define ASCPIPE_BRIDGE_TICKET_ALLOCATOR_H_
 

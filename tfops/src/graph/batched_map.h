@@ -23,7 +23,7 @@ struct BatchedMap {
 
 // Adds a function to `library`. The new function returns the results of `function` for a batch of elements. The first
 // `ranks.size()` arguments are the components of an element; ranks[i] is the number of dimensions of component i.
-// Arguments after the components do not depend on the element. `shapes` are the shapes of the results for one element.
+// Later arguments are captured inputs, equal for all elements. `shapes` are the shapes of the results for one element.
 BatchedMap BatchMap(const std::string& function, const std::vector<int>& ranks,
                     const std::vector<tensorflow::PartialTensorShape>& shapes,
                     tensorflow::FunctionLibraryDefinition* library);

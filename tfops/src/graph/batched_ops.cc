@@ -21,7 +21,7 @@ bool AreOnce(const MapValues& values, std::size_t first) {
                      [](const MapValue& value) { return value.once(); });
 }
 
-// Returns the common rank of the batched values, or -1 if the ranks differ.
+// Returns the common rank of the first `count` values, or -1 if the ranks differ or a value is not batched.
 int CommonRank(const MapValues& values, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     if (!values[i].batched() || values[i].rank != values[0].rank) return -1;
@@ -39,9 +39,8 @@ void SetAttr(Node* node, const char* name, const T& value) {
 
 }  // namespace
 
-// Add a rule for an op on floats only if its results do not depend on the number of values that the processor computes
-// at a time. For example, the number of values at a time may change the bits of Log, the sign of a zero of Neg, and the
-// NaN of Maximum.
+// Add a rule for an op on floats only if vectorization does not change its results. For example, vectorized and scalar
+// code may differ in the bits of Log, the sign of a zero of Neg, and the NaN of Maximum.
 BatchedOps::Rule BatchedOps::RuleOf(const Node& node) {
   static const auto* const rules = new std::unordered_map<std::string, Rule>{
       {"Abs", &BatchedOps::Unary},
@@ -113,7 +112,7 @@ int BatchedOps::AddsDimension(Node* node, const MapValues& inputs) {
   return rank < 0 ? -1 : rank + 1;
 }
 
-// All elements must have the same number of dimensions, because broadcasting aligns the last dimensions of both inputs.
+// All batched inputs must have the same rank, because broadcasting aligns the last dimensions of both inputs.
 int BatchedOps::Broadcast(Node*, const MapValues& inputs) {
   int rank = -1;
   for (const MapValue& input : inputs) {

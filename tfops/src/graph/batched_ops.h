@@ -30,9 +30,9 @@ class BatchedOps {
   // `batch` is a batched argument of the function whose graph is `body`.
   BatchedOps(tensorflow::Graph* body, const Port& batch) : body_(body), batch_(batch) {}
 
-  // If there is a rule for `node`, changes `node` so that it computes a batch. The results have the same bits as the
-  // results of the original op. For each output, returns the number of dimensions of one element. Returns -1, and does
-  // not change the node, if there is no rule for the node.
+  // If a rule applies to `node`, changes `node` so that it computes a batch. The results have the same bits as the
+  // results of the original op. Returns the number of dimensions of one element, which is equal for all outputs. If no
+  // rule applies, returns -1 and does not change the node.
   int Batch(tensorflow::Node* node, const MapValues& inputs);
 
   const tensorflow::Status& status() const { return status_; }

@@ -17,7 +17,7 @@ using tensorflow::Status;
 
 namespace {
 
-// Returns the number of columns of the matrix whose shape a tensor contains, or -1 if the number is unknown.
+// Returns the number of columns of a matrix from its shape tensor, or -1 if the number is unknown.
 std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   Numbers numbers;
   if (ReadNumbers(shape, &numbers)) return numbers.size() == 2 ? numbers[1] : -1;
@@ -25,7 +25,7 @@ std::int64_t WidthOf(const Shapes& shapes, const Port& shape) {
   return shapes.Columns(Source(shape.node, shape.index));
 }
 
-// Inputs [first, first + count) of `node` are shapes of matrices. Computes the total number of columns of the matrices.
+// Computes the total number of columns of several matrices. Inputs [first, first + count) of `node` are their shapes.
 // Returns false if a number of columns is unknown.
 bool AddWidths(const Shapes& shapes, const Node* node, int first, int count, std::int64_t* sum) {
   *sum = 0;

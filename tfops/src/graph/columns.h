@@ -62,8 +62,8 @@ bool BeginOfSlice(const Shapes& shapes, const Port& begin, std::int64_t* column)
 // in the gradient of a concat.
 bool SizesOfSplit(const Shapes& shapes, const Port& port, Numbers* sizes);
 
-// Changes the control edges that start at a cut, so that they start at the op whose output the cut reads. TensorFlow
-// adds control edges between gradients that are used together.
+// Moves the outgoing control edges of a cut to the op whose output the cut reads. TensorFlow adds control edges between
+// gradients that are used together.
 void WaitForWhole(tensorflow::Graph* graph, tensorflow::Node* cut);
 
 // Replaces the position of `cut` (a Slice or a SplitV) by constants. A cut at a constant position does not need the

@@ -66,8 +66,8 @@ class JoinReader {
         return piece;
       }
       if (Is(at.node, {"Reshape", "Squeeze"})) {
-        // An input of shape [batch, k, dim] is accepted if the k rows of each batch element become adjacent. An input
-        // of shape [batch, dim] is accepted if its rows stay unchanged.
+        // Accept a reshape of [batch, k, dim] to [batch, k * dim], and a reshape of [batch, dim] that does not change
+        // the rows.
         if (rank != 2 || !reading_.shapes->Read(Source(at.node, 0), &dims) || dims.size() < 2 || dims.size() > 3 ||
             dims[1] <= 0 || dims.back() <= 0 ||
             reading_.shapes->Columns(at) != (dims.size() == 2 ? 1 : dims[1]) * dims.back()) {

@@ -50,8 +50,8 @@ tensorflow::Status PutAverage(tensorflow::Graph* graph, int ranks, tensorflow::N
 // tables may lack updates of the step, and the other ranks must be notified.
 tensorflow::Status PutApplied(tensorflow::Graph* graph, tensorflow::Node* backward);
 
-// Returns an error if a Horovod op reads the row numbers of an AscLookupGrad. hvd.DistributedOptimizer adds Horovod
-// ops. Row numbers have no meaning on other ranks.
+// Returns an error if a Horovod op reads the row numbers of an AscLookupGrad, because row numbers have no meaning on
+// other ranks. For example, hvd.DistributedOptimizer adds Horovod ops.
 tensorflow::Status RefuseGathered(const tensorflow::Node& sum);
 
 }  // namespace ascpipe

@@ -115,7 +115,7 @@ class Facts {
   std::map<std::string, std::multiset<std::string>> items_;
 };
 
-// Returns the number of the table to whose rows the handles refer, or -1 if the handles do not come from a table.
+// Returns the number of the table that the handles refer to, or -1 if the handles do not come from a table.
 int TableOfHandles(Node* handles) {
   int table = -1;
   VisitSources({handles}, [&table](const Node* node) {
@@ -165,8 +165,8 @@ void AddUpdateOfTable(const Node& update, const std::string& table, Facts* facts
   });
 }
 
-// Returns the variable to which `node`, an op of TensorFlow, applies a gradient. Returns null if `node` is a different
-// op.
+// Returns the variable that `node` updates, or null if `node` is not a TensorFlow op that applies a gradient to a
+// variable.
 const Node* UpdatedVariable(const Node& node, int* gradient) {
   const std::string& type = node.type_string();
   if (BeginsWith(type, "Asc") || type.find("Apply") == std::string::npos || node.num_inputs() == 0) return nullptr;

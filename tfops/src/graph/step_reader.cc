@@ -210,8 +210,8 @@ class Reader {
     step_.order = OrderOf(numbered_.graph, order, reading_.ops, AbsorbedBySums());
   }
 
-  // Returns the nodes that sums will replace. In the order of the ops, a sum comes after every op that will be its
-  // input. Ops that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum instead.
+  // Returns the nodes that sums will replace. OrderOf uses them to place each sum after the sum's future inputs. Ops
+  // that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum instead.
   Absorbed AbsorbedBySums() const {
     Absorbed absorbed;
     for (std::size_t i = 0; i < step_.sums.size(); ++i) {

@@ -163,7 +163,7 @@ class Writer {
     return OkStatus();
   }
 
-  // Makes nodes that wait for a replaced AscCombineRowsGrad op, such as gated gradients, wait for the sum.
+  // Moves the outgoing control edges of a replaced AscCombineRowsGrad op, for example to gated gradients, to the sum.
   void WaitForSum(Node* of_rows, const Reached& before, Node* sum) {
     const std::vector<const Edge*> edges(of_rows->out_edges().begin(), of_rows->out_edges().end());
     for (const Edge* edge : edges) {

@@ -85,15 +85,14 @@ class UseSearch {
     Uses all;
     for (const Uses& uses : known_[node]) Add(&all, uses);
     if (all.empty()) return Other(*node);  // the op is a fetch of the program
-    // Output i of ShapeN is the shape of input i, so only readers of output i use input i. If a cut needs another
-    // output of ShapeN, CutOut makes the cut read the shape of the tensor to cut instead of that output.
+    // Output i of ShapeN is the shape of input i, so only readers of output i use input i. A cut that reads another
+    // output does not need ShapeN, because CutOut replaces that output by a separate Shape op.
     if (node->type_string() == "ShapeN" && all.front().by != By::kOther) return known_[node][At(input)];
     return all;
   }
 
-  // Returns the uses of an input of an AscCombineRowsGrad op. Sums replace an AscCombineRowsGrad op if only sums read
-  // its outputs. Sums that replace an AscCombineRowsGrad op read the inputs of the op (the gradient and the rows)
-  // directly.
+  // Returns the uses of an input of an AscCombineRowsGrad op. If only sums read the outputs of the op, the sums replace
+  // the op and read its inputs (the gradient and the rows) directly.
   Uses ThroughGradientOfRows(const Edge& edge) {
     Node* const node = edge.dst();
     Uses uses = OfAll(node);

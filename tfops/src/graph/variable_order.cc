@@ -27,8 +27,8 @@ bool BeginsWithAny(const std::string& text, std::initializer_list<const char*> b
                      [&text](const std::string& begin) { return text.compare(0, begin.size(), begin) == 0; });
 }
 
-// Returns true if an output of the op may share the memory of an input. If an input is a variable, an op that reads an
-// output with the same memory reads the variable.
+// Returns true if an output of the op may share the memory of an input. If this input is a variable, readers of the
+// output read the variable.
 bool MayAlias(const Node& node) {
   return node.IsSwitch() || node.IsMerge() || node.IsEnter() || node.IsExit() || node.IsNextIteration() ||
          Is(&node, {"AddN",
@@ -247,8 +247,8 @@ class VariableOrder {
 
   // ---- sums
 
-  // Replaces AddN by ops that add two tensors each, from left to right. AddN starts with an input whose memory AddN may
-  // reuse. Which input AddN chooses depends on the ops that still use the memory of each input (ADR 14).
+  // Replaces AddN by ops that add two tensors each, from left to right. AddN starts with the first input whose memory
+  // no other op uses, so the order of its additions depends on timing (ADR 14).
   Status AddInOneOrder(Node* sum) {
     const int count = IntOf(sum, "N");
     const tensorflow::DataType type = sum->output_type(0);
