@@ -1,4 +1,4 @@
-"""Functions that create directories that only this user and root can change, and errors for unusable directories."""
+"""Functions for directories that only this user and root can change, and errors for unusable directories."""
 import contextlib
 import errno
 import os

@@ -26,11 +26,11 @@ from ascpipe.checkpoint.tree import Tree
 from ascpipe.checkpoint.verify import Stamps, read_all
 
 Pieces = Callable[[TableSpec], Sequence[Piece]]  #: function that returns pieces of a table, first the piece of the keys
-#: function that is called with the index of the first row and the number of rows; for each part of a row, it returns
-#: the array into which the rows are read, or None if the reader allocates the array
+#: function of the index of the first row and the number of rows; for each part of the rows, it returns the array to
+#: read into, or None to let the reader allocate the array
 Targets = Callable[[int, int], Sequence[Optional[np.ndarray]]]
-#: function that chooses the keys of a block that are yielded: int64[n] -> bool[n]; it is called once per block, in the
-#: order of the blocks, possibly in another thread
+#: function that selects the keys of a block to yield: int64[n] -> bool[n]; it is called once per block, in the order of
+#: the blocks, possibly in another thread
 Kept = Callable[[np.ndarray], np.ndarray]
 
 _BLOCK_BYTES = 4 << 20  #: small enough that most of a block stays in the CPU cache until the block is used
@@ -38,7 +38,7 @@ _MAX_BLOCK_ROWS = 1 << 17
 
 
 class Checkpoint:
-    """Verified checkpoint, returned by ``open_checkpoint``. Close the object after use, or use a ``with`` statement.
+    """Open checkpoint, returned by ``open_checkpoint``. Close the object after use, or use a ``with`` statement.
 
     Attributes:
         prefix: the argument of ``open_checkpoint``.
@@ -48,8 +48,8 @@ class Checkpoint:
         position: training position of rank 0, or None if the checkpoint is unverified.
         positions: training position of each rank that saved the checkpoint; empty if the checkpoint is unverified.
         dense_prefix: prefix for TensorFlow's Saver, or None if there is no dense part.
-        link: the ``parent`` argument for a delta that is based on this checkpoint, or None if it is unverified.
-        verified: False if there is no ascpipe manifest. In that case, only sizes and uniqueness of keys were checked.
+        link: the ``parent`` argument for a delta of this checkpoint, or None if this checkpoint is unverified.
+        verified: False if there is no ascpipe manifest. Then only file sizes and the uniqueness of keys were checked.
     """
 
     def __init__(self, tree: Tree, step: Optional[int], tables: Sequence[TableSpec], position: Optional[Position],
@@ -89,7 +89,7 @@ class Checkpoint:
         """Yield the same blocks as ``blocks``, with the embedding and each optimizer slot in separate arrays.
 
         Args:
-            kept: chooses the keys that are yielded.
+            kept: function that selects the keys to yield.
         """
         for keys, *parts, counts, timestamps in self.arrays(table, row_pieces, rank, ranks, block_rows, kept=kept):
             yield PartedBlock(keys, tuple(parts), counts, timestamps)
@@ -107,8 +107,8 @@ class Checkpoint:
         The blocks may be smaller or larger than the blocks of ``keys_with_rows``.
 
         Args:
-            targets: function that returns contiguous float32[n, width] arrays, into which the parts of rows are read.
-                The reader may yield other arrays. While it yields a block, it may already read the next block.
+            targets: function that returns contiguous float32[n, width] arrays to read into. The reader may yield other
+                arrays. While the caller uses a block, the reader may already fill the arrays of the next block.
         """
         for _, *parts in self.arrays(table, lambda spec: row_pieces(spec)[:-2], rank, ranks,
                                      targets=lambda start, n: [None, *targets(start, n)]):
@@ -164,12 +164,11 @@ class Checkpoint:
 
     def arrays(self, table: str, pieces_of: Pieces, rank: int = 0, ranks: int = 1, block_rows: Optional[int] = None,
                targets: Optional[Targets] = None, kept: Optional[Kept] = None) -> Iterator[List[np.ndarray]]:
-        """Yield each block of the rank's keys as a list with one array per piece. ``blocks`` describes the blocks.
+        """Yield each block of the rank's keys as a list with one array per piece. See ``blocks`` for the order.
 
         Args:
             targets: as in ``row_parts``, but with one array or None per piece.
-            kept: function that chooses the keys that are yielded. If no key of a block is chosen, other pieces are not
-                read.
+            kept: function that selects the keys to yield. If it selects no key of a block, only the keys are read.
         """
         check_rank(rank, ranks)
         pieces = pieces_of(self.tables[table])

@@ -15,8 +15,8 @@ MAX_DELTAS = 256  #: maximum per full checkpoint; each delta adds open files and
 
 
 class Chain(Checkpoint):
-    """Full checkpoint and its deltas, called members of the chain. Each key is read from the newest of the checkpoints
-    that contain the key.
+    """Full checkpoint and its deltas, called members of the chain. Each key is read from the newest member that
+    contains the key.
 
     The newest member provides the specs and the position. The counts of rows and candidates cover all members.
     """
@@ -89,10 +89,10 @@ class _Tellers:
         self._members = np.repeat(np.arange(1, len(told) + 1), [len(some) for some in told])[order][newest]
 
     def tells(self, number: int, keys: np.ndarray, kept: Optional[Kept]) -> np.ndarray:
-        """Return a mask bool[n] of the keys of checkpoint ``number`` that no newer checkpoint of the chain contains.
+        """Return bool[n]: True for each key of member ``number`` that no newer member contains.
 
         Args:
-            kept: additional condition. Keys that do not satisfy it are False in the result.
+            kept: function that selects keys. The result is False for all other keys.
         """
         place, is_there = places(self._keys, keys)
         told = ~is_there

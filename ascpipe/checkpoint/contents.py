@@ -60,7 +60,7 @@ class Policies(NamedTuple):
 
 
 class ColumnVariable(NamedTuple):
-    """Variable of a feature column that a table replaces.
+    """Variable that belongs to a feature column and is replaced by a table.
 
     Attributes:
         name: name of the variable in TensorFlow, at least one character.
@@ -83,9 +83,9 @@ class TableSpec(NamedTuple):
         candidates: number of keys that are counted and have no row; for a delta, only the keys of the delta.
         initial: None if there is no ascpipe manifest.
         policies: None if there is no ascpipe manifest.
-        deleted: in a delta, number of keys of the parent that the table no longer has; otherwise 0.
-        column: variable that the table replaces, or None if the table belongs to no feature column or if an earlier
-            version saved the checkpoint.
+        deleted: number of keys of the parent that a delta deletes; 0 in a full checkpoint.
+        column: variable that the table replaces. It is None if the table belongs to no feature column, or if an
+            earlier version of ascpipe saved the checkpoint.
     """
 
     name: str
@@ -143,10 +143,10 @@ class PartedBlock(NamedTuple):
 
 
 def columns(parts: Sequence[np.ndarray], column: int, width: int) -> np.ndarray:
-    """Return a view of ``width`` columns of the rows, starting at ``column``. One part must contain all these columns.
+    """Return a view of ``width`` columns of the rows, starting at ``column``.
 
-    The view is float32[n, width]. Columns are counted over all parts. Raise ``ValueError`` if no single part contains
-    all of the columns.
+    The view is float32[n, width]. Columns are counted over all parts. Raise ``ValueError`` unless one part contains all
+    these columns.
     """
     for part in parts:
         if column >= 0 and column + width <= part.shape[1]:
@@ -170,7 +170,7 @@ class KeyBlock(NamedTuple):
 
 
 class TablePosition(NamedTuple):
-    """Progress of a table. The run id and the progress of a table identify the saved state of the table.
+    """Progress of a table. Together with the run id, the progress identifies the saved state of the table.
 
     Attributes:
         last_ticket: last finished ticket, or -1 if no ticket is finished.
@@ -227,10 +227,10 @@ class ReadPosition(NamedTuple):
     """Position of a stream's dataset after the last trained batch.
 
     Attributes:
-        data: identification of the records and their order. The position is valid only for this identification.
+        data: string that identifies the records and their order. The position is valid only for the same string.
         pass_number: number of iterators that have read the data before.
         epoch: number of the epoch in the pass.
-        consumed: records of the epoch that all ranks together have read.
+        consumed: number of records that all ranks together have read in the epoch.
     """
 
     data: str

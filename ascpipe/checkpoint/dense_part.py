@@ -90,13 +90,13 @@ def publish(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int) -> N
 
 
 def withdraw(sparse_fd: int, dense: Dict[str, SavedFile], directory_fd: int, *, copies: bool) -> None:
-    """Remove the links to TensorFlow's files from the directory ``directory_fd``. A name that now refers to another
-    file is kept.
+    """Remove the links to TensorFlow's files from the directory ``directory_fd``. A file that has replaced a link is
+    kept.
 
     Args:
         copies: also remove copies, which ``publish`` creates if the file system does not support hard links. A copy is
-            recognized by its content. Use this option only if the checkpoint had its final name, because another
-            checkpoint may have equal files.
+            recognized by its content. Use this option only if the checkpoint had its final name. Otherwise, files with
+            the same content may belong to another checkpoint.
     """
     try:
         fd = disk.open_directory(DENSE, sparse_fd)

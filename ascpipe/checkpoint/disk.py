@@ -236,7 +236,7 @@ def names(directory_fd: int) -> List[str]:
 
 
 def limit_mode(fd: int) -> None:
-    """Remove all permissions that ``FILE_MODE`` does not contain from a file that another program created."""
+    """Remove the permissions of a file that are not in ``FILE_MODE``. Another program has created the file."""
     os.fchmod(fd, stat.S_IMODE(os.fstat(fd).st_mode) & FILE_MODE)
 
 
@@ -247,15 +247,13 @@ def free_bytes(directory_fd: int) -> int:
 
 
 def rename(directory_fd: int, old: str, new: str, new_directory_fd: Optional[int] = None) -> None:
-    """Rename a file or directory. By default, the entry stays in its directory."""
+    """Rename a file or directory. If ``new_directory_fd`` is given, move the entry to that directory."""
     os.rename(old, new, src_dir_fd=directory_fd,
               dst_dir_fd=directory_fd if new_directory_fd is None else new_directory_fd)
 
 
 def _try(unless: Sequence[int], call: Callable[..., Any], *arguments: Any, **named: Any) -> bool:
-    """Make a system call. Return False if the call fails with an errno in ``unless``, which means that nothing has
-    changed.
-    """
+    """Make a system call. Return False if it fails with an errno in ``unless``; such a call has changed nothing."""
     try:
         call(*arguments, **named)
     except OSError as error:

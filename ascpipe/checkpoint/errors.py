@@ -113,7 +113,7 @@ class DamagedCheckpointError(CheckpointError):
 
 
 class UnmergedCheckpointError(DamagedCheckpointError):
-    """A checkpoint of Rec SDK has the parts of several ranks, which Rec SDK merges at the end of a save."""
+    """A checkpoint of Rec SDK has separate parts of several ranks. Rec SDK merges the parts at the end of a save."""
 
     code = "E534"
     template = ("Checkpoint {prefix} is incomplete: {file}: {reason}. Nothing was changed, and nothing of it is used. "
@@ -190,7 +190,7 @@ class RowsNotExportedError(CheckpointError):
     Attributes:
         prefix: prefix of the checkpoint.
         table: name of the table.
-        to: path of the directory that was to be created.
+        to: path of the directory that was not created.
     """
 
     code = "E529"
@@ -204,7 +204,7 @@ class RowsNotImportedError(CheckpointError, ValueError):
 
     Attributes:
         source: path of the files.
-        place: file, and line, row group or row, of the first invalid row.
+        place: file of the first invalid row, and the line, row group or row.
         reason: what is invalid, and what to do.
         count: number of invalid rows, or 0 if no single row is invalid.
     """
@@ -223,7 +223,7 @@ class DamagedRowsError(CheckpointError):
 
     Attributes:
         source: path of the files.
-        place: file, and line or row group, that is damaged.
+        place: damaged file, and the line or row group in it.
         reason: what is damaged.
     """
 

@@ -260,7 +260,7 @@ def _spec_json(spec: TableSpec) -> Dict[str, Any]:
     for name in ("initial", "policies"):
         content[name] = dict(content[name]._asdict())
     del content["column"]
-    if spec.column is not None:  # otherwise, the manifest equals a manifest of earlier versions
+    if spec.column is not None:  # omitted if None, as in manifests of earlier versions
         content["column"] = dict(spec.column._asdict())
     return content
 
@@ -280,7 +280,7 @@ def _spec(content: Any) -> TableSpec:
 def _position_json(position: Position) -> Dict[str, Any]:
     tables = {name: dict(table._asdict()) for name, table in position.tables.items()}
     content = {"run_id": position.run_id, "tables": tables, "trained_batches": dict(position.trained_batches)}
-    if position.reads:  # otherwise, the manifest equals a manifest of earlier versions
+    if position.reads:  # omitted if empty, as in manifests of earlier versions
         content["reads"] = {name: dict(read._asdict()) for name, read in position.reads.items()}
     return content
 

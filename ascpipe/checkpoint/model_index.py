@@ -20,7 +20,7 @@ DELTA_TIMES = "delta_export_time_ms.json"
 _MAX_BYTES = 16 << 20
 _BASE = "base"
 _DELTA = "delta"
-_TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: kind of checkpoint -> name of the interval between two such saves
+_TAGS = {_BASE: "DueTime", _DELTA: "Seconds"}  #: kind of checkpoint -> ``export_tag``, the name of its save interval
 _log = logging.getLogger(__name__)
 
 

@@ -24,7 +24,7 @@ ALLOW_UNVERIFIED = "ASCPIPE_ALLOW_UNVERIFIED"  #: environment variable; 1 has th
 def open_checkpoint(prefix: str, *, allow_unverified: bool = False) -> Checkpoint:
     """Open a checkpoint and verify its records, the sizes and digests of all files, its keys and its counts.
 
-    A delta is verified together with all its ancestors, and all are returned as one merged checkpoint.
+    A delta is verified together with all its ancestors. The returned checkpoint merges the delta and its ancestors.
 
     Args:
         prefix: ``dir/base-step`` as returned by ``CheckpointWriter.commit`` and accepted by TensorFlow's Saver.
@@ -121,8 +121,8 @@ def _member(tree: Tree, scope: Scope) -> Tuple[Checkpoint, Optional[Link]]:
 def trained_batches(prefix: str) -> Dict[str, int]:
     """Return a dict from stream name to the number of batches that rank 0 has fetched, for ``dataset.skip(n)``.
 
-    Batches of runs that did not train are included. A checkpoint that was converted from TensorFlow has no streams, so
-    the dict is empty.
+    Batches of ``session.run`` calls that did not train are included. A checkpoint that was converted from TensorFlow
+    has no streams, so the dict is empty.
 
     Only the manifest and the pair record are verified.
 

@@ -79,7 +79,7 @@ def _check_merged(tree: Tree, table: str) -> None:
 
 
 def unmerged_parts(names: Sequence[str]) -> List[str]:
-    """Return the names of data files of single ranks, or an empty list if a folder has the merged file.
+    """Return the names of the data files of single ranks, or an empty list if the folder has the merged file.
 
     Args:
         names: names in a folder of a table.

@@ -76,8 +76,8 @@ def is_delta(prefix: str) -> bool:
 def _records(directory: str, *, sizes: bool = True) -> Dict[str, Optional[Records]]:
     """Return a dict from the stem of each checkpoint to the checkpoint's records.
 
-    Damaged or unreadable records become None. If ``sizes`` is true, the same applies to a checkpoint with a wrong file
-    size.
+    Damaged or unreadable records become None. If ``sizes`` is true, the records of a checkpoint with a wrong file size
+    also become None.
     """
     try:
         directory_fd = open_place(Place(directory, checked_directory(directory), ""))

@@ -137,8 +137,8 @@ def remove_if_possible(directory_fd: int, name: str) -> bool:
 def sweep(directory_fd: int) -> None:
     """Remove the remains of crashed saves and removals, but no files of live processes or other programs.
 
-    If a save crashed after it had displaced a checkpoint, and before the new checkpoint had its name, the displaced
-    checkpoint gets its old name again.
+    A save may have crashed after it displaced a checkpoint and before it renamed the new checkpoint. In this case, the
+    displaced checkpoint gets its old name again.
     """
     for name in disk.names(directory_fd):
         stem = stem_of(name)

@@ -87,8 +87,8 @@ def source_of(checkpoint: Checkpoint, spec: TableSpec) -> Source:
 
 
 def shown_blocks(checkpoint: Checkpoint, spec: TableSpec, *, parts: int) -> Iterator[List[np.ndarray]]:
-    """Yield blocks of keys and rows. Only the first ``parts`` parts of each row are read. The first part is the
-    embedding.
+    """Yield blocks of keys and row parts. ``parts`` is the number of parts that are read from each row, starting with
+    the embedding.
 
     Each call yields the keys in the same order. Keys below the access threshold are omitted.
     """

@@ -35,10 +35,10 @@ class TablesWriter:
         """Write one table. Call the method once per table, in any order.
 
         Args:
-            blocks: blocks with unique keys. The spec's ``rows`` is their total number. The writer does not keep the
-                arrays.
-            candidates: blocks of keys without a row. The spec's ``candidates`` is their total number.
-            pool: float32[pool_rows, dim], or None unless the initial rows are of kind 4.
+            blocks: blocks with unique keys. The total number of keys is the spec's ``rows``. The writer does not keep
+                the arrays.
+            candidates: blocks of keys without a row. The total number of keys is the spec's ``candidates``.
+            pool: float32[pool_rows, dim] if the initial rows are of kind 4, otherwise None.
             deleted: int64[deleted], the deleted keys, or None if there are none.
 
         Raises:

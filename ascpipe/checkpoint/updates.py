@@ -49,7 +49,7 @@ class ExportedUpdate(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """Checkpoint whose records, but not rows, have been read.
+    """Checkpoint whose manifest and pair record have been read. The rows have not been read.
 
     Attributes:
         prefix: prefix of the checkpoint.
@@ -69,8 +69,9 @@ def export_updates(checkpoint: str, to: str, keep: int = KEEP,
     """Write the changes since the newest update of a directory, one file for each delta checkpoint.
 
     One file with all rows (a full update) is written instead if the newest update is not an ancestor of the checkpoint,
-    if an access threshold has changed since then, or if more than ``keep`` deltas would follow the last full update.
-    Older files are then removed. Nothing is written if the newest update has the rows of the checkpoint.
+    or if an access threshold has changed since then. A full update is also written if more than ``keep`` deltas would
+    follow the last full update. It replaces all older files. Nothing is written if the newest update has the rows of
+    the checkpoint.
 
     Args:
         checkpoint: ``dir/base-step``, or a directory of checkpoints, whose newest checkpoint is used.
@@ -141,7 +142,7 @@ def _export(prefix: str, to: str, fd: int, keep: int, progress: Optional[Progres
 
 
 def _members_since(prefix: str, to: str, last: str) -> List[_Member]:
-    """Return the checkpoint and its ancestors, oldest first, without the checkpoint ``last`` and its ancestors."""
+    """Return the checkpoint and its ancestors that are newer than the checkpoint ``last``, oldest first."""
     members: List[_Member] = []
     tree = open_tree(prefix)
     while True:
@@ -171,8 +172,8 @@ def _member(tree: Tree, to: str) -> Tuple[_Member, Optional[Link]]:
 
 
 def _continues(last: Update, members: Sequence[_Member], are_full: Sequence[bool], keep: int) -> bool:
-    """Return whether the next updates after ``last`` can be deltas, one delta for each checkpoint in ``members``.
-    ``are_full`` contains a value for each existing update.
+    """Return whether one delta for each checkpoint in ``members`` can follow the update ``last``. ``are_full`` says for
+    each existing update whether the update is full.
     """
     deltas = are_full[::-1].index(True) if True in are_full else len(are_full)
     return (deltas + len(members) <= keep and all(member.base is not None for member in members)
@@ -199,7 +200,7 @@ class _Counter:
 
     Args:
         progress: called after each block.
-        total: number of all rows. Rows that servers do not look up are not written.
+        total: number of all rows. The count may stay smaller, because rows that lookups do not find are not written.
     """
 
     def __init__(self, progress: Optional[Progress], total: int) -> None:
@@ -220,9 +221,7 @@ class _Counter:
 
 
 def _changes(checkpoint: Checkpoint, spec: TableSpec) -> Source:
-    """Return the changes that a delta contains. Keys without a visible row are deleted, because lookups do not find
-    such keys.
-    """
+    """Return the changes of a delta. Keys without a visible row are deleted, because lookups do not find these keys."""
     threshold = -1 if spec.policies is None else spec.policies.access_threshold
     hidden = [block.keys[block.counts < threshold] for block in checkpoint.keys_with_rows(spec.name)]
     candidates = [block.keys for block in checkpoint.candidates(spec.name)]

@@ -26,7 +26,7 @@ class Scope(NamedTuple):
     """Parts of a checkpoint to verify. The records, the keys and the counts are always verified.
 
     Attributes:
-        pieces: function that returns more pieces of one rank's table. The pieces may include keys and counts.
+        pieces: function that returns the other pieces to verify, by table and rank. It may also return keys and counts.
         dense: whether the variables are verified.
     """
 

@@ -27,7 +27,7 @@ class CheckedFile(NamedTuple):
         examples: number of these records that are a tf.train.Example.
         not_example: number of the first record that is not a tf.train.Example, or None.
         problems: the first ten errors.
-        more_problems: number of further damaged records.
+        more_problems: number of further errors.
     """
 
     path: str
@@ -46,7 +46,7 @@ def checked_file(file: DataFile, progress: Optional[Callable[[int], None]]) -> C
 
     Args:
         file: a TFRecord file.
-        progress: function that receives the number of bytes of the content that were read.
+        progress: function that receives the number of content bytes read so far.
     """
     schema = FileSchema()
     problems: List[DataError] = []
@@ -116,7 +116,7 @@ def progress_of(file: DataFile) -> Iterator[Optional[Callable[[int], None]]]:
     """Context manager that shows a progress bar if stderr is a terminal.
 
     Yields:
-        Function that receives the number of bytes of the content that were read, or None without a terminal.
+        Function that receives the number of content bytes read so far, or None without a terminal.
     """
     if not sys.stderr.isatty():
         yield None

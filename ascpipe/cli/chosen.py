@@ -24,15 +24,15 @@ def is_named(name: Optional[str]) -> bool:
 def chosen(name: Optional[str], *, or_the_only: bool = True) -> RunDir:
     """Return the run directory of the daemon named by ``name`` or $ASCPIPE_NAME. The default is ``default``.
 
-    The function selects the user's only daemon if no name is given and ``default`` is not running. It prints
-    the name of that daemon on stderr. For example, the private daemon of a trainer has a random name.
+    If no name is given and ``default`` is not running, the function selects the user's only daemon, for example the
+    private daemon of a trainer, which has a random name. The name is printed on stderr.
 
     Args:
         name: name from the command line.
         or_the_only: whether to select the only daemon if no name is given.
 
     Raises:
-        NotRunningError: no daemon is selected. Running daemons are listed on stderr.
+        NotRunningError: the daemon is not running, and no daemon was selected. Running daemons are listed on stderr.
         NameRefusedError, EndpointTooLongError, RunDirError: the name or the run directory is invalid.
     """
     run = names.run_dir(names.daemon_name(name))

@@ -206,8 +206,7 @@ def _of_features(files: Sequence[DataFile], request: Request) -> Input:
 
 
 def _check_columns(files: Sequence[DataFile]) -> None:
-    """Check that each column of Parquet files has a type that features support, and that all files have the same
-    columns."""
+    """Check that each column of Parquet files can be read as a feature, and that all files have the same columns."""
     names = [column.name for column in footer(files[0].path).columns]
     for file in files:
         columns = footer(file.path).columns
@@ -258,8 +257,8 @@ def _of_texts(files: Sequence[DataFile], request: Request, to: str) -> Input:
 
 def _text_column(number: int, name: str, chosen: Optional[str], narrowest: Optional[str], has_missing: bool,
                  to: str) -> TextColumn:
-    """Return the output column for a text field. The default type is string if the output is a text file, and the
-    narrowest type that fits otherwise.
+    """Return the output column for a text field. The default type is string for text output. For other output, it is
+    the narrowest type that fits.
 
     Hexadecimal digits remain text, because they may be identifiers and not numbers.
     """
@@ -272,7 +271,7 @@ def _text_column(number: int, name: str, chosen: Optional[str], narrowest: Optio
 
 def _names(files: Sequence[DataFile], record_format: Format, count: int,
            columns: Optional[Dict[str, Optional[str]]]) -> List[str]:
-    """Return the names of all fields: the header, or --columns, or numbers."""
+    """Return the names of all fields, from the header or from --columns. Without names, return the field numbers."""
     if not record_format.header:
         if columns is not None and count in (0, len(columns)):
             return list(columns)

@@ -324,7 +324,7 @@ def kernels() -> Iterator[Finding]:
         if any(map(shutil.which, COMPILERS)):
             yield Finding("kernels", WARNING, text, "run `ascpipe warmup`; otherwise daemons take half a second "
                                                     "longer to start")
-        else:  # this state is not a fault, and would need an additional package
+        else:  # not a warning, because the user would have to install a C compiler
             yield Finding("kernels", OK, text + ": there is no C compiler; daemons take half a second longer to start")
     else:
         yield Finding("kernels", OK, "compiled, {}".format(library))
@@ -335,7 +335,7 @@ def kernels() -> Iterator[Finding]:
 
 
 def ranks() -> Iterator[Finding]:
-    """Check the version of Horovod, which only several ranks need."""
+    """Check the version of Horovod. Only programs with several ranks need Horovod."""
     version = installed("horovod")
     if version is None:
         yield Finding("ranks", OK, "Horovod is not installed; only `ascpipe run --ranks` needs it (make ranks)")

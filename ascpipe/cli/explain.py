@@ -68,7 +68,7 @@ def known(code: str) -> str:
 
 def _similar(name: str) -> List[str]:
     """Return the existing codes that differ from ``name`` in the fewest digits, nearest numbers first. The list is
-    empty if ``name`` is not a code.
+    empty if ``name`` is not E and a number.
     """
     if not name[1:].isdigit():
         return []

@@ -34,7 +34,7 @@ class Looked(NamedTuple):
 
     @property
     def order(self) -> Tuple[int, str]:
-        """Return the key by which lists of checkpoints are sorted: by step, with checkpoints without a step first."""
+        """Return the sort key for lists of checkpoints: by step, with checkpoints without a step first."""
         step = None if self.records is None else self.records.manifest.step
         return -1 if step is None else step, self.place.stem
 

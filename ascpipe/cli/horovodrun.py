@@ -7,8 +7,8 @@
 The working directory is not on ``sys.path``, unlike with ``python -m``. Errors of failed ranks, or of a Horovod without
 MPI, are printed without the launcher's traceback.
 
-If all ranks run on one other machine, Horovod may choose the loopback interface, on which the ranks cannot connect to
-this machine. This program makes Horovod choose another interface.
+If all ranks run on a single remote machine, Horovod may choose the loopback interface. The ranks cannot connect to this
+machine through that interface, so this program makes Horovod choose another interface.
 
 Horovod replaces this process by a shell that starts mpirun. This program makes mpirun replace that shell. So mpirun
 receives the signals to this process, and the signal that the kernel sends if the parent of this process dies.
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def without_loopback(search: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap Horovod's ``search`` for network interfaces. The result contains no loopback interfaces if other interfaces
+    """Wrap Horovod's ``search`` for network interfaces. The wrapper omits loopback interfaces if other interfaces
     exist."""
 
     def found(*arguments: Any) -> Any:
@@ -49,7 +49,7 @@ def without_loopback(search: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Os:
-    """Module ``os`` with another ``execve``: a shell that runs one command is replaced by the command."""
+    """Module ``os`` whose ``execve`` lets the command of ``sh -c COMMAND`` replace the shell."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)

@@ -95,7 +95,7 @@ class HostScript:
         say: function that prints a message for the user.
         wait: function that sleeps for a number of seconds.
         clock: function that returns the time in seconds.
-        find_unreachable: function that returns the given hosts that do not answer, host -> reason.
+        find_unreachable: function that returns a dict of the given hosts that do not answer: host -> reason.
     """
 
     def __init__(self, path: str, say: Callable[[str], None], wait: Callable[[float], None] = time.sleep,
@@ -109,11 +109,11 @@ class HostScript:
         self._dropped: Mapping[str, str] = {}
 
     def chosen(self, count: RankCount) -> List[Place]:
-        """Run the script repeatedly until it prints enough hosts that answer, for at most 600 s. Return the hosts to
+        """Run the script repeatedly until it prints enough hosts that answer. Give up after 600 s. Return the hosts to
         use.
 
         Raises:
-            RanksError: the script failed, or did not print enough hosts that answer, for 600 s.
+            RanksError: for 600 s, each run of the script failed or printed too few hosts that answer.
         """
         end = self._clock() + _WAIT_S
         lack = ""
@@ -156,7 +156,7 @@ class HostScript:
         return answering, ""
 
     def _answering(self, places: Sequence[Place]) -> List[Place]:
-        """Return the hosts that answer. If other hosts than before do not answer, print their names."""
+        """Return the hosts that answer. Print the hosts that do not answer, unless they are the same as before."""
         dropped = self._find_unreachable([place.host for place in places])
         if dropped and set(dropped) != set(self._dropped):
             self._say("no ranks start on hosts that do not answer: {}".format(

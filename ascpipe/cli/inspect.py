@@ -12,7 +12,7 @@ from ascpipe.layout.ticket import sequence_of
 from ascpipe.shm.table_reader import KeyState
 
 KEY = click.IntRange(-2**63, 2**63 - 1)
-_OF_LOSSES = ("time", "batch", "last_seen", "why")  # fields of a loss in --json
+_OF_LOSSES = ("time", "batch", "last_seen", "why")  # fields of an eviction or deletion in --json
 _COLUMNS = ["key", "known", "count", "row", "last batch", "timestamp", "pinned by"]
 
 

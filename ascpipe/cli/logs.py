@@ -74,7 +74,7 @@ def added(file: IO[str], run: names.RunDir) -> Iterator[str]:
     """Yield the lines that are appended to an open log, until the daemon exits."""
     part = ""
     while True:
-        lives = is_held(run) or is_listening(run.lifeline)  # check before the last read
+        lives = is_held(run) or is_listening(run.lifeline)  # checked first, so that the last read gets all lines
         if os.fstat(file.fileno()).st_size < file.tell():  # a restarted worker truncates its log
             file.seek(0)
         for piece in file:

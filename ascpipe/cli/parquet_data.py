@@ -48,7 +48,7 @@ def checked_rows(file: DataFile, progress: Optional[Callable[[int], None]]) -> C
 
     Args:
         file: a Parquet file.
-        progress: function that receives the approximate number of bytes of the file that were read.
+        progress: function that receives the approximate number of file bytes read so far.
     """
     problems: List[DataError] = []
     features: List[Tuple[str, List[Feature]]] = []
@@ -74,7 +74,7 @@ def checked_rows(file: DataFile, progress: Optional[Callable[[int], None]]) -> C
 
 
 def _features(footer: parquet.Footer, rows: Any) -> List[Feature]:
-    """Return the columns whose types features support.
+    """Return the columns that can be read as features.
 
     Args:
         footer: footer of the file.

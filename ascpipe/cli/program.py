@@ -5,9 +5,8 @@
     python program.py STANDINS COLUMNS PROGRAM ARGS...
 
 ``ascpipe run`` executes this separate program so that the user's process loads no modules of the command line. The
-folder is not in the environment, because child processes must not use it. COLUMNS is empty, or JSON with
-arguments for ``ascpipe.tf.use_for_feature_columns``, which is called immediately after the program has imported
-TensorFlow.
+folder is not in ``PYTHONPATH``, because child processes must not use it. COLUMNS is empty, or JSON with arguments for
+``ascpipe.tf.use_for_feature_columns``. This function is called immediately after the program has imported TensorFlow.
 
 With several ranks (``ascpipe run --ranks``), this program adds the rank to the environment, and records the cause of a
 failure for the launcher.
@@ -99,8 +98,8 @@ def _end_with_the_shell(shell: int) -> None:
     """Tell the kernel to kill this process when the parent process exits. The parent process is a shell that horovodrun
     started.
 
-    A launcher that ends its ranks kills the children of that shell. If the children have not started yet, the
-    launcher kills only the shell and then waits for this process.
+    To end a rank, the launcher kills the children of that shell. If the shell has no children yet, the launcher kills
+    only the shell, and then waits for this process.
     """
     import ctypes
 

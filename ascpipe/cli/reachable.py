@@ -62,7 +62,7 @@ def _reason(host: str, limit_s: float) -> str:
 
 
 def remote_shell(environment: Mapping[str, str]) -> Sequence[str]:
-    """Return the command with which Horovod's launcher runs commands on other machines, without the host."""
+    """Return the remote shell that Horovod's launcher uses, with its options and without the host."""
     return [_KUBEXEC] if environment.get(_AGENT) == _KUBEXEC else _SSH
 
 

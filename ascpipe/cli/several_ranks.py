@@ -42,8 +42,8 @@ _FUSED_FROM = 3  # minimum number of ranks at which the order of additions may v
 _END_S = 30.0  # seconds from a signal to the exit of the launcher; horovodrun kills ranks after 10 s
 _LAST_WORDS_S = 5.0  # seconds from the exit of the launcher to the end of its stderr
 _KEPT_BYTES = 65536
-_MOST_EARLY_FAILURES = 3  # in a row, before the first batch; their cause is probably the program or its arguments
-_EARLY_S = 600.0  # maximum duration of such a run; the first batch of programs without tables may be unknown
+_MOST_EARLY_FAILURES = 3  # maximum failures in a row before the first batch; the cause is probably the program
+_EARLY_S = 600.0  # a longer run has not failed early, even if no first batch is known (programs without tables)
 _SHOWN_CAUSES = 20
 
 
@@ -97,8 +97,8 @@ class Ranks:
                 *self._program]
 
     def run(self, environment: Mapping[str, str], restarts: int) -> int:
-        """Run the ranks until they exit. After a failure, restart all ranks, up to ``restarts`` times, but not after
-        three failures in a row before the first batch.
+        """Run the ranks until they exit. After a failure, restart all ranks, at most ``restarts`` times. Do not restart
+        after three failures in a row before the first batch.
 
         Returns:
             Exit code of the first failed rank, or 0. After a signal to this process, 128 plus the signal number.
@@ -226,8 +226,8 @@ def _failure(code: int, said: bytes) -> Tuple[int, Optional[int]]:
 
 
 def without_ssh(silent: Mapping[str, str]) -> str:
-    """Return the message after a failed ssh of the launcher. ``silent`` are the hosts that do not answer now, host ->
-    reason.
+    """Return the error message if the launcher could not reach a host by ssh. ``silent`` maps each host that does not
+    answer now to the reason.
     """
     return "no rank was started: {}".format("; ".join(
         "host {} cannot be reached by ssh ({})".format(*one) for one in silent.items()) or

@@ -41,8 +41,8 @@ def command(name: Optional[str], as_json: bool) -> None:
 
 
 def with_files(run: RunDir, status: Dict[str, Any]) -> Dict[str, Any]:
-    """Return an answer to ``status`` with ``logs``, the folder of logs, and ``last_save``, the newest checkpoint of the
-    session, or None.
+    """Return an answer to ``status`` with two more fields: ``logs`` is the folder of logs. ``last_save`` is the newest
+    checkpoint of the session, or None.
     """
     return {**status, "logs": run.path, "last_save": saves.newest(run)}
 

@@ -27,7 +27,7 @@ class Recorded(NamedTuple):
     Attributes:
         name: name of the daemon.
         exchanges: exchanges of the trainer with other ranks, or None if there is only one rank.
-        reading: batches that the trainer has read with ``asc.data.read``, or None if it cannot record them.
+        reading: batches that the trainer has read with ``asc.data.read``, or None if they were not recorded.
         workers: workers with spans.
     """
 
@@ -154,8 +154,8 @@ def events_of_readers(recorded: trainer_spans.RecordedReading, of: str = "") -> 
     """Return a list of events for each reader: an event that names the reader, and the events ``full``, ``read`` and
     ``parse``.
 
-    A reader is a thread of the trainer. Its thread id is the ``pid`` of the events, because exchanges have the PID of
-    the trainer. An event without duration is left out.
+    A reader is a thread of the trainer. Its thread id is the ``pid`` of the events, because the events of exchanges
+    use the PID of the trainer. An event without duration is left out.
     """
     readers: Dict[int, List[Dict[str, Any]]] = {}
     for span in recorded.spans:

@@ -22,7 +22,7 @@ _DETAILS = (("keys", "keys"), ("rows", "rows"), ("rows on the device, at most", 
             ("evicted", "evicted"), ("read from disk", "fetches"), ("written to disk", "spills"),
             ("waits for the disk", "disk_waits"), ("waits for saves", "save_waits"),
             ("bytes on the host", "host_bytes"))
-#: with the numbers of lines in front, the text fits into 80 columns
+#: fits into 80 columns together with the line numbers that ``drawn`` adds
 _HELP = "q ends  arrows PgUp PgDn  Enter table  s sort  r reverse  / filter"
 
 Line = Tuple[str, str]  #: text, and its style for rich: "", "bold" or "reverse"
@@ -197,7 +197,7 @@ def _body(status: Dict[str, Any], parts: Sequence[Any], view: View, width: int) 
 
 
 def _notes(status: Dict[str, Any], width: int) -> Tuple[List[Line], List[Line]]:
-    """Return the lines about the failure of the session, and all other lines of ``headlines`` but the first."""
+    """Return (lines about a failure, all other lines) of ``headlines``, without its first line."""
     found: Tuple[List[Line], List[Line]] = ([], [])
     for text in headlines(status)[1:]:
         found[not text.startswith("failed: ")].extend((line, "") for line in wrapped(one_line(text), width))
@@ -205,7 +205,7 @@ def _notes(status: Dict[str, Any], width: int) -> Tuple[List[Line], List[Line]]:
 
 
 def _tables(part: Any, view: View, width: int, above: int) -> Tuple[List[Line], Tuple[int, int]]:
-    """Return the lines about tables, and the line numbers of the selected table if ``above`` lines precede."""
+    """Return the lines about tables, which follow ``above`` lines, and the line numbers of the selected table."""
     title = "tables by {}{}{}".format(
         next(name for name, field in TABLE_COLUMNS if field == view.sort), ", reversed" if view.reverse else "",
         " with {!r} in the name".format(view.query) if view.query else "")

@@ -6,7 +6,7 @@ from ascpipe.errors import AscpipeError
 
 
 def installed(*packages: str) -> Optional[str]:
-    """Return the version of the first installed package, without an import of the package, or None."""
+    """Return the version of the first package that is installed, or None. The package is not imported."""
     import importlib_metadata
 
     for name in packages:

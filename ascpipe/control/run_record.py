@@ -1,7 +1,7 @@
 """Files with the counters of finished runs. `ascpipe report` and `ascpipe tune` read these files.
 
 The first line of a file describes the run. Each other line is a sample: the fields of an answer to ``status`` that
-change. The file is JSON lines, so that a killed daemon leaves all samples but the last one.
+change. The file is JSON lines. If the daemon is killed, all samples except the last one are complete.
 """
 import contextlib
 import json
@@ -31,9 +31,9 @@ class Record(NamedTuple):
     Attributes:
         name: name of the record, ``DAEMON-RUN``.
         head: description of the run: daemon, versions, settings, machine and program.
-        samples: answers to ``status``, oldest first, with only the fields of a sample, and ``saves``: the checkpoints
-            that were complete since the previous sample. The last sample of a closed session also has ``end``: ENDED or
-            TRAINER_DIED. In other samples, ``end`` is None.
+        samples: answers to ``status``, oldest first, with only the fields of a sample. ``saves`` are the checkpoints
+            that were completed after the previous sample. ``end`` is ENDED or TRAINER_DIED in the last sample of a
+            closed session, otherwise None.
     """
 
     name: str
@@ -52,7 +52,7 @@ def packed(status: Mapping[str, Any], time_s: float, saves: Sequence[Save] = (),
     Args:
         status: answer to ``status``.
         time_s: time in seconds since 1970.
-        saves: checkpoints that were complete since the previous sample.
+        saves: checkpoints that were completed after the previous sample.
         end: ENDED or TRAINER_DIED for the last sample of a session, otherwise None.
     """
     return json.dumps({

@@ -169,7 +169,7 @@ class TrainerLink:
             return
         self._closed = True
         is_ours = os.getpid() == self._owner
-        with contextlib.suppress(errors.AscpipeError):  # the daemon has exited, or will see that the lifeline is closed
+        with contextlib.suppress(errors.AscpipeError):  # the daemon has exited, or will detect the closed lifeline
             if is_ours and not fdsocket.is_closed(self._sock):
                 ask(self._run_dir, messages.Bye(self._token), _UNRESPONSIVE_TIMEOUT_S if self._is_silent else TIMEOUT_S)
         self._sock.close()

@@ -4,8 +4,8 @@ limited.
 One thread serves all peers and never blocks, so slow peers do not delay other peers. Memory and work are bounded. A
 connection carries one request. It is closed after the answer, unless the answer is a stream.
 
-On a loopback address, the Host header of a request must name this machine. Otherwise, a page in a browser could read
-the answers through a domain name that resolves to 127.0.0.1 (DNS rebinding).
+On a loopback address, the Host header of a request must be a local name or an IP address. Otherwise, a page in a
+browser could read the answers through a domain name that resolves to 127.0.0.1 (DNS rebinding).
 """
 import ipaddress
 import re

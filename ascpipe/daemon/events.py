@@ -38,7 +38,7 @@ class TableAdded:
 
 @dataclass(frozen=True)
 class TrainerGone:
-    """The trainer sent ``bye``, or died. ``died`` is true if it sent no message."""
+    """The trainer sent ``bye``, or died. ``died`` is true if the trainer sent no ``bye``."""
 
     died: bool = False
 
@@ -128,8 +128,8 @@ class SendTable:
 
 @dataclass(frozen=True)
 class ClearClaim:
-    """Release the claims of the dead worker whose generation is ``generation``. Ring the bells that the worker may have
-    left unrung.
+    """Release the claims of the dead worker whose generation is ``generation``. Ring all bells, because the worker may
+    have died before it rang a bell.
     """
 
     generation: int

@@ -44,8 +44,8 @@ class Page(NamedTuple):
 
 
 class Exporter:
-    """Handle of the metrics process. If ``settings`` enable metrics or the dashboard, the metrics process is started,
-    and is restarted after each exit.
+    """Handle of the metrics process. If ``settings`` enable metrics or the dashboard, ``look`` starts the process, and
+    restarts it after each exit.
 
     Raises:
         MetricsMissingError: the required package is not installed.

@@ -51,12 +51,10 @@ class History:
         self._due = 0.0
         self._interval_s = _FIRST_INTERVAL_S
         self._count = 0
-        self._newest_save = 0.0  # time at which that checkpoint was complete
+        self._newest_save = 0.0  # time at which the newest recorded checkpoint was complete
 
     def look(self, now: float) -> None:
-        """Take a sample if the time of the next sample has come. Call the method only while there is a session. ``now``
-        is monotonic time.
-        """
+        """Take a sample if one is due. Call the method only while there is a session. ``now`` is monotonic time."""
         if self._settings.recorded_runs == 0:
             return
         if self._writer is None:

@@ -83,7 +83,7 @@ def prepare(setting: str) -> str:
 
 
 def require_writable(folder: str) -> None:
-    """Raise an error unless numba can write to ``folder``. If ``folder`` is not writable, numba uses another directory.
+    """Raise an error unless numba can write to ``folder``. Without the error, numba would use another directory.
 
     Raises:
         RunDirError: the directory is read-only or belongs to another user.

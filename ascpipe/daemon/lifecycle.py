@@ -1,7 +1,7 @@
 """State machine of a daemon, which maps events to actions. The state machine does no I/O and reads no clock.
 
-A worker that SIGKILL ended is replaced, because its state is in shared memory, which the supervisor keeps. The OOM
-killer also uses SIGKILL. A worker that ended in any other way may have corrupted that memory, so the session fails.
+A worker that was killed by SIGKILL, for example by the OOM killer, is replaced. Its state is in shared memory, which
+the supervisor keeps. A worker that ended in any other way may have corrupted that memory, so the session fails.
 """
 import signal
 from dataclasses import dataclass, field

@@ -58,8 +58,8 @@ class Daemon:
         self._started = time.monotonic()
         self._tracing = Tracing(run, settings)
         self._hash_seed = settings.hash_seed or secrets.randbits(64)
-        self._newest = self._cleared_after = 0  # newest generation now, and when the kernels were cleared
-        self._compiles = bool(kernel_cache.compile_notice(cache_dir, os.environ))  # until a process has loaded kernels
+        self._newest = self._cleared_after = 0  # newest generation, and its value when kernels were cleared
+        self._compiles = bool(kernel_cache.compile_notice(cache_dir, os.environ))  # False after kernels were loaded
         self._ended: Dict[Worker, events.WorkerEnded] = {}  # workers that are being replaced
         self._stop_reasons: List[str] = []
         self._is_over = False

@@ -144,7 +144,7 @@ def _redirect(path: str) -> None:
 def tell(fd: int, told: Dict[str, Any]) -> None:
     """Write a report to the pipe of the process that started the daemon, and close the pipe.
 
-    The function does nothing if ``fd`` is negative. That process may have exited.
+    The function does nothing if ``fd`` is negative. It is not an error if that process has exited.
     """
     if fd < 0:
         return

@@ -78,7 +78,7 @@ def write_ring(made: Segment, shape: RingShape, present: int, stream: messages.S
 
 
 def write_table(made: Segment, shape: TableShape, table: messages.Table) -> None:
-    """Initialize a table's segment: mark all slots as empty, write the fields for rows on disk, and then the header."""
+    """Initialize a table's segment: mark all slots as empty, write the fields for rows on disk, and the header last."""
     slots = made.view(np.dtype("<i4"), shape.slots_offset, table.device_rows)
     slots[:] = -1
     if table.disk_rows:

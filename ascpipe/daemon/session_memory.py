@@ -254,15 +254,13 @@ class SessionMemory:
             frames = ring.view(structs.FRAME, shape.frames_offset, structs.MAX_FRAMES)
             words = ring.view(structs.RING_TABLE, shape.tables_offset, len(stream.tables))["words"]
             for place in range(structs.MAX_FRAMES):
-                # Check the words first: the dead worker's claim of a frame that is not deduplicated cannot change,
-                # but a finished frame may be freed and refilled at any time.
+                # Check the words first. If a word is SUBMITTED, the dead worker's claim cannot change. A finished
+                # frame may be freed and refilled at any time.
                 if (words[:, place] == SUBMITTED).any() and frames["claim"][place] == generation:
                     yield stream.stream, frames, place
 
     def trainer_waits(self) -> Tuple[int, int]:
-        """Return why the trainer waits (WAIT_*), and for which table number. The number is -1 if the trainer waits for
-        no table.
-        """
+        """Return why the trainer waits (WAIT_*), and the number of the table for which it waits, or -1 for no table."""
         bell_of_trainer = self.session.view(structs.BELL, structs.SESSION_BELLS_OFFSET, structs.BELLS)[
             structs.BELL_TRAINER]
         return int(bell_of_trainer["waits_for"]), int(bell_of_trainer["waits_table"])

@@ -17,7 +17,7 @@ from ascpipe.control.child import Child, kill
 from ascpipe.errors import MessageError, MessageTimeoutError
 
 _COMMAND = (sys.executable, "-m", "ascpipe.workers.template")
-_OOM_SCORE_ADJ = "100"  # the value of a table worker, which is forked from the template
+_OOM_SCORE_ADJ = "100"  # the same value as for table workers, which are forked from the template
 _FORK_S = 5.0  # a fork needs milliseconds, or longer on a busy machine
 
 LOADING = "loading"
@@ -145,7 +145,7 @@ class Template:
         return worker
 
     def end(self) -> None:
-        """Kill and reap the template, with forks that have not become workers yet. Workers continue to run."""
+        """Kill and reap the template, and its forks that have not become workers yet. Workers continue to run."""
         if self.state != GONE:
             self.state = GONE
             kill(self._process)
@@ -177,7 +177,7 @@ def running_template(environment: Mapping[str, str]) -> Iterator[Optional[Templa
     try:
         template = Template(begin)
     except OSError:
-        yield None  # workers are executed, or the daemon fails for the same reason
+        yield None  # the daemon executes workers instead, or fails for the same reason
         return
     try:
         yield template

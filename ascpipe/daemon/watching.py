@@ -69,7 +69,7 @@ class Watch:
         watched = self._supervisor.watched(awaited)
         self.hanging = self._hangs.look(watched, now)
         for name, seconds in self.hanging.items():
-            if name == TEMPLATE:  # workers can start without the template, but may wait for it
+            if name == TEMPLATE:  # kill the template, so that workers do not wait for it
                 if seconds >= LOG_AFTER_S:
                     _log.warning("the template (pid %d) has made no progress for %.0f s and is "
                                  "killed", watched[name].pid,

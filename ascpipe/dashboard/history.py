@@ -91,7 +91,7 @@ class History:
             "time": [round(time, 3) for time in self._times], "series": columns.series()}
 
     def ranks(self) -> Dict[str, Any]:
-        """Return ``time`` and ``series`` of all ranks. The name of a series is ``steps 0`` for the steps of rank 0."""
+        """Return ``time`` and ``series`` of all ranks. For example, the series ``steps 0`` has the steps of rank 0."""
         return {"time": [round(time, 3) for time in self._times],
                 "series": {"{} {}".format(name, rank): values for rank, columns in sorted(self._ranks.items())
                            for name, values in columns.series().items()}}

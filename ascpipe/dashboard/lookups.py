@@ -1,8 +1,8 @@
 """Class ``Lookups``, which runs commands such as ``ascpipe hotkeys`` for the dashboard, one at a time.
 
 The commands read data that would take the server too much time or memory: the keys of a table, recorded spans, the
-files of a checkpoint. A command runs at the lowest priority. Its output is kept for some seconds, so that more viewers
-do not cause more commands.
+files of a checkpoint. A command runs at the lowest priority. Its output is kept for some seconds, so additional viewers
+cause no additional commands.
 """
 import collections
 import json
@@ -146,6 +146,6 @@ def _error(text: str) -> bytes:
 
 
 def arguments_of_timeline(names: Sequence[str], seconds: float) -> List[str]:
-    """Return the arguments of the ``ascpipe timeline`` command that writes the last ``seconds`` of spans of daemons."""
+    """Return the arguments of ``ascpipe timeline`` that write the spans of these daemons in the last ``seconds`` s."""
     return ["timeline", *(word for name in names for word in ("--name", name)), "--last", "{:g}".format(seconds),
             "--output", OUTPUT]

@@ -31,10 +31,10 @@ class Ranks:
         self.recording: List[str] = []
 
     def look(self, looks: Sequence[Status]) -> List[Dict[str, Any]]:
-        """Query the other daemons. Return a dict per rank in the order of ranks, or an empty list with one rank.
+        """Query the other daemons. Return one dict per rank, sorted by rank. With one rank, return an empty list.
 
-        A dict has the field ``exchanges`` of ``status``, ``daemon``, and ``rates`` (see ``rank_rates``; None if they
-        are unknown).
+        A dict has the fields of ``exchanges`` in ``status``, ``daemon`` (name of the daemon), and ``rates`` (see
+        ``rank_rates``; None if they are unknown).
 
         Args:
             looks: answers of this rank's daemon to ``status``, oldest first.

@@ -16,7 +16,7 @@ Times = Mapping[int, float]  #: seconds of processor time by PID
 
 
 class Look(NamedTuple):
-    """Answer to ``status``, and the processor times in seconds, by PID, of the processes that the answer contains."""
+    """Answer to ``status``, and the processor time in seconds of each process in the answer, by PID."""
 
     status: Status
     times: Times

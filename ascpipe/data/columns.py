@@ -60,9 +60,9 @@ class ColumnParser:
         Args:
             columns: the columns to read.
             record_format: delimiter, and whether quotes are interpreted.
-            na_value: text of a field without a value, in addition to an empty field.
-            select_cols: number of the field of each column in strictly increasing order. By default, a record has
-                exactly the fields of the columns.
+            na_value: text that marks a missing value. An empty field is also a missing value.
+            select_cols: field number of each column, in strictly increasing order. By default, a record has exactly the
+                fields of the columns.
             loses_signs: True to parse negative hexadecimal numbers with more than 24 bits (``FLOAT32``) or 53 bits
                 (``FLOAT64``) without the sign, as TensorFlow 1.15 does.
 
@@ -91,8 +91,8 @@ class ColumnParser:
         """Parse records up to the first invalid record, and return the values as C arrays.
 
         Returns:
-            An array of C per column, the number of valid records, and the error of ``Parsed``. The strings are valid
-            until the next call, and while ``records`` exist.
+            A C array per column, the number of valid records, and the error of ``Parsed``. The strings are valid only
+            until the next call, and only while ``records`` exist.
         """
         ranges = (native.Range * len(records))(*[native.Range(ctypes.cast(c_char_p(one), c_void_p), len(one))
                                                  for one in records])

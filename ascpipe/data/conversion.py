@@ -1,7 +1,7 @@
 """Readers and writers for the conversion of data files. For each format, there is one reader and one writer.
 
-All readers return records as dicts: name of a feature -> ``FeatureValues``. All writers take such dicts. Text is
-converted to TFRecords in chunks of records, which is many times faster.
+All readers return records as dicts: name of a feature -> ``FeatureValues``. All writers take such dicts. The
+conversion of text to TFRecords uses chunks of records instead of dicts, which is many times faster.
 """
 import ctypes
 import itertools
@@ -77,8 +77,8 @@ class TextChunk(NamedTuple):
 
     Attributes:
         columns: the columns.
-        arrays: an array of C per column. Strings are valid until the next chunk is read.
-        has_values: for each column, a byte per record, 0 if the record does not have the feature; or None.
+        arrays: a C array per column. Strings are valid until the next chunk is read.
+        has_values: for each column, a byte per record (0: the record lacks the feature), or None if not optional.
         size: number of records.
         memory: keeps the strings alive.
     """

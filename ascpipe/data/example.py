@@ -59,7 +59,7 @@ def parse(data: bytes) -> Dict[str, FeatureValues]:
 
 
 def _common(data: bytes) -> Optional[Dict[str, FeatureValues]]:
-    """Parse a record whose encoding is the one that TensorFlow's writers use. Return None for any other encoding."""
+    """Parse a record in the encoding of TensorFlow's writers. Return None for any other encoding."""
     found: Dict[str, FeatureValues] = {}
     try:
         at, end = _content(data, 0, 1)

@@ -134,8 +134,8 @@ def merged(files: Sequence[Sequence[Field]]) -> List[Field]:
 
 
 def feature_lines(fields: Sequence[Field], records: int, *, header: bool) -> List[str]:
-    """Return lines of Python code that define the ``features`` of the fields for ``asc.data.read``. Files without a
-    header also need ``columns``.
+    """Return lines of Python code that define the argument ``features`` of ``asc.data.read`` for the fields. For files
+    without a header, the lines also define ``columns``.
 
     A field gets a default if a record has no value. Fields with 8 hexadecimal digits are read as strings. Fields with
     equal names are omitted, because no feature can read them.
@@ -156,8 +156,7 @@ def feature_lines(fields: Sequence[Field], records: int, *, header: bool) -> Lis
 def looks_like_names(first: Sequence[bytes], others: Sequence[Sequence[bytes]]) -> bool:
     """Return whether the first record of a text file is probably a header.
 
-    A header has no numbers and no empty or repeated fields. In the other records, the values of at least one field are
-    numbers.
+    A header has no numbers and no empty or repeated fields. In the other records, at least one field has only numbers.
 
     Args:
         first: fields of the first record.

@@ -1,6 +1,6 @@
 """Index files, which contain the position of each record of a TFRecord or text file.
 
-An index is stored in the directory of its data file, or in the cache directory if the first directory is not writable.
+An index is stored in the directory of its data file, or in the cache directory if that directory is not writable.
 An index is valid for one format, and for one size and modification time of the data file. If one of these differs or
 the index is damaged, the index is built again.
 """

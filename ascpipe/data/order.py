@@ -18,7 +18,7 @@ class Position(NamedTuple):
 
     Attributes:
         epoch: epoch, counted from 0.
-        consumed: number of records of the epoch that all ranks together have read.
+        consumed: number of records that all ranks together have read in the epoch.
     """
 
     epoch: int
@@ -37,7 +37,7 @@ class BatchPlan:
             batch_size: number of records of a batch of one rank.
             ranks: number of ranks.
             epochs: number of epochs, or ``ENDLESS``.
-            seed: seed of the shuffle, of which 64 bits are used; None keeps the order of the files.
+            seed: seed of the shuffle, modulo 2^64; None keeps the order of the files.
             drop_remainder: whether an epoch has only full batches.
             window: number of consecutive records that are shuffled among each other, or 0 for all records.
         """

@@ -25,8 +25,8 @@ class Column(NamedTuple):
     Attributes:
         name: name of the column.
         described: type of the column, for messages.
-        type: ``"int64"``, ``"float32"`` or ``"string"``: narrowest type of a feature that can read all its values,
-            except unsigned numbers above ``2 ** 63 - 1``. None if no feature can read it.
+        type: ``"int64"``, ``"float32"`` or ``"string"``: narrowest feature type that can represent all values of the
+            column, except unsigned numbers above ``2 ** 63 - 1``. None if there is no such type.
         length: number of values in each row, ``ANY_LENGTH`` or ``SCALAR``.
         is_whole: whether the values are integers or bools.
     """
@@ -94,7 +94,7 @@ def footer(path: str) -> Footer:
 
 
 def contradiction_of(rows: int, of_row_groups: Sequence[int]) -> str:
-    """Return an error message if the row counts in a footer contradict each other, which pyarrow does not check."""
+    """Return an error message if the row counts in a footer contradict each other. pyarrow does not check them."""
     found = sum(of_row_groups)
     if found == rows:
         return ""

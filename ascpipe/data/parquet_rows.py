@@ -32,7 +32,7 @@ def row_records(files: Sequence[DataFile], names: Sequence[str], watched: Watche
 
     Args:
         files: the files.
-        names: columns to read. Their types must be types that features support.
+        names: columns to read. Each column must have a type that features support.
         watched: function that shows the progress.
 
     Raises:
@@ -103,7 +103,7 @@ class RowWriter:
         self._bytes = 0
 
     def write(self, values: Values) -> None:
-        """Append a record. For a feature that the record does not contain, null is written."""
+        """Append a record. A feature that the record does not contain is written as null."""
         for name, rows in self._rows.items():
             rows.append(self._cell(name, values.get(name)))
         self._count += 1

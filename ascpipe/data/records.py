@@ -73,7 +73,7 @@ class RecordFile:
 
         Args:
             path: path of the file.
-            compression: ``""``, ``"GZIP"``, ``"ZLIB"``, or None to read it from the first bytes of the file.
+            compression: ``""``, ``"GZIP"``, ``"ZLIB"``, or None to detect it from the first bytes.
             record_format: the format of the file.
 
         Raises:
