@@ -18,8 +18,8 @@ ASC_INLINE bool IsIn(const SumPart& part, std::int32_t place) {
   return whole ? place >= 0 : place >= 0 && place / kBagGradientGroup % part.count == part.number;
 }
 
-// For each position in [begin, end), adds the gradient of a bag times the weight of the position to the sum of the
-// position's row. The gradient `row` is float[dim].
+// Adds the gradient `row` of a bag to the sums of the bag's rows, once for each position in [begin, end). If `weighted`
+// is true, multiplies `row` by the weight of the position. `row` is float[dim].
 template <std::int64_t constant_dim, bool whole, bool weighted>
 ASC_INLINE std::int64_t AddPositions(const std::int32_t* places, std::int64_t place_count, const BagGradient& lookup,
                                      std::int64_t any_dim, const SumPart& part, std::int64_t begin, std::int64_t end,

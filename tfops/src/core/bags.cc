@@ -102,8 +102,8 @@ class BagSum {
     return -1;
   }
 
-  // Sums the rows of a bag in four partial sums: row i belongs to partial sum i % 4. The last rows, up to three, are
-  // added to the total of the partial sums. The last columns, up to seven, have only one sum.
+  // Sums the rows of a bag in four partial sums: row i belongs to partial sum i % 4. Up to three remaining rows are
+  // added to the total of the partial sums. Up to seven remaining columns are summed without partial sums.
   ASC_INLINED std::int64_t AddInFour(std::int64_t bag, float* sum) {
     const std::int64_t begin = bags_.splits[bag], end = bags_.splits[bag + 1], until = begin + (end - begin) / 4 * 4;
     const std::int64_t whole = dim_ / kEigenPacket * kEigenPacket;
@@ -126,8 +126,8 @@ class BagSum {
     for (int partial = 1; partial < 4; ++partial) AddRow(four_.data(), four_.data() + partial * dim_, columns);
   }
 
-  // Sums rows in groups of eight. The first group has two to nine rows, because it also contains the remainder. The
-  // first group has one row if the bag has only one row.
+  // Sums the rows of a bag in groups of eight. The first group has the remaining two to seven rows. If no row or one
+  // row remains, the first group has eight or nine rows instead. A bag with one row has one group of one row.
   ASC_INLINED std::int64_t AddGroups(std::int64_t bag, float* sum) {
     const std::int64_t end = bags_.splits[bag + 1];
     std::int64_t i = bags_.splits[bag];

@@ -1,8 +1,8 @@
 // Bell with which the publisher of a change wakes a sleeping process or thread.
 //
 // A publisher stores a state word with Exchange or CompareExchange, and then rings the bell. The owner of the bell sets
-// `waiting`, checks the state again, and sleeps. One flag shows whether the owner sleeps, because each bell has only
-// one owner.
+// `waiting`, checks the state again, and sleeps. Each bell has only one owner, so one flag is enough to show whether
+// the owner sleeps.
 #ifndef ASCPIPE_CORE_BELL_H_
 #define ASCPIPE_CORE_BELL_H_
 
@@ -24,9 +24,9 @@ bool FutexSleep(std::uint32_t* futex, std::uint32_t seen, int slice_ms);
 
 std::int64_t NowNs();  // monotonic
 
-// Returns the spin time of the wait that follows a wait of `waited_ns`. The spin time is twice `waited_ns`, but at
-// least kLeastSpinNs and at most `most_ns`. The spin time is 0 if `waited_ns` exceeds `most_ns`, so that a thread that
-// waits for a training step yields its core.
+// Returns the spin time of the next wait, if the last wait took `waited_ns`. The spin time is twice `waited_ns`, but at
+// least kLeastSpinNs and at most `most_ns`. Returns 0 if `waited_ns` exceeds `most_ns`, so that a thread does not
+// occupy a core during long waits, for example for a training step.
 std::int64_t SpinAfter(std::int64_t waited_ns, std::int64_t most_ns);
 
 // Wakes the owner if it sleeps or pauses, or is about to sleep or pause.
@@ -42,8 +42,8 @@ inline void RingUnlessPausing(layout::Bell* bell) {
   if (LoadAcquire(&bell->waiting) == layout::kAsleep) FutexBumpAndWake(&bell->futex);  // SYNC bell: load
 }
 
-// Returns the maximum duration of the sleep that follows a sleep of `slice_ms` without new work. Longer sleeps do not
-// delay work, because new work rings the bell.
+// Returns the maximum duration of the next sleep, if no new work arrived during a sleep of `slice_ms`. Longer sleeps do
+// not delay work, because new work rings the bell.
 inline int IdleSlice(int slice_ms) { return std::min(2 * slice_ms, layout::kIdleSliceMs); }
 
 // The owner's side of a bell.
@@ -80,8 +80,8 @@ class BellOwner {
     return is_ready;
   }
 
-  // Sleeps for at most one slice, or until a publisher that waits for the owner rings the bell. Returns immediately if
-  // `ready()` returns true.
+  // Sleeps until a publisher calls Ring, but at most `slice_ms` milliseconds. RingUnlessPausing does not end the sleep.
+  // Returns immediately if `ready()` returns true.
   template <typename Ready>
   void Pause(Ready ready, int slice_ms = layout::kSliceMs) {
     const std::uint32_t seen = LoadAcquire(&bell_->futex);
@@ -94,8 +94,8 @@ class BellOwner {
   void Says(layout::WaitsFor waits_for, std::int32_t table, std::int64_t ticket);
 
  private:
-  // Returns true if a publisher rings the bell shortly after the end of a slice, for a change that was published during
-  // the slice.
+  // Returns true if the bell was rung after `seen` was read, or is rung within kGraceMs milliseconds. A publisher may
+  // ring the bell shortly after the sleep has timed out.
   bool WasRung(std::uint32_t seen) const;
 
   layout::Bell* bell_;

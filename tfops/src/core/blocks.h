@@ -27,8 +27,8 @@ class Blocks {
       const std::int64_t end = std::min(total_, begin + block_);
       (*work_)(begin, end);
       if (done_.fetch_add(end - begin) + end - begin < total_) continue;
-      // A waiter that saw the old count is notified, because a waiter holds the lock from its check of the count until
-      // it sleeps.
+      // Without the lock, the notification could be lost. A waiter holds the lock from its check of the count until it
+      // sleeps.
       std::lock_guard<std::mutex> lock(mutex_);
       all_done_.notify_all();
     }

@@ -156,8 +156,8 @@ void ReadClaimWords(const RingView& ring, int table_index, const Ticket& ticket,
   words->word = LoadAcquire(ring.word(table_index, number));  // SYNC deduplicated, plan, keys-answered: load
   words->earlier_open = EarlierIsOpen(ring, table_index, number);
   if (words->word != layout::kPlanned) return;
-  // If the worker revokes the plan and makes a new plan, the CAS from PLANNED to CLAIMED fails, or claims the new plan
-  // if both plans have the same base. All fields except base, status and need are read after the CAS.
+  // The worker may now revoke the plan and make a new plan. The CAS from PLANNED to CLAIMED then fails, or claims the
+  // new plan if both plans have the same base. All fields except base, status and need are read after the CAS.
   const layout::Part& part = PartView(ring, ticket.record(), table_index).shared();
   words->base = LoadAcquire(&part.base);
   words->status = LoadAcquire(&part.status);

@@ -29,7 +29,7 @@ struct CrcTables {
   std::uint32_t after[kLanes][256];
 };
 
-// Extends the CRC `before` of earlier bytes: returns the CRC of the earlier bytes followed by `bytes`.
+// Returns the CRC of earlier bytes followed by `bytes`. `before` is the CRC of the earlier bytes.
 template <std::uint32_t kPolynomial>
 std::uint32_t CrcByTables(const void* bytes, std::size_t count, std::uint32_t before) {
   static const CrcTables tables(kPolynomial);

@@ -101,8 +101,8 @@ std::int64_t CycleIds::Unused() const {
   return unused;
 }
 
-// Frees the ids that no later cycle can need, even after another Drop. Drop removes only batches after the last used
-// batch or after an open batch.
+// Frees the ids that no later cycle can need, whether or not Drop is called again. Drop removes only batches after the
+// last used batch or after an open batch.
 void CycleIds::Forget(std::int64_t open) {
   while (!counted_.empty() && counted_.front().last <= used_) counted_.pop_front();
   for (Cycle& cycle : cycles_) {

@@ -1,5 +1,5 @@
-// Access of this process to rows on disk. The disk worker reads and writes the row files. This process accesses rows on
-// disk in a buffer of the table's segment.
+// Requests of this process to read and write rows on disk. Only the disk worker accesses the row files. The disk worker
+// exchanges the rows with this process in a buffer of the table's segment.
 #ifndef ASCPIPE_CORE_DISK_READS_H_
 #define ASCPIPE_CORE_DISK_READS_H_
 
@@ -16,8 +16,8 @@ struct DiskPlace {
   std::uint32_t generation;
 };
 
-// Only one owner at a time may use a DiskReads. The disk worker also finishes requests for which the owner no longer
-// waits. The next owner must wait until IsIdle returns true.
+// Only one owner at a time may use a DiskReads. If the owner stops waiting, the disk worker still finishes the
+// requests. Therefore the next owner must wait until IsIdle returns true.
 class DiskReads {
  public:
   // `header` is the header of a table with rows on disk.

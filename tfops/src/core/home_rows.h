@@ -20,7 +20,7 @@ struct HomeRows {
 constexpr int kMaxHandledTable = 254;
 
 // Maximum number of rows of an expansion table. The limit ensures that the code of a row plus kSlotFrozen is not
-// negative. In an expansion table, which has no slots, only codes of padding keys are not negative.
+// negative. Without kSlotFrozen, all codes are negative, because an expansion table has no slots.
 constexpr std::int32_t kMaxExpansionRows = 1000000000;
 static_assert(layout::kSlotHome - (kMaxExpansionRows - 1) + layout::kSlotFrozen >= 0, "frozen codes look like others");
 

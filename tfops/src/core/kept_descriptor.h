@@ -4,8 +4,8 @@
 
 namespace ascpipe {
 
-// A child process that outlives this process would keep the shared memory of inherited descriptors allocated. Therefore
-// the fork handler closes the descriptors in a forked child, and the kernel closes the descriptors on exec.
+// If a child process inherited the descriptors and outlived this process, the shared memory would stay allocated.
+// Therefore the fork handler closes the descriptors in a forked child, and the kernel closes the descriptors on exec.
 class KeptDescriptor {
  public:
   // Duplicates `fd`; the caller still owns `fd`.

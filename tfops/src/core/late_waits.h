@@ -17,7 +17,7 @@ char ProcessState(int pid);
 // Writes a line to stderr unless the write would block, because a blocked reader of stderr must not delay training.
 void SayLine(const std::string& line);
 
-// Returns advice about a wait, which follows a sentence, or an empty text.
+// Returns advice to append to a message about a wait, or an empty text.
 const char* AdviceOn(layout::WaitsFor waits_for);
 
 class LateWaits {
@@ -43,8 +43,8 @@ class LateWaits {
       : session_(session), supervisor_pid_(supervisor_pid), wait_timeout_s_(wait_timeout_s), limits_(limits) {}
 
   // Returns true if it is time to write a line about the wait that began at `began_ns`. Call IsDue at least once per
-  // second, even while no wait is pending. A gap of more than two seconds between calls means that this process was
-  // stopped, and does not count as waiting.
+  // second, even while no wait is pending. If more than two seconds pass between two calls, IsDue assumes that this
+  // process was stopped, and does not count the time as waiting.
   bool IsDue(std::int64_t began_ns, layout::WaitsFor waits_for, std::int64_t now_ns);
   // Returns the line about a wait.
   std::string Line(const Told& wait, std::int64_t now_ns) const;

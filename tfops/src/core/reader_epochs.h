@@ -1,4 +1,4 @@
-// Epochs of the threads that read rows of a table in place. docs/internals/adr/0045 explains the epochs.
+// Epoch-based reclamation: epochs of the threads that read rows of a table in place (docs/internals/adr/0045).
 #ifndef ASCPIPE_CORE_READER_EPOCHS_H_
 #define ASCPIPE_CORE_READER_EPOCHS_H_
 

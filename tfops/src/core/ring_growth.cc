@@ -13,8 +13,8 @@ namespace ascpipe {
 
 namespace {
 
-// Number of frames from which a ring waits for free space instead of growing beyond `rings_ample`. With fewer frames,
-// workers would wait for batches. With as many frames as the look-ahead, large batches could use up the memory budget.
+// A ring with at least this many frames waits for free space instead of growing beyond `rings_ample`. With a lower
+// limit, workers would wait for batches. With the look-ahead as the limit, large batches could use up the budget.
 constexpr std::int64_t kFramesOfLargeBatches = 8;
 
 constexpr std::int64_t kSlice = std::int64_t{64} << 20;  // about 10 ms; a stop is checked after each slice

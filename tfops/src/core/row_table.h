@@ -50,7 +50,7 @@ class RowTable {
   std::int64_t key_count() const { return header().key_count; }
   std::int64_t row_count() const { return header().key_count - header().deleted; }
 
-  // Tables that are looked up one after another.
+  // Tables in the order in which LookUp searches them.
   struct Stack {
     const RowTable* const* first;
     std::size_t count;

@@ -1,4 +1,4 @@
-// Sums the gradient of a lookup. The gradient rows of each distinct id are added in the order of the input.
+// Sums the gradients of a lookup per distinct id, in the order of the input.
 #ifndef ASCPIPE_CORE_SEGMENT_SUM_H_
 #define ASCPIPE_CORE_SEGMENT_SUM_H_
 

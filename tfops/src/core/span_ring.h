@@ -14,7 +14,7 @@
 
 namespace ascpipe {
 
-// Returns the time for spans, from the same clock as TensorFlow's traces.
+// Returns the current time from the clock that TensorFlow's traces use.
 std::int64_t NanosecondsSince1970();
 
 // Mapped file of spans of `span_bytes` bytes each.

@@ -39,7 +39,7 @@ class TableFile : public RowTable {
   // Returns DATA_LOSS for a damaged file, and FAILED_PRECONDITION for a file with an unexpected seal or version.
   static CoreStatus Open(const std::string& path, std::uint32_t seal, const Share& share,
                          std::unique_ptr<TableFile>* file);
-  // Opens a part of the file `fd`. The file must not end before the part. The caller keeps ownership of `fd`. `path` is
+  // Opens a part of the file `fd`. The file must contain the whole part. The caller keeps ownership of `fd`. `path` is
   // only for errors.
   static CoreStatus OpenPart(const std::string& path, int fd, const Part& part, const Share& share,
                              std::unique_ptr<TableFile>* file);

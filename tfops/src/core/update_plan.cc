@@ -5,7 +5,7 @@ namespace ascpipe {
 namespace {
 
 // Appends updates to the plan, beginning with updates[next]. A delta must be based on the version that precedes it; for
-// the first update, this version is `id`. At a delta with another base, Follow sets plan->refused to the index of the
+// the first update, this version is `id`. If a delta has another base, Follow sets plan->refused to the index of the
 // delta and returns.
 void Follow(const std::vector<UpdateInfo>& updates, std::size_t next, std::string id, UpdatePlan* plan) {
   for (; next < updates.size(); ++next) {

@@ -11,7 +11,7 @@
 
 namespace ascpipe {
 
-// Identifies the served version of a table.
+// Identifies a served version of the tables.
 struct ServedAt {
   std::int64_t sequence = 0;  // sequence of the last update that was applied or found to be older; 0: none
   std::int64_t step = -1;

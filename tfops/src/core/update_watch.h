@@ -1,4 +1,4 @@
-// Watch of a directory with updates: a thread that applies new updates to the tables of a served model.
+// Thread that watches a directory, and applies new updates in the directory to the tables of a served model.
 #ifndef ASCPIPE_CORE_UPDATE_WATCH_H_
 #define ASCPIPE_CORE_UPDATE_WATCH_H_
 
@@ -19,7 +19,7 @@
 
 namespace ascpipe {
 
-// Rows of a model's tables after the same step. A ServedVersion is immutable after it is published.
+// Rows of all tables of a model, all after the same step. A ServedVersion is immutable after it is published.
 struct ServedVersion {
   ServedAt at;
   std::map<std::string, LayeredRows> tables;
@@ -64,8 +64,8 @@ class UpdateWatch {
       return inode == other.inode && bytes == other.bytes && changed_ns == other.changed_ns;
     }
   };
-  // An update in the directory that can be read. The file of an update is not kept open, because a directory may
-  // contain more files than a process can open.
+  // A readable update in the directory. The file of an update is not kept open, because a directory may contain more
+  // files than a process can open.
   struct Seen {
     std::string name;
     Stamp stamp;

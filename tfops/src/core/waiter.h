@@ -30,8 +30,8 @@ class Wait {
   // The waiter calls Left when the wait is over, after success or an error. The waiter polls no other wait during a
   // call of Left.
   virtual void Left() {}
-  // Finish is called once, after Left. The waiter thread calls Finish; after Stop, the thread that calls Add does.
-  // `status` is the status of Poll, or the reason for aborting the wait.
+  // Finish is called once, after Left. The waiter thread calls Finish. After Stop, Add calls Finish. `status` is the
+  // status of Poll, or the reason for aborting the wait.
   virtual void Finish(const CoreStatus& status) = 0;
 
   // Cancels the wait. Any thread may call Cancel when the step is cancelled.
@@ -68,8 +68,8 @@ class Waiter {
 
   // Adds a wait. Add is thread-safe. After Stop, Add finishes the wait immediately with CANCELLED.
   void Add(std::shared_ptr<Wait> wait);
-  // Polls a wait that was not added, unless other waits are pending. Returns true and sets *status, without a call of
-  // Finish, if the wait is over. If TryAtOnce returns false, the caller must add the wait. TryAtOnce is thread-safe.
+  // Polls a wait before it is added, unless other waits are pending. If the wait is over, returns true and sets *status
+  // without calling Finish. If TryAtOnce returns false, the caller must add the wait. TryAtOnce is thread-safe.
   bool TryAtOnce(Wait* wait, CoreStatus* status);
   // Wakes the waiter thread, so that it polls again after a change within this process.
   void Wake() const { Ring(session_.bells + layout::kBellTrainer); }
@@ -85,9 +85,9 @@ class Waiter {
  private:
   void Run();
   bool Round();
-  // Sleeps for at most one slice if there is no wait. An idle thread does not sleep on the bell, so that publishers do
-  // not wake the thread unnecessarily. Returns true if there was no wait. If IsIdle returns true, the thread checks the
-  // session before it polls the next wait.
+  // If there is no wait, sleeps for at most one slice and returns true. An idle thread does not sleep on the bell, so
+  // that publishers do not wake the thread unnecessarily. If IsIdle returns true, the thread checks the session before
+  // it polls the next wait.
   bool IsIdle();
   bool TakeNew();
   std::int64_t TimeoutNs() const { return static_cast<std::int64_t>(settings_.wait_timeout_s * 1e9); }

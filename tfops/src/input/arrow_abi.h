@@ -1,5 +1,5 @@
 // Structs of the Arrow C data interface (https://arrow.apache.org/docs/format/CDataInterface.html). The layout of the
-// structs never changes. pyarrow exports decoded row groups in the structs of the Arrow C data interface.
+// structs never changes. pyarrow exports decoded row groups in these structs.
 #ifndef ASCPIPE_INPUT_ARROW_ABI_H_
 #define ASCPIPE_INPUT_ARROW_ABI_H_
 

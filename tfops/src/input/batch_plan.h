@@ -63,7 +63,7 @@ class BatchPlan {
 
  private:
   std::int64_t full() const { return of_.batch_size * of_.ranks; }
-  // Returns true if the last full global batch gives up records, so that one more batch has a record per rank.
+  // Returns true if the last full global batch of `left` records leaves `ranks` records for one more batch.
   bool LeavesRecords(std::int64_t left) const;
 
   BatchPlanArguments of_;

@@ -163,7 +163,7 @@ ASC_EXPORT int asc_data_index_step(RecordIndexWriter* writer, std::int64_t bytes
   return Answer(status, err, err_bytes);
 }
 
-// Frees a writer. Removes the index if the index is not complete.
+// Frees a writer. Removes the temporary file if the index is not complete.
 ASC_EXPORT void asc_data_index_end(RecordIndexWriter* writer) { delete writer; }
 
 ASC_EXPORT int asc_data_index_open(const char* path, const FileStamp* data, const RecordFormat* format,

@@ -42,7 +42,7 @@ struct CsvHandle {
 }  // namespace
 
 // Creates a parser. `selects` is 1 if records may have fields without a column. `loses_signs` is 1 to parse hexadecimal
-// numbers as TensorFlow 1.15. `na_value` is NUL-terminated.
+// numbers like TensorFlow 1.15. `na_value` is NUL-terminated.
 ASC_EXPORT int asc_data_csv_new(const RecordFormat* format, const char* na_value, int selects, int loses_signs,
                                 const CsvColumnArguments* columns, std::int64_t count, CsvHandle** handle, char* err,
                                 int err_bytes) {
@@ -64,9 +64,9 @@ ASC_EXPORT int asc_data_csv_new(const RecordFormat* format, const char* na_value
 
 ASC_EXPORT void asc_data_csv_free(CsvHandle* handle) { delete handle; }
 
-// Parses `count` records into one array of `count` elements per column. The elements are int32, int64, float, double,
-// ByteRange or int64. Strings are valid until the next call. Returns the number of valid records before the first
-// invalid record. `err` receives the error of the first invalid record.
+// Parses `count` records into one array of `count` elements per column. CsvType (input/csv_parser.h) explains the types
+// of the elements. Strings are valid until the next call. Returns the number of valid records before the first invalid
+// record. `err` receives the error of the first invalid record.
 ASC_EXPORT std::int64_t asc_data_csv_parse(CsvHandle* handle, const ByteRange* records, std::int64_t count,
                                            void* const* arrays, char* err, int err_bytes) {
   handle->values.arrays.assign(arrays, arrays + handle->parser->columns().size());

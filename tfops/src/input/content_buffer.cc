@@ -64,7 +64,7 @@ CoreStatus ContentBuffer::Fill(std::size_t count) {
   return CoreStatus();
 }
 
-// Makes room for `count` bytes at the position. A part of the buffer into which no bytes were read occupies no memory.
+// Makes room for `count` bytes at the position. Parts of the buffer that were never written occupy no memory.
 CoreStatus ContentBuffer::Reserve(std::size_t count) {
   if (count <= capacity_) {
     if (begin_ > 0) std::memmove(buffer_.get(), buffer_.get() + begin_, available());

@@ -14,7 +14,7 @@
 
 namespace ascpipe {
 
-// The size of the buffer is 1 MiB, or the size of the largest record. A plain file whose content is kept in memory
+// The size of the buffer is 1 MiB, or larger if a record does not fit. A plain file whose content is kept in memory
 // (Keep) needs no buffer. Only one thread at a time may use a ContentBuffer.
 class ContentBuffer {
  public:
@@ -49,7 +49,7 @@ class ContentBuffer {
   // CheckUnchanged.
   void Keep(const char* content);
 
-  // Fetches the bytes at a position of a kept file into the cache of the processor.
+  // Prefetches the bytes at a position of a kept file.
   void Prefetch(std::int64_t offset) const {
     if (kept_ != nullptr && offset >= 0 && offset < file_->stamp().bytes) __builtin_prefetch(kept_ + offset);
   }

@@ -28,7 +28,7 @@ bool ParseHex(ByteRange text, std::int64_t* value);
 // than kMostFloatBytes bytes. A blank text is parsed as 0. Subnormal floats become zero, because TensorFlow's threads
 // flush subnormal numbers. Subnormal doubles are kept, because TensorFlow computes doubles with integers.
 //
-// If `loses_signs` is true, a negative hexadecimal number with more bits than the type becomes positive.
+// If `loses_signs` is true, a negative hexadecimal number with more bits than the significand becomes positive.
 constexpr std::size_t kMostFloatBytes = 31;
 bool ParseFloat(ByteRange text, bool loses_signs, float* value);
 bool ParseDouble(ByteRange text, bool loses_signs, double* value);
@@ -84,8 +84,7 @@ struct ShortDecimal {
   bool is_negative;
 };
 
-// Reads at most 19 digits and a small exponent. A number with more digits or a larger exponent does not have the short
-// form.
+// Reads at most 19 digits and a small exponent. Returns null for a number with more digits or a larger exponent.
 inline const char* ReadShortDecimal(const char* at, const char* end, ShortDecimal* decimal) {
   constexpr int kMostDigits = 19;
   const char* const begin = at;

@@ -34,8 +34,8 @@ struct CsvOptions {
   std::string na_value;  // a field with this text has no value, like an empty field
   // True if records may have fields without a column, and false if column i is field i.
   bool selects = false;
-  // True if negative hexadecimal numbers with more bits than their float type become positive, as in the
-  // double-conversion library of TensorFlow 1.15.
+  // True if a negative hexadecimal number becomes positive when it has more bits than the significand of its type, as
+  // in the double-conversion library of TensorFlow 1.15.
   bool loses_signs = false;
   std::vector<CsvColumn> columns;  // in strictly ascending order of `field`
 };
@@ -47,7 +47,7 @@ struct CsvValues {
   std::deque<std::string> unescaped;  // strings with escaped quotes, after the quotes were unescaped
 };
 
-// Const methods may be called by several threads.
+// Const methods are thread-safe.
 class CsvParser {
  public:
   // Returns kE332 if the options are invalid.

@@ -19,7 +19,7 @@ struct FileStamp {
 };
 
 // The file is read by pread and never mapped into memory. If the file is truncated, Read returns E331; an access to
-// mapped memory would raise SIGBUS. Const methods may be called by several threads.
+// mapped memory would raise SIGBUS. Const methods are thread-safe.
 class DataFile {
  public:
   // Opens a regular file. Returns an error if `path` is not a regular file.

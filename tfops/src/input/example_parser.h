@@ -2,8 +2,8 @@
 //
 // TensorFlow's own writers produce the common form: each feature occurs once, lists of numbers are packed, and there
 // are no unknown fields. The parser reports a record that does not have the common form as unusual, without a reason.
-// TensorFlow's parser parses a batch with an unusual record again. Therefore the values of unusual records and the
-// errors of invalid records are the same as in TensorFlow.
+// If a batch contains an unusual record, TensorFlow's parser parses the whole batch again. Therefore the values of
+// unusual records and the errors of invalid records are the same as in TensorFlow.
 #ifndef ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 #define ASCPIPE_INPUT_EXAMPLE_PARSER_H_
 

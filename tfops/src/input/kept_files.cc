@@ -62,8 +62,8 @@ const char* KeptFiles::Find(std::size_t file, const DataFile& data, std::int64_t
   return kept->content.load(std::memory_order_acquire);
 }
 
-// If a file cannot be kept, Keep is not called for the file again. If a file is not kept, the caller reads each record
-// from the file, and returns an error if a read fails.
+// Reads a file into memory. If Keep fails, it is not called for the file again, and the caller reads each record from
+// the file. The caller then reports errors of reads.
 void KeptFiles::Keep(const DataFile& data, Kept* kept) const {
   const std::int64_t bytes = data.stamp().bytes;
   kept->is_refused = true;

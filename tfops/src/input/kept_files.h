@@ -16,8 +16,7 @@
 namespace ascpipe {
 
 // A shuffled batch needs a system call for nearly every record, and a call takes longer than copying the record.
-// Therefore a file is read into memory once, by large reads, if there is enough memory. Methods may be called by
-// several threads.
+// Therefore a file is read into memory once, by large reads, if there is enough memory. The class is thread-safe.
 class KeptFiles {
  public:
   // Maximum size of all files that the process keeps.
@@ -31,8 +30,8 @@ class KeptFiles {
   // Returns the content of a plain file. The content is valid as long as the KeptFiles object exists. Returns null if
   // the file is not kept. All calls for a file must pass `data` with the same stamp. `reads` is the number of system
   // calls that the caller needs now if the file is not kept. Find adds up the `reads` of each file. Find keeps a file
-  // in memory when the previous reads of the file have taken longer than one read of the whole file takes. Find never
-  // waits for another thread.
+  // in memory as soon as one read of the whole file would have been faster than these reads. Find never waits for
+  // another thread.
   const char* Find(std::size_t file, const DataFile& data, std::int64_t reads);
 
  private:

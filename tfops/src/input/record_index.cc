@@ -248,7 +248,7 @@ CoreStatus RecordIndex::ReadAll(const FileStamp& data) {
   IndexHeader header;
   const CoreStatus readable = ReadHeader(data, &header);
   if (!readable.ok()) return readable;
-  // Each record has at least one byte in addition to its frame, so the numbers below cannot overflow.
+  // A TFRecord has at least the bytes of its frame, and a text record at least one byte, so no number below overflows.
   const std::int64_t content = ContentOf(header);
   const bool is_possible = header.records >= 0 && header.records <= content / std::max<std::int64_t>(frame_bytes_, 1) &&
                            header.begin >= 0 && header.begin <= content;

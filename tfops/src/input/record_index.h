@@ -98,7 +98,7 @@ class RecordIndexWriter {
   std::int64_t written_ = 0;  // number of written blocks
 };
 
-// An open index. Methods may be called by several threads.
+// An open index. The class is thread-safe.
 class RecordIndex {
  public:
   // Opens the index of a data file, and checks the whole index. Returns kE333 if the index is damaged. Also returns

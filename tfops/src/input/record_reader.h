@@ -64,7 +64,7 @@ class RecordReader {
   // Reads from `content` instead of the plain file. `content` must contain all bytes of the file as long as the reader
   // exists. After Keep, ReadAt returns data in `content`.
   void Keep(const char* content) { content_.Keep(content); }
-  // Fetches the beginning of a record of a kept file into the cache of the processor. `place` may be invalid.
+  // Prefetches the beginning of a record of a kept file. `place` may be invalid.
   void Prefetch(const RecordPlace& place) const { content_.Prefetch(place.offset); }
 
   const DataFile& file() const { return content_.file(); }

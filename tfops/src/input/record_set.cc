@@ -22,8 +22,8 @@ std::int64_t EndOfSpan(const std::vector<RecordPlace>& places, std::size_t first
   return end;
 }
 
-// Returns the number of reads that fetch the records, or 0 if most reads fetch several records. `places` has ascending
-// offsets.
+// Returns the number of reads that fetch the records, or 0 if a read fetches at least two records on average. `places`
+// has ascending offsets.
 std::int64_t SparseReads(const std::vector<RecordPlace>& places) {
   std::int64_t reads = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -34,7 +34,7 @@ std::int64_t SparseReads(const std::vector<RecordPlace>& places) {
 }
 
 constexpr std::size_t kIsKept = static_cast<std::size_t>(-1);
-constexpr std::size_t kRecordsAhead = 4;  // distance of the record that is fetched into the cache of the processor
+constexpr std::size_t kRecordsAhead = 4;  // prefetch distance in records
 
 }  // namespace
 

@@ -16,8 +16,7 @@
 
 namespace ascpipe {
 
-// Records are numbered consecutively over all files, in the order of the files. Const methods may be called by several
-// threads.
+// Records are numbered consecutively over all files, in the order of the files. Const methods are thread-safe.
 class RecordSet {
  public:
   // A file, the path of its index, and its format.

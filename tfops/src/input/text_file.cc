@@ -13,7 +13,7 @@ bool IsZlibHeader(unsigned first, unsigned second) {
   return (first & 0x0f) == 8 && first >> 4 <= 7 && (first << 8 | second) % 31 == 0;
 }
 
-// A plain text may begin with the two bytes of a ZLIB header, for example "80", but cannot be decompressed.
+// A plain text may begin with the two bytes of a ZLIB header, for example "80". Therefore decompression is tried.
 CoreStatus DetectCompression(const std::string& path, Compression* compression) {
   *compression = Compression::kNone;
   std::unique_ptr<DataFile> file;

@@ -18,7 +18,7 @@ constexpr std::int64_t kMostTextRecordBytes = std::int64_t{1} << 26;  // includi
 
 // The records equal the records of tf.data.experimental.CsvDataset (input/record_end.h), without their line ends. A
 // RecordPlace includes the line end. Bytes are not decoded. The reader does not check the fields of a record; the
-// parser of the fields does. An empty file may lack a header, unlike with CsvDataset.
+// parser of the fields does. An empty file without a header is valid, but CsvDataset rejects it.
 class TextFile final : public RecordReader {
  public:
   // Opens a file, and skips its header. With kDetect, the first bytes of the file determine the compression.
