@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     interruptible = contextlib.contextmanager
 else:
     def interruptible(function: Callable[..., Iterator[Any]]) -> Callable[..., _Block]:
-        """Decorate a function like ``contextlib.contextmanager``, but run its clean-up after each interrupt."""
+        """Decorate a function like ``contextlib.contextmanager``. The function cleans up after every interrupt."""
         begin = contextlib.contextmanager(function)
 
         @functools.wraps(function)

@@ -20,7 +20,7 @@ _NO_ROWS = ("tf.train.init_from_checkpoint() sets only initializers of variables
 
 @patches.INIT_FROM_CHECKPOINT.by
 def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Set the initializers of variables. In an Estimator, also register the table rows to load later.
+    """Set the initializers of variables. In an Estimator, also register the tables whose rows are loaded later.
 
     Raises:
         ColumnError: the map contains a variable with a table, and the function is called outside an Estimator. An
@@ -52,8 +52,8 @@ def _init_from_checkpoint(path: Any, assignment_map: Mapping[str, Any]) -> None:
 
 
 def _require_no_rows(state: GraphState, path: Any, assignment_map: Mapping[str, Any]) -> None:
-    """Find tables in a checkpoint that would not be loaded. Raise ``SaverError`` if ``assignment_map`` contains a
-    scope; otherwise, log a warning.
+    """Check whether a checkpoint contains tables that would not be loaded. For such tables, raise ``SaverError`` if
+    ``assignment_map`` contains a scope; otherwise, log a warning.
     """
     tables = warm_starting.left_out(state, path)
     if not tables:
@@ -70,8 +70,8 @@ def _require_no_rows(state: GraphState, path: Any, assignment_map: Mapping[str, 
 
 
 def _name_in_checkpoint(source: str, target: Any, name: str, variable: Optional[tf.Variable] = None) -> Optional[str]:
-    """Return the name that an entry of the map assigns to a variable in the checkpoint. Return None if the entry does
-    not name the variable.
+    """Return the name that a variable has in the checkpoint according to an entry of ``assignment_map``. Return None if
+    the entry does not name the variable.
 
     Args:
         source: a name in the checkpoint, or a scope with a slash at the end.

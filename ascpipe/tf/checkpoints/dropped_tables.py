@@ -26,8 +26,7 @@ class _Dropped:
 
 
 def note(pipeline: Pipeline, prefix: str, tables: Sequence[str]) -> None:
-    """Record which tables of the checkpoint that was restored last the program does not have. Log a warning if there
-    are any.
+    """Record the tables of the last restored checkpoint that the program does not have. Log a warning if there are any.
     """
     dropped = _Dropped.of(pipeline)
     dropped.prefix = os.path.abspath(prefix)

@@ -317,7 +317,7 @@ def _fill_rows(pipeline: Pipeline, at: TableState, load: Load) -> Optional[np.nd
 
 
 def _policies(at: TableState, spec: TableSpec) -> Tuple[int, bool, int]:
-    """Return the access threshold of a loaded table, whether the table counts occurrences, and its time.
+    """Return the access threshold of a loaded table, whether occurrences are counted, and the greatest timestamp.
 
     The threshold and ``counting`` are the saved values if the checkpoint and the program use admission. Otherwise, they
     are the values of the program.

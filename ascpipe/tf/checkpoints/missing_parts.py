@@ -1,5 +1,5 @@
-"""Advice for error messages about tables that a checkpoint does not contain, or contains with other slots or another
-dimension.
+"""Advice for error messages about tables that are missing in a checkpoint, or whose slots or dimension differ from the
+checkpoint.
 """
 import functools
 import shlex
@@ -58,8 +58,7 @@ def advise_import(prefix: str, spec: TableSpec, shape: TableShape, slots: Collec
 
 
 def advice_for(state: GraphState, graph: tf.Graph, prefix: str) -> Advice:
-    """Return the function that returns the advice: ``advise_allow_missing``, or a different function in an Estimator or
-    managed session.
+    """Return ``advise_allow_missing``, or a function with different advice in an Estimator or managed session.
 
     Estimators and managed sessions finalize the graph before a restore, and cannot pass ``allow_missing``.
     """

@@ -93,8 +93,8 @@ def _starts(pipeline: Pipeline, saved: Position, rings: Dict[str, int]) -> List[
 
 
 def _meet(pipeline: Pipeline, awaited: str, mine: str, prefix: str) -> bool:
-    """Return whether the event ``awaited`` was recorded for a checkpoint. Record the event ``mine`` if ``awaited`` was
-    not recorded.
+    """Return whether the event ``awaited`` was recorded for a checkpoint, and delete this record. If there is no such
+    record, record the event ``mine``.
     """
     place = os.path.abspath(prefix)
     if (awaited, place) in pipeline.restores:

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 def note(daemon: str, prefix: str, seconds: float) -> None:
-    """Record a checkpoint that is complete now. Size and kind are unknown if its records cannot be read.
+    """Record a newly completed checkpoint. If the files of the checkpoint cannot be read, omit its size and kind.
 
     Args:
         daemon: name of the daemon.

@@ -92,10 +92,9 @@ def require_place_of_saves(graph: tf.Graph, save_path: str) -> None:
 
 @patches.SUPERVISOR_INIT.by
 def _make_supervisor(self: Any, *arguments: Any, **named: Any) -> None:
-    """Replacement for a Supervisor's constructor. The replacement first checks that checkpoints can be saved in the
-    Supervisor's directory.
+    """Replacement for a Supervisor's constructor that first checks whether checkpoints can be saved in the directory.
 
-    Otherwise, the error would be raised by the first save, ten minutes later in another thread.
+    Without this check, the first save would raise the error, ten minutes later in another thread.
     """
     plain = patches.SUPERVISOR_INIT.plain
     bound = inspect.signature(plain).bind(self, *arguments, **named)

@@ -282,13 +282,13 @@ def freeze(pipeline: Pipeline, held: Hold, known: Sequence[KnownTable],
 
 
 def note_saved(pipeline: Pipeline, name: str, tip: deltas.Tip) -> None:
-    """Record a save as the parent of later deltas with the name ``name``."""
+    """Record a save as the parent of later deltas. ``name`` is the key in ``Pipeline.tips``."""
     pipeline.tips[name] = tip
 
 
 def _is_saved(request: SaveRequest, writer: CheckpointWriter, tables: Dict[str, TableState], here: Position) -> bool:
-    """Return whether the checkpoint with the requested prefix is not to be replaced: nothing has changed since its save
-    or restore.
+    """Return True if a checkpoint with the requested prefix exists, and nothing has changed since it was saved or
+    restored. The save then keeps this checkpoint.
     """
     if dropped_tables.keep(request.pipeline, writer.prefix, here):
         return True

@@ -179,7 +179,7 @@ class _Column:
 
 
 def _unnamed_file(folder: str) -> BinaryIO:
-    """Return a new file in ``folder`` that has no name any more.
+    """Create a file in ``folder``, delete its name, and return the open file.
 
     ``tempfile.TemporaryFile`` closes the file twice if Ctrl-C interrupts it. Here, no function of Python has the
     descriptor.

@@ -61,7 +61,7 @@ def require_no_saved_model(prefix: str, writes_checkpoint_files: bool) -> None:
 
 
 def build(saver: tf.compat.v1.train.Saver, plain_build: Callable[[], None]) -> None:
-    """Build a saver of a graph that may have only tables, and whose variables may be created later.
+    """Build a saver. The graph may have only tables, and may get variables later.
 
     A saver without variables saves and restores a mark, so that TensorFlow's files exist as usual. A second build
     includes variables that were created after the first build.
@@ -201,7 +201,7 @@ def _variables(state: Optional[GraphState]) -> List[str]:
 
 
 class _Mark(saveable_object.SaveableObject):
-    """Saveable object for the placeholder tensor MARK."""
+    """Saveable object for the mark, a tensor with the name ``MARK``."""
 
     def __init__(self, number: tf.Tensor) -> None:
         super().__init__(number, [saveable_object.SaveSpec(number, "", MARK)], MARK)

@@ -160,8 +160,8 @@ def begin_tables(state: GraphState, path: Any, sources: Dict[str, Tuple[str, boo
 
 
 def left_out(state: GraphState, path: Any) -> List[str]:
-    """Return a graph's tables that a checkpoint contains but no warm start loads. Tables of feature columns are
-    omitted.
+    """Return the names of the graph's tables that are in a checkpoint, but are not loaded by a warm start. Tables of
+    feature columns are omitted.
 
     Args:
         path: a checkpoint, or a directory with checkpoints, of which the newest is used.

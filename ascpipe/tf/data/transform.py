@@ -117,8 +117,7 @@ def _dense_shape(name: str, value: Any) -> Tuple[int, ...]:
 
 
 def check_outputs(found: Mapping[str, Output], expected: Mapping[str, Output]) -> None:
-    """Check that a function has returned features with the names, types and shapes that it returned for the first
-    batch.
+    """Check that returned features have the same names, types and shapes as the features of the first batch.
 
     Raises:
         ValueError: a feature is missing or new, or has another type or shape.

@@ -278,8 +278,7 @@ def sizes_given(column: Any, name: str) -> Optional[TableSizes]:
 
 
 def requires_table(column: Any) -> bool:
-    """Return True if an embedding column was created by this module. A table must replace the variable of each column
-    of this module.
+    """Return True if a table must replace the variable of a column, because this module created the embedding column.
     """
     return isinstance(column, (TableEmbeddingColumn, TableSharedEmbeddingColumn))
 

@@ -190,8 +190,8 @@ class _Plan:
             yield
 
     def getter(self, getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Create a variable. The variable has 0 rows if a table replaces the variable. A variable scope calls this
-        getter.
+        """Create a variable, as the custom getter of a variable scope. If a table replaces the variable, create the
+        variable with 0 rows.
         """
         if name.rpartition("/")[2] != self.name or not self.has_table(name):
             return getter(name, *args, **kwargs)

@@ -16,7 +16,7 @@ def ops_feeding(tensors: Iterable[tf.Tensor], ends: Collection[str] = ()) -> Lis
 
 
 def ops_reached_by_gradients(tensors: Iterable[tf.Tensor]) -> List[tf.Operation]:
-    """Return the ops that gradients of tensors reach, without duplicates.
+    """Return the ops to which gradients flow from tensors, without duplicates.
 
     Ops at which the gradients end are included.
     """

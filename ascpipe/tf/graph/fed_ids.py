@@ -1,4 +1,4 @@
-"""Check that raises an error if a run feeds ids. A dataset submits the ids of a batch before the lookup step."""
+"""Check that raises an error if a run feeds ids, because the dataset has submitted the ids before the step."""
 from typing import Any, Dict, Iterable, List, Sequence
 
 import tensorflow as tf

@@ -49,7 +49,7 @@ class LookupRequest:
 
     @property
     def trains(self) -> bool:
-        """Return whether the returned rows may get a gradient. The rows of open lookups may get a gradient."""
+        """Return whether the rows of the lookup may get a gradient. Open lookups count as training lookups."""
         return self.is_grad and self.channel == TRAIN
 
     @property

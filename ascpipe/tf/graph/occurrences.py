@@ -109,7 +109,7 @@ def read_occurrences(state: GraphState) -> None:
 
 
 def _sums_not_applied(state: GraphState) -> List[tf.Operation]:
-    """Return the sums of gradients that no optimizer and no op of the program applies to a variable."""
+    """Return the ops of type ``SUM`` whose sums are not applied to a variable by an optimizer or by the program."""
     known = GradientState.of(state).given_sums
     return [op for graph in {table.variable.graph for table in state.tables.values()} for op in graph.get_operations()
             if sums_each_row(op) and op.name not in known and not op.name.startswith("ascpipe/")

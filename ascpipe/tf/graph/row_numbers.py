@@ -18,7 +18,7 @@ SUM = "AscLookupGrad"  #: type of the ops that sum the gradient of a table's loo
 
 
 def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return those inputs of an op whose row numbers the op copies to outputs."""
+    """Return the inputs from which an op copies row numbers to its outputs."""
     inputs = list(op.inputs)
     if op.type in _OF_FIRST_INPUT:
         return inputs[:1]
@@ -32,7 +32,7 @@ def inputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
 
 
 def outputs_with_numbers(op: tf.Operation) -> List[tf.Tensor]:
-    """Return those outputs of an op that contain row numbers copied from inputs."""
+    """Return the outputs to which an op copies row numbers from its inputs."""
     return list(op.outputs[:1] if op.type in _FIRST_OUTPUT else op.outputs)
 
 
@@ -55,8 +55,7 @@ def origins_of(numbers: tf.Tensor) -> List[tf.Tensor]:
 
 
 def slots_summed_by(numbers: tf.Tensor) -> Optional[tf.Tensor]:
-    """Return the slots of the op of type ``SUM`` that returned ``numbers``, or None if another op returned ``numbers``.
-    """
+    """Return the slots of the op that returned ``numbers``, or None if this op is not of type ``SUM``."""
     return numbers.op.inputs[0] if numbers.op.type == SUM and numbers.value_index == 1 else None
 
 

@@ -53,7 +53,7 @@ def note_restore(state: GraphState) -> None:
 
 
 def replaced(state: GraphState) -> Set[str]:
-    """Return the names of the tables that another graph has initialized since the graph of ``state`` did."""
+    """Return the names of tables that this graph has initialized, and that another graph has initialized later."""
     return internals.stored_on(state, "replaced_rows", set)
 
 

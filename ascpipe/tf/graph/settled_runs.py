@@ -1,4 +1,4 @@
-"""Runs of sessions that have passed all checks, and that need no checks any more.
+"""Record of session runs that have passed all checks and are not checked again.
 
 A training loop repeats the same run. In a small step, the checks of a run take longer than most ops, so the same run is
 checked only once.
@@ -21,7 +21,7 @@ Run = Tuple[Any, ...]
 
 
 class _OfSession:
-    """What a session knows of settled runs.
+    """Record of settled runs for one session. An attribute of the session stores this object.
 
     Attributes:
         process: the ``Process`` of these runs, or None.
@@ -34,7 +34,7 @@ class _OfSession:
 
 
 def run_of(graph: tf.Graph, arguments: Sequence[Any]) -> Run:
-    """Return what the checks of a run depend on. Each added op changes the version of a graph.
+    """Return the values on which the checks of a run depend. Each added op changes the version of a graph.
 
     This function is called for each step, so it is one loop without further calls of Python functions.
 
@@ -55,7 +55,7 @@ def run_of(graph: tf.Graph, arguments: Sequence[Any]) -> Run:
 
 
 def is_settled(session: Any, arguments: Sequence[Any]) -> bool:
-    """Return whether the same run of the session was settled, and nothing has changed since.
+    """Return True if the same run of the session was settled before, and the graph and the ``Process`` are unchanged.
 
     Args:
         arguments: see ``run_of``.
@@ -65,7 +65,7 @@ def is_settled(session: Any, arguments: Sequence[Any]) -> bool:
 
 
 def settle(session: Any, state: GraphState, run: Run) -> None:
-    """Record that a run has passed all checks, and that the same run of the session will pass them."""
+    """Record that a run has passed all checks, so that the same run is not checked again."""
     settled = _settled(state)
     if len(settled) == _MOST_RUNS:
         settled.clear()

@@ -25,7 +25,7 @@ _Carried = Dict[int, FrozenSet[Tuple[int, int]]]
 
 
 class _UnknownError(Exception):
-    """A function of the dataset submits ids in a function that it calls, which is not examined."""
+    """Error for a dataset function that calls another function to submit ids. The called function is not examined."""
 
 
 def change_after_submission(datasets: DatasetGraph, stream: Stream, spec: FeatureSpec, ids: Ids) -> Optional[str]:
@@ -103,7 +103,7 @@ def _mapped(datasets: DatasetGraph, node: Node) -> _Carried:
 
 
 def _origin(nodes: FunctionNodes, reference: str) -> Union[int, Tuple[str, int]]:
-    """Return the number of the function argument, or the node and output, whose values a reference has."""
+    """Return the source of the values of a reference: the number of a function argument, or a node and output."""
     argument = nodes.argument(reference)
     if argument is not None:
         return argument

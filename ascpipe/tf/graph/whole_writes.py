@@ -1,6 +1,6 @@
-"""Check that raises an error if a run writes the variable of a table, or a slot variable, as a whole.
+"""Check that raises an error if a run overwrites the whole variable, or a whole slot variable, of a table.
 
-Such a write knows no keys. It sets only the rows that are on the device, and the row of another key if keys have moved.
+Such a write has no keys. It changes only rows on the device, and after a move of keys it changes rows of other keys.
 """
 from typing import Any, Dict, List, Sequence, Set, Tuple
 
@@ -75,7 +75,7 @@ def note_variables(state: GraphState) -> None:
 
 
 def refuse_whole_writes(graph: tf.Graph, arguments: Sequence[Any]) -> bool:
-    """Raise ``TableUseError`` if a run feeds the value of a table's variable, or initializes slot variables alone.
+    """Raise ``TableUseError`` if a run feeds the value of a table's variable, or initializes slots without the table.
 
     Return whether the run initializes variables of tables. Whether it may do so depends on the rows of that time.
 

@@ -53,7 +53,7 @@ class GraphModifierHook(tf.estimator.SessionRunHook):
 
 
 class _Slicer(tf.estimator.SessionRunHook):
-    """Hook whose ``begin`` selects ops to move, and writes a report to a folder of the working directory."""
+    """Base class of hooks that select ops to move, and write a report to a folder of the working directory."""
 
     _folder = ""
 

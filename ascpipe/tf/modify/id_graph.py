@@ -100,7 +100,7 @@ def _refusal_reason(op: tf.Operation) -> Optional[str]:
 
 def copy_into(tensors: Sequence[tf.Tensor], given: Mapping[str, tf.Tensor], scope: str, *,
               finds_tables: bool = False) -> List[tf.Tensor]:
-    """Copy the ops that compute the given tensors into the default graph, the body of a dataset's function.
+    """Copy ops into the default graph, which is the body of a dataset's function. The ops compute ``tensors``.
 
     The copies are placed in a separate function, which the default graph calls. If the copies were placed directly in
     the dataset's function, TensorFlow would add control dependencies to them, and would not recognize their branches
@@ -207,7 +207,7 @@ class _Copies:
             definition.node.add().CopyFrom(node)
 
     def connect(self, definition: tf.compat.v1.GraphDef) -> None:
-        """Connect the inputs of all nodes to the copies that equal ops share.
+        """Replace inputs from duplicate ops by the shared copies, in all nodes.
 
         Call this method after all ops are added. ``add`` cannot do this for all inputs, because an op in a branch is
         created before the Switch ops that it reads.
@@ -224,7 +224,7 @@ class _Copies:
 
 
 def _add_functions(definition: tf.compat.v1.GraphDef, graph: tf.Graph) -> None:
-    """Add the functions that the nodes of a graph definition call, directly or indirectly, to the definition."""
+    """Add to a graph definition all functions that its nodes call, directly or indirectly."""
     known: Set[str] = set()
     waiting = list(_called(definition.node))
     while waiting:

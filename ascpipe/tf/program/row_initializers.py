@@ -153,7 +153,7 @@ def how_to_start_with_rows() -> str:
 
 
 def _constant_row(initializer: Any, table_name: str, dim: int) -> Optional[np.ndarray]:
-    """Return the row of a constant initializer that specifies one value per element of a row, as float32[1, dim].
+    """Return the row of a constant initializer that has ``dim`` values, as float32[1, dim].
 
     Return None for other initializers.
     """

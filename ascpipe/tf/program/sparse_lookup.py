@@ -131,7 +131,7 @@ def look_up(request: LookupRequest) -> tf.Tensor:
 
 
 def _waited_for(rows: tf.Tensor, newest: int) -> List[tf.Operation]:
-    """Return the control inputs of the ops that a lookup has created, which are the ops after number ``newest``."""
+    """Return the control inputs of the ops that a lookup has created. These ops have numbers above ``newest``."""
     found: List[tf.Operation] = []
     seen: Set[tf.Operation] = set()
     waiting = [rows.op]

@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 class RefusedError(Exception):
-    """Another rank has failed to execute a request of rank 0, or makes no progress with the request."""
+    """Error of a request of rank 0. Another rank has failed to execute the request, or makes no progress with it."""
 
     def __init__(self, rank: int, reason: str) -> None:
         super().__init__(rank, reason)
@@ -152,7 +152,7 @@ def asked(what: Dict[str, Any], *, changes: bool, about: str, limit_s: float) ->
 
 @interruptible
 def working(ranks: int) -> Iterator[None]:
-    """Within the block, count CPU time of this thread as progress with a request. Do nothing if ``ranks`` is 1."""
+    """Count CPU time of this thread in the block as progress with a request. Do nothing if ``ranks`` is 1."""
     if ranks == 1:
         yield
         return

@@ -86,7 +86,7 @@ def _connections() -> List[str]:
 
 
 def _system_call(thread: int) -> List[str]:
-    """Return the number of a thread's system call and the arguments, or a state such as "running"."""
+    """Return the number and arguments of a thread's current system call, or a state such as "running"."""
     try:
         with open("/proc/self/task/{}/syscall".format(thread)) as file:
             return file.read().split() or [""]

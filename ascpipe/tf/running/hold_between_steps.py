@@ -199,7 +199,7 @@ class Hold:
         native.call("asc_table_freeze", self._number, table, int(frozen))
 
     def saving(self, tables: Sequence[int], log_bytes: int) -> ContextManager[int]:
-        """Take a snapshot of tables (see ``frozen_tables``) for the block, whose value identifies the snapshot."""
+        """Context manager that takes a snapshot of tables (see ``frozen_tables``), and yields the snapshot's number."""
         return native.acquired("asc_save_begin", self._number, len(tables), (ctypes.c_int * len(tables))(*tables),
                                log_bytes, release=functools.partial(native.call, "asc_save_end"), what="a save")
 

@@ -140,7 +140,7 @@ class NativePipeline:
         call("asc_pipeline_set_ranks", rank, size, library.encode(), *(text.encode() for text in alike), *spans)
 
     def record_reading(self, rank: int, size: int, spans: Piece) -> None:
-        """Between ``start`` and ``stop``, write a span to a file for each batch that this process reads."""
+        """Write a span to a file for each batch that this process reads between ``start`` and ``stop``."""
         call("asc_pipeline_record_reading", rank, size, *spans)
 
     def add_local_stream(self, stream: StreamShape, ring: int, segment: Piece) -> None:
@@ -205,7 +205,7 @@ def number(name: str, *arguments: Any) -> int:
 
 @interruptible
 def acquired(name: str, *arguments: Any, release: Callable[[Any], object], what: str) -> Iterator[int]:
-    """Call a function like ``number``, and release the object with this number after the block.
+    """Context manager that calls a function as ``number`` does, yields the number, and finally releases the object.
 
     The library writes the number when it creates the object, and resets it when it releases the object. ``call`` itself
     may be interrupted by Ctrl-C before or after that.

@@ -53,7 +53,7 @@ class Process:
 
     @staticmethod
     def known() -> Optional["Process"]:
-        """Return the ``Process``, or None if ``init`` was not called, or was undone."""
+        """Return the ``Process``, or None before ``init`` and after ``terminate_config_initializer``."""
         return Process._current
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Functions that compute scalars for the steps between two answers of the daemon to ``status``."""
+"""Functions that compute scalars for the steps between two ``status`` requests to the daemon."""
 from typing import Any, Dict, NamedTuple, Optional
 
 from ascpipe.layout.words import TRAIN

@@ -7,7 +7,7 @@ from ascpipe.tf.clean_up import interruptible
 
 @interruptible
 def without_shared_thread_pool() -> Iterator[None]:
-    """Context manager. Sessions that are created in the block do not determine the number of threads of later sessions.
+    """Context manager in which new sessions do not determine the number of threads of later sessions.
 
     The first session of a process creates one thread pool for all sessions. If ascpipe's session came first, the
     program would train with one thread. With the environment variable that this function sets, the first session makes

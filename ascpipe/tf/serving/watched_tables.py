@@ -82,7 +82,7 @@ class WatchedTables(AscpipeTables):
         self._watch: Optional[_Watch] = None
 
     def version(self) -> tf.Tensor:
-        """Return the training step of the version of the tables that lookups in the same ``session.run`` read."""
+        """Return the training step of the tables' version. Lookups in the same ``session.run`` read this version."""
         return self._watched().step
 
     def updates(self) -> ServedUpdates:

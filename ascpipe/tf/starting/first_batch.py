@@ -1,4 +1,4 @@
-"""Message to ``ascpipe run --ranks`` after the first batch of a rank. Before this message, failures stop restarts."""
+"""Message to ``ascpipe run --ranks`` after the first batch. Three failures in a row without it end the restarts."""
 import contextlib
 import os
 from typing import Any, List, Sequence, Set
@@ -15,7 +15,7 @@ _told: Set[int] = set()  # PID of this process, after the message
 
 
 def note_run(graph: tf.Graph, state: GraphState, arguments: Sequence[Any]) -> None:
-    """Tell the launcher if a run that has succeeded was the first batch of this process.
+    """Notify the launcher after the first successful batch of this process.
 
     Args:
         arguments: arguments of the call with which the session ran the step. Lists contain the fetches and targets.

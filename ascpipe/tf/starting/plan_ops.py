@@ -50,7 +50,7 @@ def complete_graph(state: GraphState) -> None:
 
 
 def _refuse_restore(table: Table, slots: Sequence[OptimizerSlot]) -> None:
-    """Make TensorFlow's restores of the variables of a table fail, because they would read rows without their keys.
+    """Make restores of a table's variables by TensorFlow fail, because TensorFlow would read rows without their keys.
 
     Ops that restore these variables and are created later raise an error before they run (``TableUses``).
     """

@@ -1,4 +1,4 @@
-"""Replacement for the function with which a session runs a step. It starts pipelines and checks runs."""
+"""Replacement for the function with which a session runs a step. The replacement starts pipelines and checks runs."""
 import logging
 import weakref
 from typing import Any, Sequence

@@ -222,7 +222,7 @@ def start_marked(graph: tf.Graph) -> None:
 
 
 def check_new_ops(graph: tf.Graph) -> None:
-    """Extend and check the ops that were added to a graph after its pipeline started."""
+    """Check the ops that were added to a graph after its pipeline started, and extend new ops of iterators."""
     state = GraphState.known(graph)
     if state is not None and state.started and GradientState.of(state).checked_order != internals.newest_order(graph):
         state.requests.extend_new_ops()

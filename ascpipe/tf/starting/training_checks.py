@@ -52,7 +52,7 @@ def require_safe_training(state: GraphState) -> None:
 
 
 def warn_of_losses_without_tables(state: GraphState) -> None:
-    """Warn if an optimizer trains all variables by a loss, but not the tables on which the loss depends.
+    """Warn if an optimizer minimizes a loss over all variables, but not over the tables on which the loss depends.
 
     There is no warning about a table if the program computes its gradients apart from those of variables, because
     one optimizer then trains variables, and another one tables.
@@ -75,7 +75,7 @@ def warn_of_losses_without_tables(state: GraphState) -> None:
 
 
 def _require_lookups_before_updates(state: GraphState, uses: Dict[str, TableUses]) -> None:
-    """Raise ``TableLookupError`` if a lookup waits for an update of its table, because it reads rows before the update.
+    """Raise ``TableLookupError`` if a lookup waits for an update of its table. A lookup reads rows before the update.
 
     In a program with Rec SDK's API, log a warning instead.
     """

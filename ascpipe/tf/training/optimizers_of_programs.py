@@ -302,7 +302,7 @@ def _note_updates(state: GraphState, pairs: Pairs) -> None:
 
 
 def _warn_of_second_optimizer(state: GraphState, optimizer: tf.compat.v1.train.Optimizer, pairs: Pairs) -> None:
-    """Warn if a second optimizer updates a table, and an optimizer got the table because it had no ``var_list``.
+    """Warn if a second optimizer updates a table, and an optimizer trains the table because of a missing ``var_list``.
 
     Both update the table, as in TensorFlow: programs that alternate between two losses need this.
     """
